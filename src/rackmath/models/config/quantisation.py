@@ -1,0 +1,305 @@
+"""Quantisation fields of a config and its sidecar -> a number format per tensor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, cast
+
+from rackmath.errors import InputError, NotUnderstood
+from rackmath.models.architecture import Layer
+from rackmath.models.config.fields import Fields
+from rackmath.models.formats import (
+    AWQ,
+    BF16,
+    FP8,
+    FP8_CHANNEL,
+    FP8_TENSOR,
+    FP8_UE8M0,
+    GPTQ,
+    INT4,
+    INT8,
+    MXFP4,
+    MXFP4_FP8,
+    MXFP8,
+    NVFP4,
+    NVFP4_A16,
+    PURE_FP8,
+    Format,
+    cache_format,
+    weight_format,
+)
+from rackmath.models.weights import layer_weights
+
+_ALGORITHMS = {
+    "FP8": FP8_TENSOR,
+    "FP8_PER_CHANNEL_PER_TOKEN": FP8_CHANNEL,
+    "FP8_PB_WO": FP8,
+    "FP8_BLOCK_SCALES": FP8,
+    "NVFP4": NVFP4,
+    "NVFP4_AWQ": NVFP4,
+    "W4A16_NVFP4": NVFP4_A16,
+    "MXFP8": MXFP8,
+    "MXFP4": MXFP4,
+    "W4A8_MXFP4_FP8": MXFP4_FP8,
+    "W4A16_AWQ": AWQ,
+    "INT4_AWQ": AWQ,
+    "W8A16": INT8,
+    "W8A8_SQ_PER_CHANNEL": INT8,
+}
+"""Names of NVIDIA ModelOpt."""
+
+_QUANTISED = ("attention", "recurrent", "indexer", "feed_forward", "shared", "experts")
+"""Tensor classes that a quantiser converts unless told otherwise."""
+
+_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+|\*)(?:\.|$)?(.*)$")
+_BLOCKS = ("self_attn", "linear_attn", "attn", "attention", "block_sparse_moe", "feed_forward", "ffn", "mlp", "mixer")
+_ATTENTION = ("self_attn", "linear_attn", "attn", "attention", "mixer")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which tensor has which format.
+
+    ``kept`` and ``special`` hold (layer or None, pattern) pairs; ``special`` wins
+    over ``default``, ``kept`` means 16 bit.
+    """
+
+    default: Format
+    kept: tuple[tuple[str | None, str], ...] = ()
+    special: tuple[tuple[str | None, str, Format], ...] = ()
+    experts: Format | None = None
+    only_experts: bool = False
+
+
+def read_formats(fields: Fields, outer: Mapping[str, Any], sidecar: Mapping[str, Any] | None) -> tuple[Rules, Format]:
+    """Return the rules of the weights and the format of the KV cache.
+
+    Errors: :class:`NotUnderstood` for a quantisation method nobody here knows.
+    """
+    block = fields.mapping("quantization_config", "compression_config")
+    fields.ignore(("compression_config",))
+    if block is None:
+        nested = outer.get("quantization_config") or outer.get("compression_config")
+        block = cast("Mapping[str, Any]", nested) if isinstance(nested, Mapping) else None
+    side = sidecar.get("quantization") if sidecar else None
+    cache = _cache_format(block, side)
+    expert = fields.text("expert_dtype")
+    if isinstance(side, Mapping):
+        return _modelopt(cast("Mapping[str, Any]", side)), cache
+    if block is None:
+        return Rules(BF16), cache
+    rules = _inline(Fields(block))
+    if expert is not None and rules.experts is None and not rules.special:
+        # Weights of 4 bit meet activations of 8 bit, in blocks of 32 (DeepSeek V4).
+        chosen = MXFP4_FP8 if expert == "fp4" else weight_format(expert, "expert_dtype")
+        rules = Rules(rules.default, rules.kept, rules.special, experts=chosen)
+    return rules, cache
+
+
+def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tuple[str, Format], ...]:
+    """Formats of the tensors of layer ``index`` that differ from 16 bit."""
+    if rules.default == BF16 and not rules.special and rules.experts is None:
+        return ()
+    found: list[tuple[str, Format]] = []
+    for weight in layer_weights(layer, hidden):
+        if weight.columns == 0 or weight.role not in _QUANTISED:
+            continue
+        chosen = _format(rules, weight.name, weight.role, str(index))
+        if chosen != BF16:
+            found.append((weight.name, chosen))
+    return tuple(found)
+
+
+def _format(rules: Rules, name: str, role: str, index: str) -> Format:
+    for layer, pattern, chosen in rules.special:
+        if layer in (None, "*", index) and _matches(pattern, name):
+            return chosen
+    for layer, pattern in rules.kept:
+        if layer in (None, "*", index) and _matches(pattern, name):
+            return BF16
+    if role == "experts" and rules.experts is not None:
+        return rules.experts
+    if rules.only_experts and role != "experts":
+        return BF16
+    return rules.default
+
+
+@lru_cache(maxsize=65_536)
+def _matches(pattern: str, name: str) -> bool:
+    """Whether a rule names this tensor, whatever the block is called in that code base."""
+    if pattern.startswith("re:"):
+        expression = pattern[3:]
+        return any(re.match(expression, f"model.layers.0.{spelling}") for spelling in _spellings(name))
+    return any(
+        fnmatchcase(spelling, pattern) or fnmatchcase(spelling, pattern + ".*") or fnmatchcase(spelling, "*" + pattern)
+        for spelling in _spellings(name)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _spellings(name: str) -> tuple[str, ...]:
+    """Return a tensor's name under each name that its block goes by."""
+    block, _, leaf = name.partition(".")
+    if block in _BLOCKS:
+        family = _ATTENTION if block in _ATTENTION else tuple(b for b in _BLOCKS if b not in _ATTENTION) + ("mixer",)
+        names = [f"{b}.{leaf}" for b in family]
+    else:
+        names = [name]
+    shared = [n.replace("shared_experts.", "shared_expert.") for n in names if "shared_experts." in n]
+    return tuple(names + shared)
+
+
+def _placed(pattern: str) -> tuple[str | None, str]:
+    """Split ``model.layers.7.mlp.gate`` into ('7', 'mlp.gate')."""
+    if pattern.startswith("re:"):
+        return None, pattern
+    found = _LAYER.search(pattern)
+    if not found:
+        return None, pattern
+    rest = found.group(2)
+    return found.group(1), rest if rest not in ("", "*") else "*"
+
+
+def _kept(names: object, field: str) -> tuple[tuple[str | None, str], ...]:
+    if names is None:
+        return ()
+    if not isinstance(names, list):
+        raise InputError(field, names, "write a list of module names")
+    placed: list[tuple[str | None, str]] = []
+    for name in cast("list[Any]", names):
+        if not isinstance(name, str):
+            raise InputError(field, name, "write module names")
+        placed.append(_placed(name))
+    return tuple(dict.fromkeys(placed))
+
+
+def _modelopt(block: Mapping[str, Any]) -> Rules:
+    """ModelOpt: an algorithm, exclusions, or one algorithm per layer."""
+    fields = Fields(block)
+    algorithm = fields.text("quant_algo")
+    kept = _kept(block.get("exclude_modules") or block.get("ignore"), "exclude_modules")
+    layers = fields.mapping("quantized_layers")
+    if layers is not None:
+        special: list[tuple[str | None, str, Format]] = []
+        for name, value in layers.items():
+            entry = Fields(value) if isinstance(value, Mapping) else None
+            algo = entry.text("quant_algo") if entry else None
+            special.append((*_placed(name), _algorithm(algo)))
+        return Rules(BF16 if block.get("quant_method") != "fp8" else FP8, kept, tuple(special))
+    if algorithm is None:
+        return Rules(BF16, kept)
+    return Rules(_algorithm(algorithm), kept)
+
+
+def _algorithm(name: str | None) -> Format:
+    if name is None or name not in _ALGORITHMS:
+        raise NotUnderstood("quant_algo", name, f"known algorithms are {', '.join(_ALGORITHMS)}")
+    return _ALGORITHMS[name]
+
+
+def _inline(fields: Fields) -> Rules:
+    block = fields.data
+    method = fields.text("quant_method")
+    if fields.has("quant_algo"):
+        return _modelopt(block)
+    kept = _kept(block.get("modules_to_not_convert") or block.get("ignore") or block.get("ignored_layers"), "ignore")
+    match method:
+        case "fp8" | "fbgemm_fp8":
+            return Rules(_fp8(fields), kept)
+        case "mxfp4":
+            return Rules(MXFP4, kept, only_experts=True)
+        case "awq" | "gptq" | "gptqmodel" | "auto-round":
+            return Rules(_integer(fields, AWQ if method == "awq" else GPTQ), kept)
+        case "bitsandbytes":
+            return Rules(INT8 if fields.choice("load_in_8bit") else Format(name="nf4", bits=4.5, compute="bf16"), kept)
+        case "compressed-tensors" | None if fields.has("config_groups"):
+            return _groups(fields, kept)
+        case "modelopt":
+            return _modelopt(block)
+        case _:
+            raise NotUnderstood(
+                "quant_method", method, "known are fp8, mxfp4, awq, gptq, bitsandbytes, compressed-tensors, modelopt"
+            )
+
+
+def _fp8(fields: Fields) -> Format:
+    size = fields.items("weight_block_size")
+    if not size:
+        return FP8_TENSOR if fields.text("activation_scheme") == "static" else FP8_CHANNEL
+    rows, columns = (int(s) if isinstance(s, int) and s > 0 else 0 for s in (*size, 0)[:2])
+    if not rows or not columns:
+        raise InputError("weight_block_size", size, "write two positive integers")
+    base = FP8_UE8M0 if fields.text("scale_fmt") == "ue8m0" else FP8
+    return Format(
+        name=base.name, bits=base.bits, compute=base.compute, block=(rows, columns), scale_bytes=base.scale_bytes
+    )
+
+
+def _integer(fields: Fields, base: Format) -> Format:
+    """AWQ and GPTQ: a 16-bit scale and a zero point per group."""
+    bits = fields.integer("bits", "w_bit", kind="count", default=4)
+    group = fields.optional("group_size", "q_group_size", kind="width", low=-1) or 128
+    block = (1, group) if group > 0 else (1, 0)
+    return Format(name=base.name, bits=bits, compute="bf16", block=block, scale_bytes=2 + bits / 8)
+
+
+def _groups(fields: Fields, kept: tuple[tuple[str | None, str], ...]) -> Rules:
+    """compressed-tensors: groups of targets with widths; ``Linear`` means all."""
+    groups = fields.mapping("config_groups") or {}
+    default: Format | None = None
+    special: list[tuple[str | None, str, Format]] = []
+    for group in groups.values():
+        if not isinstance(group, Mapping):
+            raise InputError("config_groups", group, "write an object per group")
+        inner = Fields(cast("Mapping[str, Any]", group))
+        chosen = _group_format(inner)
+        for target in inner.items("targets") or ["Linear"]:
+            if target == "Linear":
+                default = chosen
+            elif isinstance(target, str):
+                special.append((*_placed(target), chosen))
+    return Rules(default or BF16, kept, tuple(special))
+
+
+def _group_format(group: Fields) -> Format:
+    weights = group.mapping("weights")
+    if weights is None:
+        raise InputError("config_groups", sorted(group.data), "each group needs weights")
+    w = Fields(weights)
+    bits, kind = w.integer("num_bits", kind="count"), w.text("type") or "int"
+    size = w.optional("group_size", kind="width", low=0)
+    activations = group.mapping("input_activations")
+    wide = activations is None or Fields(activations).optional("num_bits", kind="count") == 16
+    if kind == "float" and bits == 4:
+        if size == 32:
+            return MXFP4 if wide else MXFP4_FP8
+        return NVFP4_A16 if wide else NVFP4
+    if kind == "float" and bits == 8:
+        by_tensor = w.text("strategy") in (None, "tensor")
+        base = FP8_TENSOR if by_tensor else FP8_CHANNEL
+        block = w.items("block_structure")
+        return _fp8(Fields({"weight_block_size": block})) if block else base
+    if kind == "int" and bits == 8:
+        return INT8
+    if kind == "int" and bits <= 4:
+        return Format(name=INT4.name, bits=bits, compute="bf16", block=(1, size or 0), scale_bytes=2)
+    raise NotUnderstood("num_bits", bits, f"weights of type {kind} with this width are not known")
+
+
+def _cache_format(block: Mapping[str, Any] | None, side: object) -> Format:
+    """KV cache format: ModelOpt states it as a name, others as an object or not at all."""
+    for source in (side, block):
+        if not isinstance(source, Mapping):
+            continue
+        data = cast("Mapping[str, Any]", source)
+        named = data.get("kv_cache_quant_algo") or data.get("kv_cache_scheme")
+        if isinstance(named, str):
+            return cache_format(named, "kv_cache_quant_algo")
+        if isinstance(named, Mapping):
+            bits = Fields(cast("Mapping[str, Any]", named)).integer("num_bits", kind="count", default=8)
+            return PURE_FP8 if bits == 8 else cache_format("nvfp4")
+    return BF16

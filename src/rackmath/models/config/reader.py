@@ -1,0 +1,169 @@
+"""Read a whole config: find the text model in it, build its layers, report what was assumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from rackmath.errors import InputError
+from rackmath.models.architecture import Architecture
+from rackmath.models.config.conventions import Convention, convention_of
+from rackmath.models.config.fields import Fields
+from rackmath.models.config.irrelevant import not_understood
+from rackmath.models.config.layers import build_layers
+from rackmath.models.config.pattern import layer_count
+from rackmath.models.config.quantisation import formats_of, read_formats
+from rackmath.models.config.special import loose_weights, mtp_layers
+from rackmath.models.config.vision import vision_parameters
+from rackmath.models.formats import Format, weight_format
+
+_NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "text_model_config")
+_FLATTENED = ("attn_config", "ffn_config", "ssm_cfg")
+
+
+def read_config(
+    config: Mapping[str, Any], name: str = "model", sidecar: Mapping[str, Any] | None = None
+) -> Architecture:
+    """Read a Hugging Face config by its fields.
+
+    Parameters
+    ----------
+    config : mapping
+        The parsed ``config.json``.
+    name : str
+        Name to carry along; it decides nothing.
+    sidecar : mapping, optional
+        The parsed ``hf_quant_config.json`` beside it.
+
+    Returns
+    -------
+    Architecture
+        With ``defaulted`` (fields that were absent, and what was taken) and
+        ``not_understood`` (fields that nobody looked at).
+
+    Errors: :class:`~rackmath.errors.InputError` names a field that is missing,
+    contradictory or out of range; :class:`~rackmath.errors.NotUnderstood` one that
+    cannot be computed.
+    """
+    if not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InputError("config", type(config).__name__, "a config is a JSON object")
+    text, types = _text_part(config)
+    fields = Fields(text)
+    fields.ignore(("model_type", "architectures"))
+    convention, known = convention_of(types)
+    if known is None:
+        fields.default("model_type", f"{types[0] if types else None} is not known: habits of Llama")
+    if fields.choice("is_encoder_decoder"):
+        raise InputError("is_encoder_decoder", True, "only decoder models are read; give the decoder's config")
+    hidden = fields.integer("hidden_size", "n_embd", "d_model", "model_dim", "embedding_dim", "dim")
+    vocabulary = fields.integer("padded_vocab_size", "vocab_size", kind="vocabulary")
+    count = layer_count(fields)
+    layers = build_layers(fields, count, hidden, convention)
+    rules, cache = read_formats(fields, config, sidecar)
+    quantised = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
+    vision, vision_exact = vision_parameters(config, hidden)
+    tied = _tied(fields, config, convention)
+    head_bias = fields.choice("lm_head_bias")
+    architecture = Architecture(
+        name=name,
+        hidden=hidden,
+        vocabulary=vocabulary,
+        layers=tuple(quantised),
+        tied=tied,
+        head_bias=convention.head_bias if head_bias is None else head_bias,
+        extras=tuple(loose_weights(fields, hidden, vocabulary, count, convention)),
+        vision_params=vision,
+        vision_exact=vision_exact,
+        mtp=mtp_layers(fields, quantised, hidden),
+        residual_streams=fields.optional("hc_mult", kind="count", low=1) or 1,
+        format=_element_format(fields, config),
+        cache_format=cache,
+        state_format=_state_format(fields),
+        max_context=_max_context(fields),
+        source="config.json",
+    )
+    return replace(
+        architecture,
+        defaulted=tuple(fields.defaulted),
+        not_understood=tuple(not_understood(text, fields.used)),
+    )
+
+
+def _text_part(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the keys of the text model, outer ones as fallback, and the class names to try."""
+    outer = dict(config)
+    types = _class_names(outer)
+    inner: Mapping[str, Any] = outer
+    for _ in range(3):
+        nested = [key for key in _NESTED if isinstance(inner.get(key), Mapping)]
+        if not nested:
+            break
+        inner = cast("Mapping[str, Any]", inner[nested[0]])
+        types = _class_names(inner) + types
+    merged = {k: v for k, v in outer.items() if not isinstance(v, Mapping) or k == "quantization_config"}
+    if inner is not outer:
+        # A null inside says "as the class does", which the outer level may know better.
+        merged.update({k: v for k, v in inner.items() if v is not None or k not in merged})
+    else:
+        merged = outer
+    for key in _FLATTENED:
+        part = merged.get(key)
+        if isinstance(part, Mapping):
+            merged.pop(key)
+            for k, v in cast("Mapping[str, Any]", part).items():
+                merged.setdefault(k, v)
+    return merged, types
+
+
+def _class_names(config: Mapping[str, Any]) -> list[str]:
+    """Return ``model_type``, then guesses from ``architectures`` (Qwen3ForCausalLM -> qwen3)."""
+    names: list[str] = []
+    stated = config.get("model_type")
+    if isinstance(stated, str):
+        names.append(stated)
+    classes = config.get("architectures")
+    if isinstance(classes, list):
+        for entry in cast("list[Any]", classes):
+            if isinstance(entry, str):
+                stem = re.sub(r"(For.*|LMHeadModel|Model)$", "", entry)
+                names.append(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stem).lower())
+    return names
+
+
+def _tied(fields: Fields, outer: Mapping[str, Any], convention: Convention) -> bool:
+    stated = fields.choice("tie_word_embeddings", "tie_embeddings")
+    if stated is None and isinstance(outer.get("tie_word_embeddings"), bool):
+        stated = bool(outer["tie_word_embeddings"])
+    if stated is None:
+        fields.default("tie_word_embeddings", convention.tied)
+        return convention.tied
+    return stated
+
+
+def _element_format(fields: Fields, outer: Mapping[str, Any]) -> Format:
+    """Format of tensors that no quantisation touches."""
+    stated = fields.text("torch_dtype", "dtype")
+    if stated is None:
+        value = outer.get("torch_dtype") or outer.get("dtype")
+        stated = value if isinstance(value, str) else None
+    if stated is None:
+        fields.default("torch_dtype", "bfloat16")
+        return weight_format("bf16")
+    return weight_format(stated, "torch_dtype")
+
+
+def _state_format(fields: Fields) -> Format:
+    """Format of recurrent states; delta-rule and matrix memories without a field are kept in 32 bit."""
+    stated = fields.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype", "inference_state_dtype")
+    if stated is not None:
+        return weight_format(stated, "mamba_ssm_cache_dtype")
+    return weight_format("fp32" if fields.has("linear_attn_config") else "bf16")
+
+
+def _max_context(fields: Fields) -> int | None:
+    return fields.optional(
+        "max_position_embeddings", "max_seq_len", "seq_length", "n_positions", "model_max_length", kind="tokens", low=1
+    )
+

@@ -1,0 +1,40 @@
+"""Numbers that are floats or arrays: the few operations that must work on both.
+
+Every argument called ``Number`` broadcasts; the result has the broadcast shape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Number = float | NDArray[np.float64]
+
+
+def minimum(a: Number, b: Number) -> Number:
+    """Smaller of two numbers, element by element."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.minimum(a, b)
+    return min(a, b)
+
+
+def maximum(a: Number, b: Number) -> Number:
+    """Larger of two numbers, element by element."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.maximum(a, b)
+    return max(a, b)
+
+
+def floor_multiple(a: Number, multiple: int) -> Number:
+    """Largest multiple of ``multiple`` not above ``a``."""
+    return a // multiple * multiple
+
+
+def ceiling(a: Number) -> Number:
+    """Smallest whole number not below ``a``."""
+    return np.ceil(a) if isinstance(a, np.ndarray) else float(-(-a // 1))
+
+
+def exponential(a: Number) -> Number:
+    """e to the ``a``."""
+    return np.exp(a) if isinstance(a, np.ndarray) else float(np.exp(a))

@@ -1,0 +1,216 @@
+"""The operators of one forward pass: FLOPs, weight, cache and activation traffic.
+
+Counting knows no sharding and no hardware. Every quantity broadcasts over the
+arrays in a :class:`Pass`. A multiply-add is 2 FLOP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.models.architecture import Architecture, Experts, Latent, Layer, Weight
+from rackmath.models.counts import met_fraction, tensor_bytes, weight_format_of
+from rackmath.models.mixer_operators import ACTIVATION_BYTES, Traffic, mixer_traffic
+from rackmath.models.numbers import Number
+from rackmath.models.weights import layer_weights, model_weights
+
+PHASES = ("decode", "prefill")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pass:
+    """What goes through the model at once, on one attention group."""
+
+    phase: str
+    """decode or prefill; decides the form of latent attention unless ``absorbed`` does."""
+    sequences: Number
+    """Sequences in the pass. [sequences]"""
+    new_tokens: Number
+    """New tokens per sequence: 1 in decode (more with speculation). [tokens]"""
+    context: Number
+    """Tokens that the last new token sees, itself included. [tokens]"""
+    expert_tokens: Number | None = None
+    """Tokens that share one set of experts; None means those of this pass. [tokens]"""
+    absorbed: bool | None = None
+    """Latent attention on the latent itself; None: in decode yes, in prefill no."""
+
+    @property
+    def tokens(self) -> Number:
+        """New tokens in the pass. [tokens]"""
+        return self.sequences * self.new_tokens
+
+    @property
+    def uses_absorbed(self) -> bool:
+        """Whether latent attention runs in its absorbed form."""
+        return self.phase == "decode" if self.absorbed is None else self.absorbed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operator:
+    """One distinct operator of one kind of layer, for the whole model's width.
+
+    ``count`` layers have it; every other field is for one of them.
+    """
+
+    name: str
+    role: str
+    """Tensor class, or attention and recurrence for the cores of mixers."""
+    compute: str
+    """Precision of the multiplication: bf16, fp8, int8 or fp4."""
+    split: str
+    """What tensor parallelism divides it by (see :class:`Weight`)."""
+    cache_split: int | None
+    """Parts that the cache divides into: KV heads; 0 replicates, None divides evenly."""
+    count: int
+    layered: bool
+    """False for embedding and head, which stand outside the layers."""
+    flops: Number = 0.0
+    weight_bytes: Number = 0.0
+    cache_read: Number = 0.0
+    cache_written: Number = 0.0
+    activation_bytes: Number = 0.0
+
+
+def distinct_experts(experts: Number, active: Number, tokens: Number) -> Number:
+    r"""Expected distinct experts that ``tokens`` tokens touch. [experts]
+
+    .. math:: D(B) = E (1 - (1 - k/E)^B)
+
+    Exact for independent routing with marginal k/E; skewed routing touches fewer.
+    Source: lecture chapter 2, with the coverage the lecture leaves out.
+    """
+    if np.all(np.asarray(active) >= np.asarray(experts)):
+        return experts + 0.0 * tokens
+    return -experts * np.expm1(tokens * np.log1p(-np.asarray(active, dtype=float) / experts))
+
+
+def operators(architecture: Architecture, work: Pass) -> list[Operator]:
+    """All operators of one forward pass.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        The model.
+    work : Pass
+        Tokens, sequences and context; arrays broadcast.
+
+    Returns
+    -------
+    list of Operator
+        Grouped by distinct layers, with multiplicities.
+    """
+    found = list(_outside(architecture, work))
+    for layer, count in architecture.groups:
+        found += _layer_operators(architecture, layer, count, work)
+    return found
+
+
+def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
+    for weight in model_weights(a):
+        if weight.role in ("embedding", "other_embedding"):
+            # A lookup: one row per new token.
+            row = weight.columns * a.format.bits / 8
+            yield Operator(
+                name=weight.name,
+                role=weight.role,
+                compute="bf16",
+                split=weight.split,
+                cache_split=None,
+                count=1,
+                layered=False,
+                activation_bytes=work.tokens * row,
+            )
+            continue
+        # The head runs where a token is sampled: once per sequence in either phase.
+        tokens = work.sequences * _sampled(work) if weight.role == "head" else work.tokens
+        yield _linear(a, None, weight, 1, tokens, work)
+
+
+def _sampled(work: Pass) -> Number:
+    return work.new_tokens if work.phase == "decode" else 1.0
+
+
+def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass) -> Iterator[Operator]:
+    for weight in layer_weights(layer, a.hidden):
+        if weight.name == "self_attn.kv_b_proj":
+            yield _latent_expansion(a, layer, weight, count, work)
+        else:
+            yield _linear(a, layer, weight, count, work.tokens, work)
+    for mixer in layer.mixers:
+        t = mixer_traffic(mixer, a, work.sequences, work.new_tokens, work.context, work.uses_absorbed)
+        yield _core(t, count)
+
+
+def _core(t: Traffic, count: int) -> Operator:
+    return Operator(
+        name=t.name,
+        role=t.role,
+        compute="bf16",
+        split=t.split,
+        cache_split=t.cache_split,
+        count=count,
+        layered=True,
+        flops=t.flops,
+        cache_read=t.read,
+        cache_written=t.written,
+        activation_bytes=t.activations,
+    )
+
+
+def _linear(
+    a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass
+) -> Operator:
+    """One tensor: a product if it is a matrix, an element-wise operation if it is a vector."""
+    form = weight_format_of(a, layer, weight)
+    size = tensor_bytes(weight, form)
+    met = 1.0
+    if layer is not None:
+        met = met_fraction(layer, weight)
+    touched: Number = 1.0
+    if weight.role == "experts" and layer is not None:
+        mixture = next(f for f in layer.feed_forwards if isinstance(f, Experts))
+        tokens = work.tokens if work.expert_tokens is None else work.expert_tokens
+        touched = distinct_experts(mixture.experts, mixture.expected_active, tokens) / mixture.experts
+    pooled = weight.split == "all"
+    width = weight.rows + weight.columns if weight.columns else 2 * weight.rows
+    moved = 0.0 if pooled else width * weight.copies * met * ACTIVATION_BYTES
+    return Operator(
+        name=weight.name,
+        role=weight.role,
+        compute=form.compute,
+        split=weight.split,
+        cache_split=None,
+        count=count,
+        layered=layer is not None,
+        flops=2 * weight.elements * met * tokens if weight.multiplied else 0.0 * tokens,
+        weight_bytes=size * touched,
+        activation_bytes=moved * tokens if weight.multiplied or weight.role == "norm" else 0.0,
+    )
+
+
+def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int, work: Pass) -> Operator:
+    """``kv_b_proj``: applied per query when absorbed, per visible token when naive."""
+    latent = next(m for m in layer.mixers if isinstance(m, Latent))
+    tokens = work.tokens if work.uses_absorbed or latent.indexer else work.sequences * work.context
+    form = weight_format_of(a, layer, weight)
+    return Operator(
+        name=weight.name,
+        role=weight.role,
+        compute=form.compute,
+        split=weight.split,
+        cache_split=None,
+        count=count,
+        layered=True,
+        flops=2 * weight.elements * tokens,
+        weight_bytes=tensor_bytes(weight, form),
+        activation_bytes=tokens * (latent.kv_rank + weight.rows) * ACTIVATION_BYTES,
+    )
+
+
+def total_flops(found: list[Operator], but: tuple[str, ...] = ()) -> Number:
+    """Sum the FLOPs of a pass over all operators whose role is not in ``but``. [FLOP]"""
+    return sum((o.count * o.flops for o in found if o.role not in but), 0.0)
+
