@@ -41,6 +41,7 @@ class Traffic:
     name: str
     role: str
     split: str
+    parts: int | None
     cache_split: int | None
     flops: Number = 0.0
     read: Number = 0.0
@@ -101,6 +102,7 @@ def mixer_traffic(
                 name="cache",
                 role="attention",
                 split="all",
+                parts=None,
                 cache_split=None,
                 flops=sequences * mixer.attention_flops * visible_pairs(new, context),
                 read=sequences * context * mixer.elements * width,
@@ -146,6 +148,7 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         name="attention",
         role="attention",
         split="heads",
+        parts=m.query_heads,
         cache_split=m.kv_heads,
         flops=sequences * (pair * pairs + index_flops),
         read=sequences * (keys * per_token + index_read) * width,
@@ -184,6 +187,7 @@ def _latent(m: Latent, a: Architecture, sequences: Number, new: Number, context:
         name="attention",
         role="attention",
         split="heads",
+        parts=m.query_heads,
         cache_split=0,
         flops=sequences * flops,
         read=sequences * read * width,
@@ -213,6 +217,7 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
         name="attention",
         role="attention",
         split="heads",
+        parts=m.query_heads,
         cache_split=0,
         flops=sequences * flops,
         read=sequences * entries * width,
@@ -245,6 +250,7 @@ def _recurrent(
         name="recurrence",
         role="recurrence",
         split="heads",
+        parts=heads or None,
         cache_split=heads or None,
         flops=sequences * new * (flops + convolved),
         read=sequences * state + 0.0 * new,

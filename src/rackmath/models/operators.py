@@ -15,7 +15,7 @@ from rackmath.models.architecture import Architecture, Experts, Latent, Layer, W
 from rackmath.models.counts import met_fraction, tensor_bytes, weight_format_of
 from rackmath.models.mixer_operators import ACTIVATION_BYTES, Traffic, mixer_traffic
 from rackmath.models.numbers import Number
-from rackmath.models.weights import layer_weights, model_weights
+from rackmath.models.weights import layer_weights, model_weights, weight_parts
 
 PHASES = ("decode", "prefill")
 
@@ -62,6 +62,8 @@ class Operator:
     """Precision of the multiplication: bf16, fp8, int8 or fp4."""
     split: str
     """What tensor parallelism divides it by (see :class:`Weight`)."""
+    parts: int | None
+    """Units that ``split`` can divide (heads, experts); None for as many as asked."""
     cache_split: int | None
     """Parts that the cache divides into: KV heads; 0 replicates, None divides evenly."""
     count: int
@@ -118,6 +120,7 @@ def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
                 role=weight.role,
                 compute="bf16",
                 split=weight.split,
+                parts=None,
                 cache_split=None,
                 count=1,
                 layered=False,
@@ -150,6 +153,7 @@ def _core(t: Traffic, count: int) -> Operator:
         role=t.role,
         compute="bf16",
         split=t.split,
+        parts=t.parts,
         cache_split=t.cache_split,
         count=count,
         layered=True,
@@ -182,6 +186,7 @@ def _linear(
         role=weight.role,
         compute=form.compute,
         split=weight.split,
+        parts=None if layer is None else weight_parts(layer, weight),
         cache_split=None,
         count=count,
         layered=layer is not None,
@@ -201,6 +206,7 @@ def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int,
         role=weight.role,
         compute=form.compute,
         split=weight.split,
+        parts=None if layer is None else weight_parts(layer, weight),
         cache_split=None,
         count=count,
         layered=True,

@@ -17,10 +17,16 @@ from rackmath.models.architecture import (
     Dense,
     Experts,
     FeedForward,
+    GatedDelta,
     Grouped,
     Indexer,
+    KimiDelta,
     Latent,
     Layer,
+    Lightning,
+    Mamba1,
+    Mamba2,
+    MatrixMemory,
     Mixer,
     Pool,
     PooledCache,
@@ -71,6 +77,40 @@ def model_weights(architecture: Architecture) -> tuple[Weight, ...]:
     if a.head_bias:
         parts.append(vector("lm_head.bias", "head", a.vocabulary, "vocabulary"))
     return tuple(w for w in parts if w.rows > 0 and w.elements > 0)
+
+
+def weight_parts(layer: Layer, weight: Weight) -> int | None:
+    """Units that tensor or expert parallelism can deal out of a tensor: heads, experts.
+
+    None where any number of ranks gets an equal share.
+    """
+    if weight.split == "experts":
+        return next(f.experts for f in layer.feed_forwards if isinstance(f, Experts))
+    if weight.split not in ("heads", "kv_heads"):
+        return None
+    recurrent = weight.role == "recurrent"
+    for mixer in layer.mixers:
+        if recurrent == isinstance(mixer, (Grouped, Latent, Compressed, PooledCache)):
+            continue
+        return mixer_parts(mixer, weight.split)
+    return None
+
+
+def mixer_parts(mixer: Mixer, split: str = "heads") -> int | None:
+    """Heads (or key-value heads) that ranks can share; None for mixers without heads."""
+    match mixer:
+        case Grouped():
+            return mixer.kv_heads if split == "kv_heads" else mixer.query_heads
+        case Latent() | Compressed():
+            return mixer.query_heads
+        case GatedDelta():
+            return mixer.key_heads
+        case KimiDelta() | Mamba2() | Lightning() | MatrixMemory():
+            return mixer.heads
+        case Mamba1():
+            return mixer.inner
+        case _:
+            return None
 
 
 def mixer_weights(mixer: Mixer, hidden: int) -> Iterator[Weight]:

@@ -1,0 +1,359 @@
+"""The room that reads files: catalogue entries, configs, paths. Names in, records out."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rackmath.errors import InputError
+from rackmath.hardware import Chip, Link, MemoryTier, System
+from rackmath.models.architecture import Architecture
+from rackmath.models.config import read_config
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.totals import from_totals
+from rackmath.units import parse
+
+_LARGEST_FILE = 16 * 2**20
+_DATA: Traversable = files("rackmath") / "data"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cited(_Strict):
+    """A number as text with its unit, and where it comes from."""
+
+    value: str
+    source: str
+    note: str | None = None
+    date: Any = None
+
+    def number(self, unit: str, field: str) -> float:
+        """Value in SI."""
+        return parse(self.value, unit, field)
+
+
+class _MemoryFile(_Strict):
+    capacity: Cited
+    bandwidth: Cited
+
+
+class ChipFile(_Strict):
+    """``data/chips/*.toml``."""
+
+    name: str
+    vendor: str
+    year: int
+    status: str
+    power: Cited | None = None
+    memory: _MemoryFile
+    rate: dict[str, Cited]
+
+
+class _LinkFile(_Strict):
+    bandwidth: Cited
+    latency: Cited
+
+
+class _HostFile(_Strict):
+    dram: Cited | None = None
+    dram_bandwidth: Cited | None = None
+    flash: Cited | None = None
+
+
+class SystemFile(_Strict):
+    """``data/systems/*.toml``, and a user's own file."""
+
+    name: str
+    chip: str | ChipFile
+    domain: int
+    fabric: str
+    default_gpus: int | None = None
+    aliases: tuple[str, ...] = ()
+    price: Cited | None = None
+    scale_up: _LinkFile | None = None
+    scale_out: _LinkFile | None = None
+    host: _HostFile | None = None
+
+
+class TierFile(_Strict):
+    """One entry of ``data/tiers.toml``."""
+
+    name: str
+    capacity: Cited
+    bandwidth: Cited
+    price: Cited
+
+
+class SourceFile(_Strict):
+    """One entry of ``data/sources.toml``."""
+
+    title: str
+    publisher: str
+    url: str | None = None
+    kind: str
+    quality: str
+    read: Any = None
+    via: str | None = None
+
+
+def system_names() -> list[str]:
+    """Names of all catalogue systems, sorted."""
+    return sorted(_stem(entry.name) for entry in (_DATA / "systems").iterdir() if entry.name.endswith(".toml"))
+
+
+def model_names() -> list[str]:
+    """Names of all catalogue models, sorted."""
+    return sorted(_stem(entry.name) for entry in (_DATA / "models").iterdir() if entry.name.endswith(".json"))
+
+
+def system(name: str) -> System:
+    """Read a system by catalogue name, alias, or path of a TOML file.
+
+    Errors: :class:`InputError` with the nearest names for an unknown one.
+    """
+    if name.endswith(".toml") or "/" in name:
+        return _system_of(_toml(Path(name), "on"), Path(name).stem)
+    wanted = _plain(name)
+    for stem in system_names():
+        if _plain(stem) == wanted:
+            return _catalogue_system(stem)
+    aliases = _aliases()
+    if wanted in aliases:
+        return _catalogue_system(aliases[wanted])
+    raise InputError("SYSTEM", name, _near(name, [*system_names(), *aliases], "systems"))
+
+
+def chip(name: str) -> Chip:
+    """Read a chip by catalogue name."""
+    path = _DATA / "chips" / f"{name}.toml"
+    if not path.is_file():
+        stems = sorted(_stem(entry.name) for entry in (_DATA / "chips").iterdir())
+        raise InputError("chip", name, _near(name, stems, "systems"))
+    return _chip_of(ChipFile.model_validate(tomllib.loads(path.read_text())))
+
+
+@lru_cache(maxsize=1)
+def tiers() -> dict[str, MemoryTier]:
+    """Memory tiers beside the accelerator, by name."""
+    data = tomllib.loads((_DATA / "tiers.toml").read_text())
+    found: dict[str, MemoryTier] = {}
+    for key, raw in data.items():
+        entry = TierFile.model_validate(raw)
+        found[key] = MemoryTier(
+            name=entry.name,
+            capacity=entry.capacity.number("B", f"{key}.capacity"),
+            bandwidth=entry.bandwidth.number("B/s", f"{key}.bandwidth"),
+            price=entry.price.number("USD/B", f"{key}.price"),
+            sources={
+                "capacity": entry.capacity.source,
+                "bandwidth": entry.bandwidth.source,
+                "price": entry.price.source,
+            },
+        )
+    return found
+
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, SourceFile]:
+    """Where the catalogue's numbers come from, by id."""
+    data = tomllib.loads((_DATA / "sources.toml").read_text())
+    return {key: SourceFile.model_validate(raw) for key, raw in data.items()}
+
+
+def model(name: str) -> Architecture:
+    """Read a model by catalogue name, by path of a ``config.json``, or by folder.
+
+    A file with ``total_params``, ``active_params`` and ``kv_bytes_per_token`` is a
+    closed model known by its totals. A ``hf_quant_config.json`` beside a config is
+    read with it.
+
+    Errors: :class:`InputError` for unknown names, unreadable files and bad fields.
+    """
+    path = Path(name)
+    if path.is_dir():
+        path = path / "config.json"
+        if not path.is_file():
+            raise InputError("MODEL", name, "the folder holds no config.json")
+    if path.suffix == ".json" or path.is_file():
+        return _model_of(read_json(path, "MODEL"), _model_label(path), _sidecar(path))
+    wanted = _plain(name.rsplit("/", maxsplit=1)[-1])
+    for stem in model_names():
+        if _plain(stem) == wanted:
+            return _catalogue_model(stem)
+    raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+
+
+def model_source(name: str) -> str:
+    """Where a catalogue model's config comes from."""
+    raw = json.loads((_DATA / "models" / f"{name}.json").read_text())
+    return str(raw["source"])
+
+
+def read_json(path: Path, field: str) -> Mapping[str, Any]:
+    """Read a JSON object of believable size from disk."""
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(field, str(path), f"a config is smaller than {_LARGEST_FILE >> 20} MiB")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(field, str(path), f"is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InputError(field, str(path), "must hold one JSON object")
+    return data
+
+
+@lru_cache(maxsize=64)
+def _catalogue_model(stem: str) -> Architecture:
+    raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
+    return _model_of(raw["config"], stem, raw.get("quantization_sidecar"))
+
+
+def _model_of(config: Mapping[str, Any], name: str, sidecar: Mapping[str, Any] | None) -> Architecture:
+    if "total_params" in config and "hidden_size" not in config:
+        return _totals_of(config, name)
+    return read_config(config, name, sidecar)
+
+
+def _totals_of(config: Mapping[str, Any], name: str) -> Architecture:
+    numbers: dict[str, float] = {}
+    for key in ("total_params", "active_params", "kv_bytes_per_token"):
+        value = config.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(key, value, "a model by totals needs this number")
+        numbers[key] = float(value)
+    return from_totals(
+        name,
+        **numbers,
+        weights=weight_format(str(config.get("weights", "bf16"))),
+        cache=cache_format(str(config.get("kv", "bf16"))),
+    )
+
+
+def _sidecar(path: Path) -> Mapping[str, Any] | None:
+    for beside in (path.with_name("hf_quant_config.json"), path.with_suffix(".hf_quant_config.json")):
+        if beside.is_file() and beside != path:
+            return read_json(beside, "hf_quant_config.json")
+    return None
+
+
+def _model_label(path: Path) -> str:
+    stem = path.parent.name if path.stem == "config" else path.stem
+    return stem.replace("__", "/") or "model"
+
+
+def _toml(path: Path, field: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(field, str(path), f"is no TOML: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _catalogue_system(stem: str) -> System:
+    return _system_of(tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text()), stem)
+
+
+@lru_cache(maxsize=1)
+def _aliases() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for stem in system_names():
+        raw = tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text())
+        for alias in raw.get("aliases", ()):
+            found[_plain(alias)] = stem
+    return found
+
+
+def _system_of(raw: Mapping[str, Any], stem: str) -> System:
+    try:
+        entry = SystemFile.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(f"{stem}: {where}", first.get("input"), first["msg"]) from error
+    accelerator = chip(entry.chip) if isinstance(entry.chip, str) else _chip_of(entry.chip)
+    host = entry.host or _HostFile()
+    return System(
+        name=stem,
+        chip=accelerator,
+        domain=entry.domain,
+        fabric=entry.fabric,
+        default_gpus=entry.default_gpus or entry.domain,
+        scale_up=_link(entry.scale_up, "scale_up"),
+        scale_out=_link(entry.scale_out, "scale_out"),
+        price=entry.price.number("USD/s", "price") if entry.price else None,
+        price_date=str(entry.price.date) if entry.price else None,
+        host_dram=host.dram.number("B", "host.dram") if host.dram else None,
+        host_dram_bandwidth=host.dram_bandwidth.number("B/s", "host.dram_bandwidth") if host.dram_bandwidth else None,
+        host_flash=host.flash.number("B", "host.flash") if host.flash else None,
+        aliases=entry.aliases,
+        sources={**dict(_cited("", entry)), **{f"chip.{k}": v for k, v in accelerator.sources.items()}},
+    )
+
+
+def _link(entry: _LinkFile | None, field: str) -> Link | None:
+    if entry is None:
+        return None
+    return Link(
+        bandwidth=entry.bandwidth.number("B/s", f"{field}.bandwidth"),
+        latency=entry.latency.number("s", f"{field}.latency"),
+    )
+
+
+def _chip_of(entry: ChipFile) -> Chip:
+    return Chip(
+        name=entry.name,
+        vendor=entry.vendor,
+        year=entry.year,
+        status=entry.status,
+        memory_capacity=entry.memory.capacity.number("B", "memory.capacity"),
+        memory_bandwidth=entry.memory.bandwidth.number("B/s", "memory.bandwidth"),
+        rates=tuple((name, cited.number("FLOP/s", f"rate.{name}")) for name, cited in entry.rate.items()),
+        power=entry.power.number("W", "power") if entry.power else None,
+        sources=dict(_cited("", entry)),
+    )
+
+
+def _cited(prefix: str, entry: BaseModel) -> Iterator[tuple[str, str]]:
+    """Every number of a record with the id of its source."""
+    for name in type(entry).model_fields:
+        value = getattr(entry, name)
+        if isinstance(value, Cited):
+            yield prefix + name, value.source
+        elif isinstance(value, BaseModel):
+            yield from _cited(f"{prefix}{name}.", value)
+        elif isinstance(value, dict):
+            for key, inner in value.items():
+                if isinstance(inner, Cited):
+                    yield f"{prefix}{name}.{key}", inner.source
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _stem(filename: str) -> str:
+    return filename.rsplit(".", maxsplit=1)[0]
+
+
+def _near(name: str, known: list[str], command: str) -> str:
+    """Say which names are near, or where all of them are."""
+    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    close += [k for k in known if _plain(name) in _plain(k) and k not in close][:3]
+    hint = f"did you mean {', '.join(close)}?" if close else "unknown"
+    return f"{hint} `rackmath {command}` lists all"

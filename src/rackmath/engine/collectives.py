@@ -1,0 +1,110 @@
+"""Seconds of collectives: bytes over bandwidth plus a latency.
+
+``size`` is the payload S that one rank holds before the collective, ``ranks`` its
+width. Ranks fill a scale-up domain before they spill over the scale-out network.
+Every argument broadcasts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rackmath.hardware import System
+from rackmath.models.numbers import Number, maximum, minimum
+
+
+def all_reduce(size: Number, ranks: Number, system: System) -> Number:
+    r"""Time to sum ``size`` bytes over ``ranks``. [s]
+
+    Inside a domain the faster of one step, where each rank reads all others
+    (:math:`(n-1) S / \beta`), and two, reduce-scatter and all-gather
+    (:math:`2 (n-1)/n \cdot S / \beta`); a switch that sums does
+    :math:`(n+1)/n \cdot S / \beta`. Across domains: reduce-scatter inside, all-reduce of
+    the parts between, all-gather inside.
+
+    Source: nccl-tests doc/PERFORMANCE.md; architectures.md section 6.
+    """
+    up_bandwidth, up_latency = _scale_up(system)
+    inner, outer = _spread(ranks, system)
+    two_shot = 2 * (inner - 1) / inner * size / up_bandwidth
+    one_shot = (inner - 1) * size / up_bandwidth
+    inside = minimum(one_shot, two_shot)
+    if system.fabric == "switch":
+        inside = minimum(inside, _above_one(inner) * (inner + 1) / inner * size / up_bandwidth)
+    inside = inside + up_latency * _above_one(inner)
+    out_bandwidth, out_latency = _scale_out(system)
+    between = 2 * (outer - 1) / outer * (size / inner) / out_bandwidth + out_latency * _above_one(outer)
+    return inside + between
+
+
+def all_gather(size: Number, ranks: Number, system: System) -> Number:
+    """Time to give every rank the ``size`` bytes that all hold together. [s]"""
+    up_bandwidth, up_latency = _scale_up(system)
+    inner, outer = _spread(ranks, system)
+    out_bandwidth, out_latency = _scale_out(system)
+    inside = (inner - 1) / inner * size / up_bandwidth + up_latency * _above_one(inner)
+    return inside + (outer - 1) / outer * (size / inner) / out_bandwidth + out_latency * _above_one(outer)
+
+
+def all_to_all(size: Number, ranks: Number, system: System) -> Number:
+    r"""Time for each rank to send ``size`` bytes, evenly to all ranks. [s]
+
+    Of the bytes, (n-1)/n leave the rank, and with D domains (D-1)/D leave the domain;
+    the two networks work at once.
+
+    Source: lecture chapter 2.
+    """
+    up_bandwidth, up_latency = _scale_up(system)
+    inner, outer = _spread(ranks, system)
+    leaving = size * (1 - 1 / outer)
+    staying = size * (1 / outer) * (1 - 1 / inner)
+    out_bandwidth, out_latency = _scale_out(system)
+    wire = maximum(staying / up_bandwidth, leaving / out_bandwidth)
+    return wire + up_latency * _above_one(inner) + out_latency * _above_one(outer)
+
+
+def send(size: Number, stage: Number, stages: Number, system: System) -> Number:
+    """Time to hand ``size`` bytes to the next of ``stages`` stages of ``stage`` accelerators. [s]"""
+    inside = stage * stages <= system.domain
+    up_bandwidth, up_latency = _scale_up(system)
+    out_bandwidth, out_latency = _scale_out(system)
+    near = size / up_bandwidth + up_latency
+    far = size / out_bandwidth + out_latency
+    return (inside * near + (1 - 1 * inside) * far) * _above_one(stages)
+
+
+def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:
+    r"""Expected distinct ranks that the experts of one token sit on. [ranks]
+
+    .. math:: R \left(1 - \binom{E - E/R}{k} / \binom{E}{k}\right)
+
+    Source: architectures.md section 6 (DeepSeek-V3: 5.29, 6.52, 7.27, 7.68 for 8 to 64).
+    """
+    held = experts / ranks
+    missed: Number = 1.0
+    for i in range(int(active)):
+        missed = missed * maximum(1 - held / (experts - i), 0.0)
+    return minimum(ranks * (1 - missed), active)
+
+
+def _spread(ranks: Number, system: System) -> tuple[Number, Number]:
+    """Ranks inside one domain, and domains that they fill."""
+    inner = minimum(ranks, float(system.domain))
+    return inner, ranks / inner
+
+
+def _above_one(n: Number) -> Number:
+    return np.greater(n, 1) * 1.0
+
+
+def _scale_up(system: System) -> tuple[float, float]:
+    if system.scale_up is None:
+        return float("inf"), 0.0
+    return system.scale_up.bandwidth, system.scale_up.latency
+
+
+def _scale_out(system: System) -> tuple[float, float]:
+    # Callers have checked that whatever leaves a domain has a network to leave by.
+    if system.scale_out is None:
+        return float("inf"), 0.0
+    return system.scale_out.bandwidth, system.scale_out.latency

@@ -1,0 +1,120 @@
+"""Seconds that one pass spends in collectives, by layer kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, send
+from rackmath.engine.layout import Layout
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture, Experts, Grouped, Layer, Pool, PooledCache
+from rackmath.models.counts import weight_format_of
+from rackmath.models.numbers import Number
+from rackmath.models.weights import layer_weights
+
+ACTIVATION_BYTES = 2
+"""Activations travel in 16 bit, except what dispatch quantises. [B]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Communication:
+    """Seconds by kind, all layers, one pass."""
+
+    tensor: Number
+    """All-reduces of tensor parallelism. [s]"""
+    dispatch: Number
+    """Tokens to their experts. [s]"""
+    combine: Number
+    """Results back. [s]"""
+    outside: Number
+    """Embedding and logits of a split vocabulary. [s]"""
+    pipeline: Number
+    """Hand-over between all stages, and back to the first. [s]"""
+
+    @property
+    def total(self) -> Number:
+        """Sum of all kinds. [s]"""
+        return self.tensor + self.dispatch + self.combine + self.outside + self.pipeline
+
+
+def communication(
+    architecture: Architecture, layout: Layout, system: System, tokens: Number, sampled: Number
+) -> Communication:
+    """Collectives of one pass.
+
+    Parameters
+    ----------
+    tokens : Number
+        New tokens of one data-parallel group in the pass. [tokens]
+    sampled : Number
+        Positions whose logits are needed, in one group. [tokens]
+
+    Source: architectures.md section 6.
+    """
+    size = tokens * architecture.hidden * ACTIVATION_BYTES
+    tensor: Number = 0.0
+    dispatch: Number = 0.0
+    combine: Number = 0.0
+    spread = np.greater(layout.expert, layout.tensor) * 1.0
+    reduction = all_reduce(size, layout.tensor, system)
+    for layer, count in architecture.groups:
+        mixture = next((f for f in layer.feed_forwards if isinstance(f, Experts)), None)
+        attention, feed_forward = _reductions(layer)
+        if mixture is None:
+            tensor = tensor + count * (attention + feed_forward) * reduction
+            continue
+        inside = feed_forward if not layer.parallel or attention == 0 else 0
+        tensor = tensor + count * (attention + inside * (1 - spread)) * reduction
+        out, back = _exchange(architecture, layer, mixture, layout, system, tokens)
+        regather = all_gather(size, layout.tensor, system)
+        dispatch = dispatch + count * spread * out
+        combine = combine + count * spread * (back + regather)
+    outside: Number = 0.0
+    if architecture.head:
+        logits = sampled * architecture.vocabulary * ACTIVATION_BYTES
+        outside = reduction + all_gather(logits, layout.tensor, system)
+    hand_over = size * architecture.residual_streams / layout.tensor
+    hops = layout.pipeline * send(hand_over, layout.tensor * layout.data, layout.pipeline, system)
+    return Communication(tensor=tensor, dispatch=dispatch, combine=combine, outside=outside, pipeline=hops)
+
+
+def _reductions(layer: Layer) -> tuple[int, int]:
+    """All-reduces after mixers and after feed-forward blocks of a layer."""
+    mixers = sum(not isinstance(m, PooledCache) for m in layer.mixers)
+    if len(layer.mixers) > 1 and not any(isinstance(m, Grouped) and m.input_width for m in layer.mixers):
+        # Mixers side by side add up before one reduction; LongCat's two stand in a row.
+        mixers = 1 if len(set(layer.mixers)) > 1 else mixers
+    blocks = [f for f in layer.feed_forwards if not isinstance(f, Pool)]
+    feed_forward = min(len(blocks), 1)
+    if layer.parallel and mixers and feed_forward:
+        return mixers, 0
+    return mixers, feed_forward
+
+
+def _exchange(
+    architecture: Architecture, layer: Layer, mixture: Experts, layout: Layout, system: System, tokens: Number
+) -> tuple[Number, Number]:
+    """Dispatch and combine of one layer: one copy per distinct rank, out quantised, back in 16 bit.
+
+    Each of the ``tensor`` ranks of a group sends its part of the tokens.
+    """
+    width = mixture.latent or architecture.hidden
+    copies = distinct_ranks(mixture.experts, mixture.expected_active, layout.expert)
+    sent = tokens / layout.tensor * copies
+    out = all_to_all(sent * width * _dispatch_bytes(architecture, layer), layout.expert, system)
+    back = all_to_all(sent * width * ACTIVATION_BYTES, layout.expert, system)
+    return out, back
+
+
+def _dispatch_bytes(architecture: Architecture, layer: Layer) -> float:
+    """Bytes per element on the way out: experts that multiply in 8 bit or less get 8 bit.
+
+    One fp32 scale per 128 elements goes along (DeepEP).
+    """
+    for weight in layer_weights(layer, architecture.hidden):
+        if weight.role == "experts" and weight.columns:
+            narrow = weight_format_of(architecture, layer, weight).compute in ("fp8", "fp4")
+            return 1 + 4 / 128 if narrow else ACTIVATION_BYTES
+    return ACTIVATION_BYTES

@@ -1,0 +1,143 @@
+"""How a model is spread over accelerators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rackmath.errors import InputError
+from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.numbers import Number, maximum
+from rackmath.models.weights import mixer_parts
+
+_TOKEN = re.compile(r"^(tp|ep|pp|dp)(\d{1,7})$")
+_NAMES = {"tp": "tensor", "ep": "expert", "pp": "pipeline", "dp": "data"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Layout:
+    """Widths of the kinds of parallelism; arrays broadcast.
+
+    ``tensor * data`` accelerators hold one stage, ``pipeline`` stages the model.
+    Attention runs ``tensor`` wide in each of ``data`` groups, which hold different
+    sequences. Experts are dealt to ``expert`` ranks: inside each tensor group if
+    ``expert <= tensor`` (an expert is then cut into ``tensor / expert`` slices), else
+    across ``expert / tensor`` groups, which meet in an all-to-all.
+    """
+
+    tensor: Number = 1
+    expert: Number = 1
+    pipeline: Number = 1
+    data: Number = 1
+
+    @property
+    def gpus(self) -> Number:
+        """Accelerators in use."""
+        return self.tensor * self.data * self.pipeline
+
+    @property
+    def expert_groups(self) -> Number:
+        """Data-parallel groups whose tokens share one set of experts."""
+        return maximum(1, self.expert / self.tensor)
+
+    @property
+    def expert_slices(self) -> Number:
+        """Ranks that one expert is cut over."""
+        return maximum(1, self.tensor / self.expert)
+
+    def text(self) -> str:
+        """Write the layout as ``tp8,ep8,pp1,dp1``."""
+        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}"
+
+
+def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Layout:
+    """Read ``tp8,ep8,pp1,dp1``; what is left out is 1, or ``dp`` what ``gpus`` leaves.
+
+    Errors: :class:`InputError` for text that is no layout, and for one that does not
+    divide the model or the accelerators.
+    """
+    widths: dict[str, int] = {}
+    for part in text.replace(" ", "").lower().split(","):
+        found = _TOKEN.match(part)
+        if not found or found.group(1) in widths:
+            raise InputError("layout", text, "write something like tp8,ep8,pp1,dp1, each kind once")
+        widths[found.group(1)] = int(found.group(2))
+    if any(w < 1 for w in widths.values()):
+        raise InputError("layout", text, "each width is at least 1")
+    if "dp" not in widths and gpus is not None:
+        held = widths.get("tp", 1) * widths.get("pp", 1)
+        if gpus % held:
+            raise InputError("layout", text, f"{gpus} accelerators do not divide into groups of {held}")
+        widths["dp"] = gpus // held
+    layout = Layout(**{_NAMES[k]: v for k, v in widths.items()})
+    if gpus is not None and layout.gpus != gpus:
+        raise InputError("layout", text, f"uses {layout.gpus} accelerators, --gpus says {gpus}")
+    check_layout(layout, architecture)
+    return layout
+
+
+def check_layout(layout: Layout, architecture: Architecture) -> None:
+    """Refuse a layout of plain integers that the model does not divide into.
+
+    Errors: :class:`InputError` names the width and what it must divide.
+    """
+    reason = _misfit(layout, architecture)
+    if reason is not None:
+        raise InputError("layout", layout.text(), reason)
+
+
+def candidate_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]:
+    """Yield sensible layouts of ``gpus`` accelerators: divisors, experts together or spread."""
+    experts = expert_count(architecture)
+    for pipeline in _divisors(gpus):
+        if pipeline > 1 and pipeline > len(architecture.layers):
+            continue
+        for tensor in _divisors(gpus // pipeline):
+            data = gpus // pipeline // tensor
+            for expert in sorted({1, tensor, tensor * data}) if experts else (1,):
+                layout = Layout(tensor=tensor, expert=expert, pipeline=pipeline, data=data)
+                if _misfit(layout, architecture) is None:
+                    yield layout
+
+
+def expert_count(architecture: Architecture) -> int:
+    """Routed experts of a layer at most; 0 for a dense model."""
+    return max((f.experts for layer, _ in architecture.groups for f in layer.feed_forwards if isinstance(f, Experts)), default=0)
+
+
+def head_count(architecture: Architecture) -> int | None:
+    """Fewest heads of any layer, which bound tensor parallelism; None without heads."""
+    heads = [mixer_parts(m) for layer, _ in architecture.groups for m in layer.mixers]
+    return min((h for h in heads if h is not None), default=None)
+
+
+def as_floats(layout: Layout) -> Layout:
+    """Return the layout in floats, so that divisions never truncate."""
+    return replace(
+        layout, **{name: getattr(layout, name) * 1.0 for name in ("tensor", "expert", "pipeline", "data")}
+    )
+
+
+def _misfit(layout: Layout, architecture: Architecture) -> str | None:
+    tensor, expert = int(layout.tensor), int(layout.expert)
+    pipeline, data = int(layout.pipeline), int(layout.data)
+    heads, experts, layers = head_count(architecture), expert_count(architecture), len(architecture.layers)
+    if heads is not None and (tensor > heads or heads % tensor):
+        return f"tp must divide the {heads} heads of the model"
+    if pipeline > layers:
+        return f"pp cannot exceed the {layers} layers of the model"
+    if expert > 1 and not experts:
+        return "the model has no experts; leave ep at 1"
+    if expert > max(experts, 1):
+        return f"ep cannot exceed the {experts} experts of the model"
+    if expert <= tensor:
+        return None if tensor % expert == 0 else "ep below tp must divide it"
+    if expert % tensor or (tensor * data) % expert:
+        return "ep above tp must be a multiple of it and divide tp x dp"
+    return None
+
+
+def _divisors(n: int) -> list[int]:
+    small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
+    return sorted({*small, *(n // d for d in small)})

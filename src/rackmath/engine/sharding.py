@@ -1,0 +1,149 @@
+"""Shares of operators and of memory that fall on the busiest accelerator of a layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rackmath.engine.layout import Layout
+from rackmath.models.architecture import Architecture, Layer, Mixer, PooledCache, Weight
+from rackmath.models.cache import layer_caches, stored_bytes
+from rackmath.models.counts import tensor_bytes, weight_format_of
+from rackmath.models.numbers import Number, ceiling, maximum
+from rackmath.models.operators import Operator
+from rackmath.models.weights import layer_weights, mixer_parts, model_weights, weight_parts
+
+USABLE = 0.95
+"""Part of the memory that weights, cache and activations may fill; the rest is the engine's own."""
+
+_LIVE = 8
+"""Hidden-wide activations alive at once per token, in units of the hidden width."""
+
+
+def share(parts: int | None, ranks: Number) -> Number:
+    """Part of a divided thing on the busiest of ``ranks``: ``ceil(parts / ranks) / parts``. [1]
+
+    With ``parts`` None any number of ranks gets an equal part.
+    """
+    if parts is None:
+        return 1 / ranks
+    return ceiling(parts / ranks) / parts
+
+
+def split_share(split: str, parts: int | None, layout: Layout) -> Number:
+    """Part of a tensor, of its products and of its traffic on one rank. [1]"""
+    match split:
+        case "none":
+            return 1.0
+        case "experts":
+            return share(parts, layout.expert) / layout.expert_slices
+        case _:
+            return share(parts, layout.tensor)
+
+
+def cache_share(parts: int | None, tensor: Number) -> Number:
+    """Part of a cache on one rank: 0 parts means that every rank holds all of it. [1]"""
+    return 1.0 if parts == 0 else share(parts, tensor)
+
+
+def operator_share(operator: Operator, layout: Layout) -> tuple[Number, Number]:
+    """Parts of an operator's work and of its cache traffic on one rank. [1]"""
+    work = split_share(operator.split, operator.parts, layout)
+    return work, cache_share(operator.cache_split, layout.tensor)
+
+
+def stage_share(architecture: Architecture, layout: Layout) -> Number:
+    """Part of the layers in the longest pipeline stage. [1]"""
+    return share(len(architecture.layers), layout.pipeline)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """Bytes on the fullest accelerator. [B]"""
+
+    weights: Number
+    cache: Number
+    activations: Number
+    capacity: float
+
+    @property
+    def total(self) -> Number:
+        """Sum of all parts. [B]"""
+        return self.weights + self.cache + self.activations
+
+    @property
+    def fits(self) -> Number:
+        """Whether the sum stays within the usable part of the memory."""
+        return self.total <= USABLE * self.capacity
+
+
+def memory(
+    architecture: Architecture, layout: Layout, sequences: Number, context: Number, tokens: Number, capacity: float
+) -> Memory:
+    """Memory by kind on the fullest accelerator.
+
+    Parameters
+    ----------
+    sequences : Number
+        Sequences that one data-parallel group keeps. [sequences]
+    context : Number
+        Tokens that each of them holds. [tokens]
+    tokens : Number
+        Tokens in one pass through one stage. [tokens]
+    capacity : float
+        Memory of one accelerator. [B]
+    """
+    in_stage = stage_share(architecture, layout)
+    weights = _outside_weights(architecture, layout)
+    for layer, count in architecture.groups:
+        for weight in layer_weights(layer, architecture.hidden):
+            if weight.owned:
+                weights = weights + count * in_stage * _weight_on_rank(architecture, layer, weight, layout)
+    held = sum(
+        (
+            count
+            * cache_share(_cache_parts(mixer), layout.tensor)
+            * stored_bytes(cache, context, architecture.cache_format, architecture.state_format)
+            for mixer, cache, count in layer_caches(architecture)
+        ),
+        0.0,
+    )
+    live = tokens * architecture.hidden * architecture.residual_streams * _LIVE * 2
+    logits = sequences * architecture.vocabulary * 4 / layout.tensor if architecture.head else 0.0
+    pooled = architecture.hidden == 1
+    return Memory(
+        weights=weights,
+        cache=in_stage * sequences * held,
+        activations=0.0 * tokens if pooled else live + logits,
+        capacity=capacity,
+    )
+
+
+def _cache_parts(mixer: Mixer) -> int | None:
+    """Parts that a mixer's cache divides into; latents (one for all heads) are replicated."""
+    if isinstance(mixer, PooledCache):
+        return None
+    if hasattr(mixer, "kv_rank") or hasattr(mixer, "out_groups"):
+        return 0
+    return mixer_parts(mixer, "kv_heads")
+
+
+def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Weight, layout: Layout) -> Number:
+    size = tensor_bytes(weight, weight_format_of(architecture, layer, weight))
+    parts = None if layer is None else weight_parts(layer, weight)
+    return size * split_share(weight.split, parts, layout)
+
+
+def _outside_weights(architecture: Architecture, layout: Layout) -> Number:
+    """Embedding on the first stage, head on the last: with stages, the larger of the two."""
+    first: Number = 0.0
+    last: Number = 0.0
+    for weight in model_weights(architecture):
+        size = _weight_on_rank(architecture, None, weight, layout)
+        if weight.role in ("head", "norm"):
+            last = last + size
+        else:
+            first = first + size
+    # A tied head reads the embedding where it stands, and its copy on another last stage.
+    staged = layout.pipeline > 1
+    together = first + last * (not architecture.tied)
+    return together * (1 - 1 * staged) + maximum(first, last) * staged
