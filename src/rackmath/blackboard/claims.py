@@ -1,0 +1,70 @@
+"""The ledger: every checkable claim of the lecture, computed twice, judged, explained."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from rackmath.blackboard import ledger_one, ledger_two
+from rackmath.blackboard.entry import Entry
+from rackmath.blackboard.verdicts import Value, parse_expected, verdict
+
+ENTRIES: dict[str, Entry] = {**ledger_one.ENTRIES, **ledger_two.ENTRIES}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One row of the ledger."""
+
+    id: str
+    chapter: int
+    time: str
+    statement: str
+    given: str
+    quantity: str
+    unit: str
+    kind: str
+    lecture: Value
+    with_lecture_inputs: Value
+    with_real_inputs: Value
+    verdict: str
+    why: str
+    to_be_deepened: str
+
+
+@lru_cache(maxsize=1)
+def rows() -> tuple[dict[str, str], ...]:
+    """The claims as the lecture makes them."""
+    text = (files("rackmath") / "data" / "claims.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def claims(only: Callable[[str], bool] | None = None) -> list[Claim]:
+    """Compute the ledger, in the lecture's order; ``only`` selects ids."""
+    return [claim(row) for row in rows() if only is None or only(row["id"])]
+
+
+def claim(row: dict[str, str]) -> Claim:
+    """Compute one row of the ledger."""
+    entry = ENTRIES[row["id"]]
+    expected = parse_expected(row["expected"])
+    real = entry.real()
+    return Claim(
+        id=row["id"],
+        chapter=int(row["chapter"]),
+        time=row["time"],
+        statement=row["statement"],
+        given=row["given"],
+        quantity=row["quantity"],
+        unit=row["unit"],
+        kind=row["kind"],
+        lecture=expected,
+        with_lecture_inputs=entry.lecture(),
+        with_real_inputs=real,
+        verdict=verdict(row["kind"], expected, real),
+        why=entry.why(),
+        to_be_deepened=entry.deepen,
+    )

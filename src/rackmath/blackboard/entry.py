@@ -1,0 +1,23 @@
+"""How one claim is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rackmath.blackboard.verdicts import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Two computations and a sentence; ``deepen`` names the package that will go further."""
+
+    lecture: Callable[[], Value]
+    real: Callable[[], Value]
+    why: Callable[[], str]
+    deepen: str = ""
+
+
+def said(text: str) -> Callable[[], str]:
+    """Return a sentence that needs no numbers."""
+    return lambda: text

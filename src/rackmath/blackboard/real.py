@@ -1,0 +1,240 @@
+"""What real models and chips say: the numbers behind the right-hand column of the ledger."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from statistics import median
+
+import numpy as np
+
+from rackmath import catalogue
+from rackmath.engine import Estimate, Layout, estimate
+from rackmath.engine.collectives import all_to_all
+from rackmath.engine.layout import candidate_layouts
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.cache import kv_bytes_per_token
+from rackmath.models.counts import active_params, multiplied_params, total_params
+from rackmath.models.formats import cache_format
+from rackmath.models.operators import Pass, operators
+from rackmath.prices import usd_per_million_tokens
+
+DEEPSEEK = "deepseek-v3"
+RACK = "gb200-nvl72"
+CONTEXT = 8192
+"""Tokens of context in the ledger's own runs. [tokens]"""
+
+FLAGSHIPS = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "gb300-nvl72", "vr200-nvl72", "mi300x")
+LISTED = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "mi300x", "tpu-v5e", "vr200-nvl72")
+"""Parts that the drain-time claim names."""
+
+
+def ratios(names: tuple[str, ...], precision: str | None = None) -> list[float]:
+    """Hardware ratios at ``precision``, by default the narrowest that the chip has. [1]"""
+    chips = [catalogue.system(name).chip for name in names]
+    return [c.ratio(precision or c.runs_at("fp4")) for c in chips]
+
+
+def drain_times(names: tuple[str, ...] | None = None) -> list[float]:
+    """Drain times; of all shipping accelerators of data centres by default. [s]"""
+    systems = [catalogue.system(name) for name in names or catalogue.system_names()]
+    if names is None:
+        systems = [s for s in systems if s.domain > 1]
+    return sorted({s.chip.name: s.chip.drain_time for s in systems}.values())
+
+
+def drain_median() -> float:
+    """Median over the catalogue's data-centre parts. [s]"""
+    return median(drain_times())
+
+
+def sparsity(name: str = DEEPSEEK) -> float:
+    """Stored over active parameters. [1]"""
+    model = catalogue.model(name)
+    return total_params(model) / active_params(model)
+
+
+def rack() -> System:
+    """The rack of the ledger's own runs."""
+    return catalogue.system(RACK)
+
+
+@lru_cache(maxsize=8)
+def best_layout(name: str = DEEPSEEK) -> Layout:
+    """Layout of one rack with the most tokens per second at a batch of 32 per accelerator."""
+    model, system = catalogue.model(name), rack()
+    batch = 32 * system.domain
+    runs = [(estimate(model, system, x, batch=batch, context=CONTEXT), x) for x in candidate_layouts(model, 72)]
+    return min(
+        ((e.time, x) for e, x in runs if e.memory.fits), key=lambda pair: pair[0]
+    )[1]
+
+
+def decode(batch: np.ndarray | float, context: float = CONTEXT, name: str = DEEPSEEK) -> Estimate:
+    """Decode steps of a model on the rack, at the ideal bound."""
+    return estimate(catalogue.model(name), rack(), best_layout(name), batch=batch, context=context)
+
+
+def cost_curve(batch: np.ndarray) -> np.ndarray:
+    """Cost per token against batch on the rack. [USD per million tokens]"""
+    step = decode(batch)
+    return np.asarray(usd_per_million_tokens(step, rack().price or 1.0))
+
+
+def batch_one_penalty() -> float:
+    """Cost of a token at batch 1 over the least cost of any batch that fits. [1]"""
+    batch = np.unique(np.round(np.logspace(0, 5, 400)))
+    fits = np.asarray(decode(batch).memory.fits)
+    costs = cost_curve(batch)
+    return float(costs[0] / costs[fits].min())
+
+
+def balance_batch() -> float:
+    """R times S for DeepSeek-V3 at fp8 on the rack, as the lecture computes it. [sequences]"""
+    return rack().chip.ratio("fp8") * sparsity()
+
+
+def fast_mode(speedup: float) -> float:
+    """Price ratio of ``speedup`` times the speed by a smaller batch alone, from the largest that fits. [1]"""
+    batch = np.unique(np.round(np.logspace(0, 5, 2000)))
+    step = decode(batch)
+    allowed = np.asarray(step.memory.fits)
+    costs, times = cost_curve(batch)[allowed], np.asarray(step.time)[allowed]
+    slowest = times[-1]
+    fast = times <= slowest / speedup
+    return float(costs[fast].min() / costs[-1]) if fast.any() else float("inf")
+
+
+def slow_saving() -> float:
+    """Part of the cost that any larger batch still saves at three times the balance batch. [1]"""
+    three = 3 * balance_batch()
+    costs = cost_curve(np.array([three, 1e6]))
+    return float(1 - costs[1] / costs[0])
+
+
+def sparse_time_ratio(first: float, second: float, name: str = "deepseek-v3.2") -> float:
+    """Cache traffic of sparse attention at one context over that at another. [1]"""
+    model = catalogue.model(name)
+
+    def read(context: float) -> float:
+        work = Pass(phase="decode", sequences=1.0, new_tokens=1.0, context=context)
+        return float(sum(o.count * o.cache_read for o in operators(model, work)))
+
+    return read(second) / read(first)
+
+
+def goldilocks(name: str = "llama-3.1-70b") -> float:
+    """Compute utilisation at twice the balanced context, large batch, attention FLOPs left out. [1]"""
+    model, system = catalogue.model(name), catalogue.system("h200-sxm")
+    form = model.cache_format
+    balanced = active_params(model) * system.chip.memory_bandwidth / (
+        system.chip.rate("bf16") / 2 * kv_bytes_per_token(model, form)
+    )
+    step = estimate(model, system, Layout(tensor=8), batch=1e6, context=2 * balanced)
+    flops = 2 * multiplied_params(model) * 1e6 / (8 * system.chip.rate("bf16"))
+    return float(flops / step.time_overlapped)
+
+
+def crossover(name: str) -> float:
+    """Context at which naive attention FLOPs equal weight FLOPs of a prefill's last token. [tokens]"""
+    model = catalogue.model(name)
+
+    def attention(context: float) -> float:
+        work = Pass(phase="decode", sequences=1.0, new_tokens=1.0, context=context, absorbed=False)
+        return float(sum(o.count * o.flops for o in operators(model, work) if o.role == "attention" and o.name == "attention"))
+
+    low, high = 1.0, 1e9
+    weights = 2 * multiplied_params(model)
+    for _ in range(100):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if attention(middle) < weights else (low, middle)
+    return high
+
+
+CROSSOVER_MODELS = ("deepseek-v3", "kimi-k2", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b", "qwen3-235b-a22b")
+"""Models with attention over the whole context in every layer."""
+
+
+def crossovers() -> dict[str, float]:
+    """Crossover contexts of models whose layers all attend to the whole context. [tokens]"""
+    return {name: crossover(name) for name in CROSSOVER_MODELS}
+
+
+def two_racks() -> float:
+    """All-to-all over two racks against one, same bytes per accelerator. [1]"""
+    size = 1e9
+    return float(all_to_all(size, 144.0, rack()) / all_to_all(size, 72.0, rack()))
+
+
+def pipeline_cache_ratio(stages: int) -> float:
+    """Cache per accelerator with ``stages`` stages over that with one; micro-batch of 8 held. [1]"""
+    model, system = catalogue.model("llama-3.1-70b"), rack()
+
+    def cache(p: int) -> float:
+        layout = Layout(tensor=8, pipeline=p)
+        return float(estimate(model, system, layout, batch=8 * p, context=CONTEXT).memory.cache)
+
+    return cache(stages) / cache(1)
+
+
+def pipeline_weight_ratio(stages: int) -> float:
+    """Layer weights per accelerator with one stage over ``stages`` times those with ``stages``. [1]"""
+    model, system = catalogue.model("llama-3.1-70b"), rack()
+
+    def weights(p: int) -> float:
+        layout = Layout(tensor=8, pipeline=p)
+        return float(estimate(model, system, layout, batch=8 * p, context=CONTEXT).memory.weights)
+
+    return weights(1) / (stages * weights(stages))
+
+
+def hop_time() -> float:
+    """One hop of a micro-batch of 256 tokens of DeepSeek-V3 between two racks. [s]"""
+    link = rack().scale_out
+    assert link is not None, "the rack has a scale-out network"
+    return 256 * 7168 * 2 / link.bandwidth + link.latency
+
+
+def pipeline_ratio() -> float:
+    """Scale-up over scale-out time of one DeepSeek-V3 layer: fp8 out, 16 bit back, against one hop. [1]"""
+    ratio = rack().network_ratio
+    assert ratio is not None, "the rack has both networks"
+    per_token = 8 * 7168 * ((1 + 4 / 128) + 2)
+    return per_token / (7168 * 2) / ratio
+
+
+def cliff_error(name: str, threshold: float) -> float:
+    """Cache per token of the model over what its price cliff would imply. [1]"""
+    model, chip = catalogue.model(name), rack().chip
+    implied = active_params(model) * chip.memory_bandwidth / (chip.rate("fp8") / 2 * threshold)
+    return kv_bytes_per_token(model, cache_format("fp8")) / implied
+
+
+def smallest_caches() -> dict[str, float]:
+    """Cache growth per token at fp8 of catalogue models, smallest first. [B/token]"""
+    grown = {
+        name: kv_bytes_per_token(catalogue.model(name), cache_format("fp8")) for name in catalogue.model_names()
+    }
+    return dict(sorted(((n, v) for n, v in grown.items() if v > 0), key=lambda pair: pair[1]))
+
+
+def output_input_ratio() -> float:
+    """Cost of a decoded over a prefilled token, DeepSeek-V3 on the rack, 4 k in, 32 sequences each. [1]"""
+    model, system, layout = catalogue.model(DEEPSEEK), rack(), best_layout()
+    out = estimate(model, system, layout, batch=32 * 72, context=CONTEXT)
+    into = estimate(model, system, layout, batch=72, context=4096, phase="prefill")
+    return float((out.time / out.tokens) / (into.time / into.tokens))
+
+
+def decode_utilisation() -> float:
+    """Compute utilisation of a decode step at 32 sequences per accelerator. [1]"""
+    step = decode(32.0 * 72)
+    model: Architecture = catalogue.model(DEEPSEEK)
+    flops = 2 * multiplied_params(model) * 32 * 72 / 72 / rack().chip.rate("fp8")
+    return float(flops / step.time)
+
+
+def nearest_tier(hold: float) -> str:
+    """Tier whose drain time is nearest to a hold time, by ratio."""
+    tiers = catalogue.tiers()
+    return min(tiers, key=lambda key: abs(np.log(tiers[key].drain_time / hold)))

@@ -1,0 +1,310 @@
+"""Solve any equation of the blackboard for any of its symbols, and show how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import isfinite
+from typing import Any
+
+import mpmath
+import sympy as sp
+
+from rackmath.blackboard.equations import Equation, equation, latex
+from rackmath.blackboard.symbols import QUANTITIES, dimension_of
+from rackmath.errors import InputError, NotUnderstood
+from rackmath.units import parse, show
+
+Interval = tuple[float, float]
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of algebra."""
+
+    text: str
+    latex: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What came out.
+
+    ``value`` is None where a number is missing; ``low`` and ``high`` differ from it
+    where an input was a range. ``others`` are further solutions.
+    """
+
+    equation: Equation
+    symbol: str
+    unit: str
+    expression: str
+    latex: str
+    value: float | None
+    low: float | None
+    high: float | None
+    others: tuple[float, ...]
+    steps: tuple[Step, ...]
+    missing: tuple[str, ...]
+
+
+def solve(name: str, symbol: str, given: Mapping[str, str | float]) -> Solution:
+    """Solve an equation of the blackboard for one symbol.
+
+    Parameters
+    ----------
+    name : str
+        Id of the equation.
+    symbol : str
+        The unknown.
+    given : mapping
+        Values of the other symbols: numbers in SI, text with a unit
+        (``"3.35 TB/s"``) or a range (``"100k..200k"``).
+
+    Errors: :class:`InputError` for unknown symbols, impossible values, or where no
+    positive real solution exists.
+    """
+    chosen = equation(name)
+    names = [q.name for q in chosen.quantities]
+    if symbol not in names:
+        raise InputError("--for", symbol, f"{name} holds {', '.join(names)}")
+    values = {key: _interval(key, value, names) for key, value in given.items()}
+    if symbol in values:
+        raise InputError(symbol, given[symbol], f"is the unknown; give {', '.join(n for n in names if n != symbol)}")
+    unit = QUANTITIES[symbol].unit
+    check_units(chosen)
+    branches = _branches(chosen, symbol)
+    steps = [Step(_plain(chosen.equality), chosen.latex, f"lecture chapter {chosen.chapter}, {chosen.time}")]
+    unknown = QUANTITIES[symbol].symbol
+    for branch in branches:
+        steps += branch.steps
+    closed = [b.value for b in branches if b.value is not None]
+    expression = " or ".join(str(v) for v in closed) or _plain(chosen.equality)
+    formula = r" \;\text{or}\; ".join(latex(sp.Eq(unknown, v, evaluate=False)) for v in closed) or chosen.latex
+    missing = tuple(n for n in names if n != symbol and n not in values)
+    if missing:
+        return Solution(chosen, symbol, unit, expression, formula, None, None, None, (), tuple(steps), missing)
+    found = _numbers(chosen, symbol, branches, values)
+    right = branches[found.branch].value
+    steps.append(_inserted(chosen.equality if right is None else sp.Eq(unknown, right, evaluate=False), values))
+    steps.append(
+        Step(
+            f"{symbol} = {_shown(found.value, unit)}",
+            f"{QUANTITIES[symbol].latex} = {sp.latex(sp.Float(found.value, 6))}\\,\\mathrm{{{unit}}}",
+            f"range {_shown(found.low, unit)} to {_shown(found.high, unit)}" if found.low != found.high else "result",
+        )
+    )
+    return Solution(
+        chosen, symbol, unit, expression, formula, found.value, found.low, found.high, found.others, tuple(steps), ()
+    )
+
+
+def evaluate(name: str, symbol: str, **given: float | str) -> float:
+    """Value of ``symbol`` with all other symbols given; for use inside the ledger."""
+    value = solve(name, symbol, given).value
+    assert value is not None, f"{name}: symbols missing for {symbol}"
+    return value
+
+
+def check_units(chosen: Equation) -> None:
+    """Raise :class:`ValueError` where the two sides of an equation have unlike units."""
+    left, right = dimension_of(chosen.equality.lhs), dimension_of(chosen.equality.rhs)
+    if left != right:
+        raise ValueError(f"{chosen.id}: {left} on the left, {right} on the right")
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A solution on one side of a max() or min(), with the lines that lead to it."""
+
+    value: Any
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    value: float
+    low: float
+    high: float
+    others: tuple[float, ...]
+    branch: int
+
+
+def _branches(chosen: Equation, symbol: str) -> list[_Branch]:
+    """Solve each side of a max() or min() on its own; without one there is one branch."""
+    unknown = QUANTITIES[symbol].symbol
+    equality = chosen.equality
+    switch = next(iter(equality.rhs.atoms(sp.Max, sp.Min)), None)
+    if switch is None or unknown not in switch.free_symbols and equality.lhs == unknown:
+        return [_Branch(equality.rhs, ())] if equality.lhs == unknown else _solved(equality, unknown, "")
+    if equality.lhs == unknown:
+        return [_Branch(equality.rhs, ())]
+    branches: list[_Branch] = []
+    for side in switch.args:
+        case = sp.Eq(equality.lhs, equality.rhs.subs(switch, side), evaluate=False)
+        if unknown in case.free_symbols:
+            branches += _solved(case, unknown, f"where {side} is the {'larger' if switch.func is sp.Max else 'smaller'} one")
+    if not branches:
+        raise NotUnderstood("--for", symbol, f"{chosen.id} cannot be solved for it in closed form")
+    return branches
+
+
+def _solved(equality: Any, unknown: sp.Symbol, note: str) -> list[_Branch]:
+    """Solve one equation without max(), with the algebra shown.
+
+    Where no closed form exists the branch has no value and numbers are found by
+    bisection once all other symbols have values.
+    """
+    lines: list[Step] = []
+    if note:
+        lines.append(Step(_plain(equality), latex(equality), note))
+    collected = _without_fractions(equality)
+    if collected is not None:
+        lines.append(Step(_plain(collected), latex(collected), "multiply both sides by the denominators"))
+    solutions = _closed_forms(equality, unknown)
+    if not solutions:
+        note = f"no closed form for {unknown.name}: bisection"
+        return [_Branch(None, (*lines, Step(_plain(equality), latex(equality), note)))]
+    found: list[_Branch] = []
+    for value in solutions:
+        line = sp.Eq(unknown, value, evaluate=False)
+        found.append(_Branch(value, (*lines, Step(_plain(line), latex(line), f"solve for {unknown.name}"))))
+    return found
+
+
+def _closed_forms(equality: Any, unknown: sp.Symbol) -> list[Any]:
+    # A power of the unknown needs a base that is known to be positive.
+    bases = {p.base: sp.Dummy(positive=True) for p in equality.atoms(sp.Pow) if unknown in p.exp.free_symbols}
+    try:
+        solutions = sp.solve(equality.subs(bases), unknown)
+    except NotImplementedError:
+        return []
+    back = {dummy: base for base, dummy in bases.items()}
+    return [sp.simplify(s.subs(back)) if back else s for s in solutions]
+
+
+def _without_fractions(equality: Any) -> Any | None:
+    left, right = sp.together(equality.lhs), sp.together(equality.rhs)
+    (a, b), (c, d) = sp.fraction(left), sp.fraction(right)
+    if b == 1 and d == 1:
+        return None
+    return sp.Eq(a * d, c * b, evaluate=False)
+
+
+def _numbers(chosen: Equation, symbol: str, branches: list[_Branch], values: Mapping[str, Interval]) -> _Found:
+    """Evaluate at the corners of all ranges; the middle is the geometric mean of each."""
+    middle = {k: (low if low == high else (low * high) ** 0.5 if low > 0 else (low + high) / 2) for k, (low, high) in values.items()}
+    ranged = [k for k, (low, high) in values.items() if low != high]
+    centre = _candidates(chosen, symbol, branches, middle)
+    if not centre:
+        raise InputError(symbol, None, f"no positive real solution of {chosen.id} with these values")
+    corners: list[float] = []
+    for choice in product(*(values[k] for k in ranged)):
+        at = {**middle, **dict(zip(ranged, choice, strict=True))}
+        corners += [v for v, _ in _candidates(chosen, symbol, branches, at)[:1]]
+    value, branch = centre[0]
+    spread = [*corners, value]
+    return _Found(value, min(spread), max(spread), tuple(v for v, _ in centre[1:]), branch)
+
+
+def _candidates(
+    chosen: Equation, symbol: str, branches: list[_Branch], at: Mapping[str, float]
+) -> list[tuple[float, int]]:
+    """Positive real values that satisfy the whole equation, with the branch they come from."""
+    numbers = {QUANTITIES[k].symbol: sp.Float(v, 30) for k, v in at.items()}
+    unknown = QUANTITIES[symbol].symbol
+    found: list[tuple[float, int]] = []
+    for i, branch in enumerate(branches):
+        if branch.value is None:
+            found += [(root, i) for root in _roots(chosen.equality, unknown, numbers)]
+            continue
+        try:
+            number = complex(branch.value.subs(numbers).evalf(30))
+        except TypeError:
+            continue
+        if abs(number.imag) > _TOLERANCE * abs(number) or not isfinite(number.real) or number.real < 0:
+            continue
+        left = chosen.equality.lhs.subs({**numbers, unknown: number.real})
+        right = chosen.equality.rhs.subs({**numbers, unknown: number.real})
+        if abs(float(left) - float(right)) <= 1e-7 * max(abs(float(left)), abs(float(right)), 1e-300):
+            if not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in found):
+                found.append((float(number.real), i))
+    return found
+
+
+def _roots(equality: Any, unknown: sp.Symbol, numbers: Mapping[sp.Symbol, Any]) -> list[float]:
+    """Positive roots by bisection between the points of a logarithmic grid."""
+    # Fifty digits: differences such as 1 - (1 - k/E)^B lose all of a float's.
+    with mpmath.workdps(50):
+        return _bisected(sp.lambdify(unknown, (equality.lhs - equality.rhs).subs(numbers), "mpmath"))
+
+
+def _bisected(gap: Any) -> list[float]:
+    grid = [mpmath.mpf(10) ** (mpmath.mpf(e) / 4) for e in range(-48, 73)]
+    values = [_real(gap, x) for x in grid]
+    roots: list[float] = []
+    for low, high, at_low, at_high in zip(grid, grid[1:], values, values[1:], strict=False):
+        if at_low is None or at_high is None or at_low * at_high > 0:
+            continue
+        for _ in range(200):
+            middle = (low + high) / 2
+            at_middle = _real(gap, middle)
+            if at_middle is None:
+                break
+            low, high = (middle, high) if at_low * at_middle > 0 else (low, middle)
+        roots.append(float((low + high) / 2))
+    return roots
+
+
+def _real(gap: Any, x: Any) -> Any | None:
+    try:
+        value = gap(x)
+    except (ValueError, OverflowError, ZeroDivisionError):
+        return None
+    return value if isinstance(value, mpmath.mpf) and mpmath.isfinite(value) else None
+
+
+def _interval(key: str, value: str | float, names: list[str]) -> Interval:
+    if key not in names:
+        raise InputError(key, value, f"this equation holds {', '.join(names)}")
+    unit = QUANTITIES[key].unit
+    texts = str(value).split("..") if isinstance(value, str) else [value]
+    if len(texts) > 2:
+        raise InputError(key, value, "write a number or a range like 100k..200k")
+    low, high = (_number(key, text, unit) for text in (texts[0], texts[-1]))
+    if low > high:
+        raise InputError(key, value, "the lower end of a range comes first")
+    return low, high
+
+
+def _number(key: str, text: str | float, unit: str) -> float:
+    """Read a value in the unit of its symbol; units per token or parameter read as plain ones."""
+    known = {"B/token": "B", "B/param": "B", "1/s": "1", "FLOP/token": "1", "USD/s": "USD/s"}
+    plain = known.get(unit, unit if unit in ("B", "B/s", "s", "USD", "FLOP/s", "FLOP") else "1")
+    number = parse(text, plain, key)
+    if number < 0:
+        raise InputError(key, text, "quantities of the blackboard are not negative")
+    return number
+
+
+def _inserted(line: Any, values: Mapping[str, Interval]) -> Step:
+    """Write a line with numbers in place of symbols, not yet worked out."""
+    shown = {QUANTITIES[k].symbol: sp.Symbol(_spread(low, high), positive=True) for k, (low, high) in values.items()}
+    filled = line.xreplace(shown)
+    return Step(_plain(filled), latex(filled), "numbers in")
+
+
+def _spread(low: float, high: float) -> str:
+    return f"{low:.6g}" if low == high else f"({low:.6g}..{high:.6g})"
+
+
+def _shown(value: float, unit: str) -> str:
+    if unit in ("s", "B", "B/s", "FLOP/s", "FLOP"):
+        return f"{value:.6g} {unit} ({show(value, unit)})"
+    return f"{value:.6g}" if unit == "1" else f"{value:.6g} {unit}"
+
+
+def _plain(equality: Any) -> str:
+    return f"{equality.lhs} = {equality.rhs}"
