@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from rackmath.engine.efficiency import Efficiency
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, MemoryTier, System
 from rackmath.models.architecture import Architecture
@@ -163,6 +164,13 @@ def tiers() -> dict[str, MemoryTier]:
             },
         )
     return found
+
+
+@lru_cache(maxsize=4)
+def efficiency(phase: str) -> Efficiency:
+    """Measured over ideal time of a phase, with its spread."""
+    raw = tomllib.loads((_DATA / "efficiency.toml").read_text())[phase]
+    return Efficiency(mid=raw["mid"], low=raw["low"], high=raw["high"], basis=raw["basis"])
 
 
 @lru_cache(maxsize=1)

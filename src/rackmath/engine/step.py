@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 from rackmath.engine.communication import communication
 from rackmath.engine.efficiency import Efficiency, ideal
 from rackmath.engine.layout import Layout, as_floats
-from rackmath.engine.sharding import Memory, memory, operator_share, stage_share
+from rackmath.engine.roofline import TERMS, held_sequences, local_pass, spent, timed_operators
+from rackmath.engine.sharding import Memory, memory
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number, ceiling, maximum, minimum
-from rackmath.models.operators import PHASES, Operator, Pass, operators
-
-TERMS = ("compute", "weights", "cache", "activations", "communication")
-"""What a second of a pass can be spent on."""
+from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.models.operators import PHASES
 
 CHUNK = 16_384
 """Points that are evaluated together: small enough for the cache of a core."""
@@ -155,22 +153,12 @@ class _Call:
             Layout(tensor=point["tensor"], expert=point["expert"], pipeline=point["pipeline"], data=point["data"])
         )
         batch, context = point["batch"] * 1.0, point["context"] * 1.0
-        new = 1.0 if self.phase == "decode" else context - point["cached"]
-        held = maximum(ceiling(batch / layout.data), 1.0)
-        # Decode keeps every stage busy with a micro-batch of its own.
-        micro = maximum(ceiling(held / layout.pipeline), 1.0)
-        tokens = micro * new
-        work = Pass(
-            phase=self.phase,
-            sequences=micro,
-            new_tokens=new,
-            context=context,
-            expert_tokens=tokens * layout.expert_groups,
-            absorbed=self.absorbed,
-        )
+        held = held_sequences(batch, layout)
+        work = local_pass(self.phase, held, context, point["cached"] * 1.0, layout, self.absorbed)
+        new, tokens = work.new_tokens, work.tokens
         a, chip = self.architecture, self.system.chip
-        split = _spent(operators(a, work), layout, self.system, stage_share(a, layout) * layout.pipeline)
-        sampled = micro * (new if self.phase == "decode" else 1.0)
+        split = spent(timed_operators(a, work, layout, self.system))
+        sampled = work.sequences * (new if self.phase == "decode" else 1.0)
         exchange = communication(a, layout, self.system, tokens, sampled).total
         passes = self._passes(held, layout)
         terms = {name: passes * value for name, value in split.terms.items()}
@@ -203,43 +191,6 @@ class _Call:
             return 1.0
         microbatches = minimum(held, layout.pipeline)
         return (microbatches + layout.pipeline - 1) / layout.pipeline
-
-
-@dataclass(frozen=True, slots=True)
-class _Spent:
-    terms: dict[str, Number]
-    compute: Number
-    traffic: Number
-
-
-def _spent(found: list[Operator], layout: Layout, system: System, layered: Number) -> _Spent:
-    """Seconds of all operators, by what binds each of them, and the two sums of the lecture.
-
-    ``layered`` scales operators inside layers when stages are uneven. The lecture's
-    sums leave activations out: a fused kernel need not write them.
-    """
-    chip = system.chip
-    terms: dict[str, Number] = dict.fromkeys(TERMS, 0.0)
-    all_compute: Number = 0.0
-    all_traffic: Number = 0.0
-    for op in found:
-        work, held = operator_share(op, layout)
-        scale = op.count * (layered if op.layered else 1.0)
-        compute = op.flops * work * (scale / chip.rate(op.compute))
-        per_byte = scale / chip.memory_bandwidth
-        weights = op.weight_bytes * work * per_byte
-        cache = (op.cache_read + op.cache_written) * held * per_byte
-        moved = op.activation_bytes * work * per_byte
-        traffic = weights + cache
-        bound = np.greater(compute, traffic + moved)
-        free = 1.0 - bound
-        terms["compute"] = terms["compute"] + bound * compute
-        terms["weights"] = terms["weights"] + free * weights
-        terms["cache"] = terms["cache"] + free * cache
-        terms["activations"] = terms["activations"] + free * moved
-        all_compute = all_compute + compute
-        all_traffic = all_traffic + traffic
-    return _Spent(terms, all_compute, all_traffic)
 
 
 def _assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from rackmath.models.formats import (
     cache_format,
     weight_format,
 )
+from rackmath.models.requantise import CONVERTED
 from rackmath.models.weights import layer_weights
 
 _ALGORITHMS = {
@@ -52,8 +53,7 @@ _ALGORITHMS = {
 }
 """Names of NVIDIA ModelOpt."""
 
-_QUANTISED = ("attention", "recurrent", "indexer", "feed_forward", "shared", "experts")
-"""Tensor classes that a quantiser converts unless told otherwise."""
+
 
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+|\*)(?:\.|$)?(.*)$")
 _BLOCKS = ("self_attn", "linear_attn", "attn", "attention", "block_sparse_moe", "feed_forward", "ffn", "mlp", "mixer")
@@ -106,7 +106,7 @@ def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tup
         return ()
     found: list[tuple[str, Format]] = []
     for weight in layer_weights(layer, hidden):
-        if weight.columns == 0 or weight.role not in _QUANTISED:
+        if weight.columns == 0 or weight.role not in CONVERTED:
             continue
         chosen = _format(rules, weight.name, weight.role, str(index))
         if chosen != BF16:

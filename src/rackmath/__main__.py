@@ -1,0 +1,5 @@
+"""``python -m rackmath``."""
+
+from rackmath.cli.app import main
+
+main()

@@ -1,0 +1,86 @@
+"""Entry point: a lazy group of commands, and errors as one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+import click
+
+from rackmath import __version__
+from rackmath.errors import RackmathError
+
+COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
+        "estimate": ("rackmath.cli.serve", "Time, memory and cost of one decode or prefill pass."),
+        "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
+        "models": ("rackmath.cli.facts", "Models of the catalogue."),
+        "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
+        "systems": ("rackmath.cli.facts", "Systems of the catalogue, with the sources of their numbers."),
+    }
+)
+"""Command -> module that holds it, and its line in the help of the group."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module only when the command runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name][0])
+        return getattr(module, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rackmath")
+def cli() -> None:
+    """Work out how fast a language model runs on given hardware, what a token costs, and what binds.
+
+    Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 2 bad input with one line on standard error."""
+    try:
+        status = cli.main(args=arguments, prog_name="rackmath", standalone_mode=False)
+    except RackmathError as error:
+        _refuse(str(error))
+    except click.exceptions.Abort:
+        _refuse("interrupted: run the command again")
+    except click.NoSuchOption as error:
+        near = f" did you mean {', '.join(error.possibilities)}?" if error.possibilities else ""
+        _refuse(f"{error.option_name} = : no such option,{near} see {_help(error)}")
+    except click.BadParameter as error:
+        name = error.param.opts[-1] if error.param and error.param.opts else "argument"
+        _refuse(f"{name} = : {error.message} See {_help(error)}")
+    except click.UsageError as error:
+        _refuse(f"{error.format_message()} See {_help(error)}")
+    except click.ClickException as error:
+        _refuse(error.format_message())
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _help(error: click.UsageError) -> str:
+    return f"`{error.ctx.command_path if error.ctx else 'rackmath'} --help`"
+
+
+def _refuse(line: str) -> None:
+    click.echo("rackmath: " + " ".join(line.split()), err=True)
+    sys.exit(2)

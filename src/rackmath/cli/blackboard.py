@@ -1,0 +1,140 @@
+"""``solve`` and ``claims``: the lecture's equations and what became of its claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rackmath.cli import render
+from rackmath.errors import InputError
+
+
+@click.command(epilog="Example: rackmath solve context-cliff --for kv N_active=100B C=300 M=1 L=200k")
+@click.argument("equation", required=False)
+@click.argument("values", nargs=-1, metavar="[K=V]...")
+@click.option("--for", "symbol", metavar="SYMBOL", help="The unknown.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--latex", is_flag=True, help="Print the steps as LaTeX.")
+@click.option("--explain", is_flag=True, help="Show what each symbol means.")
+def solve(
+    equation: str | None, values: tuple[str, ...], symbol: str | None, as_json: bool, latex: bool, explain: bool
+) -> None:
+    """Solve an EQUATION of the blackboard for a SYMBOL, with numbers or without.
+
+    Without an equation all are listed. Values take units and ranges: M=3.35TB/s, L=100k..200k.
+    """
+    from rackmath.blackboard.equations import EQUATIONS
+
+    if equation is None:
+        _list_equations(as_json, EQUATIONS)
+        return
+    from rackmath.blackboard.equations import equation as find
+    from rackmath.blackboard.solve import solve as run
+
+    if symbol is None:
+        chosen = find(equation)
+        raise InputError("--for", None, f"name the unknown: {', '.join(q.name for q in chosen.quantities)}")
+    found = run(equation, symbol, _given(values))
+    if as_json:
+        render.show_json(
+            {
+                "equation": found.equation.id,
+                "symbol": found.symbol,
+                "value": found.value,
+                "low": found.low,
+                "high": found.high,
+                "others": found.others,
+                "unit": found.unit,
+                "expression": found.expression,
+                "latex": found.latex,
+                "missing": found.missing,
+                "steps": [{"text": s.text, "latex": s.latex, "note": s.note} for s in found.steps],
+            }
+        )
+        return
+    render.show_pairs(
+        f"{found.equation.id}, chapter {found.equation.chapter}, {found.equation.time}: {found.equation.note}",
+        [(f"{i}.", f"{s.latex if latex else s.text}    ({s.note})") for i, s in enumerate(found.steps, start=1)],
+    )
+    if found.missing:
+        render.show_lines("for a number, give", (f"{name}=..." for name in found.missing))
+    if found.others:
+        render.show_lines("further solutions", (f"{v:.6g}" for v in found.others))
+    if explain:
+        render.show_table(
+            "symbols",
+            ["symbol", "unit", "meaning"],
+            [(q.name, q.unit, q.meaning) for q in found.equation.quantities],
+        )
+
+
+def _list_equations(as_json: bool, equations: Any) -> None:
+    if as_json:
+        render.show_json(
+            [
+                {
+                    "id": e.id,
+                    "chapter": e.chapter,
+                    "time": e.time,
+                    "equation": e.text,
+                    "latex": e.latex,
+                    "symbols": {q.name: {"unit": q.unit, "meaning": q.meaning} for q in e.quantities},
+                    "note": e.note,
+                }
+                for e in equations
+            ]
+        )
+        return
+    render.show_table(
+        f"{len(equations)} equations",
+        ["id", ">chapter", "at", "equation", "note"],
+        [(e.id, e.chapter, e.time, e.text, e.note) for e in equations],
+        note="rackmath solve ID --for SYMBOL k=v ...",
+    )
+
+
+def _given(values: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in values:
+        key, sign, value = text.partition("=")
+        if not sign or not key or not value:
+            raise InputError("value", text, "write symbol=number, for example B=2400 or M=3.35TB/s")
+        if key in found:
+            raise InputError(key, value, "is given twice")
+        found[key] = value
+    return found
+
+
+@click.command(epilog="Example: rackmath claims --only drain-stable")
+@click.option("--only", metavar="ID", help="One claim, by id.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--explain", is_flag=True, help="Show what was given and where it will be deepened.")
+def claims(only: str | None, as_json: bool, explain: bool) -> None:
+    """Show the ledger: each claim of the lecture with its inputs and with real ones, and a verdict."""
+    from rackmath.blackboard.claims import claims as run, rows
+
+    if only is not None and only not in {row["id"] for row in rows()}:
+        raise InputError("--only", only, "`rackmath claims` lists the ids")
+    found = run(None if only is None else lambda name: name == only)
+    if as_json:
+        render.show_json(found)
+        return
+    render.show_table(
+        f"{len(found)} claims",
+        ["id", ">said", ">with its inputs", ">with real inputs", "unit", "verdict"],
+        [
+            (c.id, _value(c.lecture), _value(c.with_lecture_inputs), _value(c.with_real_inputs), c.unit, c.verdict)
+            for c in found
+        ],
+    )
+    render.show_lines("why", (f"{c.id} ({c.time}): {c.why}" for c in found))
+    if explain:
+        render.show_lines("given", (f"{c.id}: {c.statement} [{c.given}]" for c in found))
+        render.show_lines("to be deepened by", (f"{c.id}: {c.to_be_deepened}" for c in found if c.to_be_deepened))
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{_value(value[0])} to {_value(value[1])}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

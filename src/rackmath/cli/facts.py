@@ -1,0 +1,241 @@
+"""``model``, ``models``, ``systems``: what the catalogue and the configs say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rackmath import catalogue
+from rackmath.cli import render
+from rackmath.hardware import System
+from rackmath.models import cache, counts
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.requantise import requantise
+from rackmath.units import show
+
+
+@click.command(epilog="Example: rackmath model deepseek-v3 --kv fp8")
+@click.argument("model", metavar="MODEL")
+@click.option("--kv", default="bf16", show_default=True, help="Format of the cache: bf16, fp8, nvfp4, fp32.")
+@click.option("--weights", help="Format of the linear layers, if not the config's own: bf16, fp8, int4, nvfp4, ...")
+@click.option("--explain", is_flag=True, help="Show every kind of layer with its tensors.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def model(model: str, kv: str, weights: str | None, explain: bool, as_json: bool) -> None:
+    """Count a model exactly: parameters, cache, bytes, FLOPs.
+
+    MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
+    """
+    architecture = requantise(
+        catalogue.model(model), weights=weight_format(weights) if weights else None, cache=cache_format(kv)
+    )
+    facts = model_facts(architecture)
+    if as_json:
+        render.show_json(facts)
+        return
+    _show_model(architecture, facts, kv)
+    if explain:
+        _explain_model(architecture)
+
+
+def model_facts(a: Architecture) -> dict[str, Any]:
+    """Counts of a model under the keys of the contract."""
+    form = a.cache_format
+    return {
+        "name": a.name,
+        "total_params": counts.total_params(a),
+        "active_params": counts.active_params(a),
+        "embedding_params": counts.embedding_params(a),
+        "params": counts.params_by_role(a),
+        "vision_params": a.vision_params,
+        "vision_params_exact": a.vision_exact,
+        "mtp_params": counts.mtp_params(a),
+        "layers": len(a.layers),
+        "kv_bytes_per_token": cache.kv_bytes_per_token(a, form),
+        "kv_window_bytes_per_token": cache.kv_window_bytes_per_token(a, form),
+        "state_elements": cache.state_elements(a),
+        "state_bytes": cache.state_bytes(a, form),
+        "state_bytes_served": cache.state_bytes(a),
+        "weight_bytes": sum(counts.weight_bytes(a).values()),
+        "weight_bytes_by_class": counts.weight_bytes(a),
+        "flops_per_token": 2 * counts.multiplied_params(a),
+        "max_context": a.max_context,
+        "defaulted": list(a.defaulted),
+        "not_understood": list(a.not_understood),
+    }
+
+
+def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
+    total, active = facts["total_params"], facts["active_params"]
+    pairs = [
+        ("total parameters", f"{render.count(total)}  ({show(total)})"),
+        ("active per token", f"{render.count(active)}  ({show(active)}, 1/{total / active:.1f} of the total)"),
+        ("input embedding", render.count(facts["embedding_params"])),
+        ("weight bytes", f"{show(facts['weight_bytes'], 'B')} at the formats of the config"),
+        ("FLOPs per token", f"{show(facts['flops_per_token'], 'FLOP')} without attention over the context"),
+        ("cache per token", f"{render.count(facts['kv_bytes_per_token'])} B at {kv}"),
+    ]
+    if facts["kv_window_bytes_per_token"]:
+        pairs.append(("  in windows", f"{render.count(facts['kv_window_bytes_per_token'])} B per token while they fill"))
+    if facts["state_elements"]:
+        pairs.append(("state per sequence", f"{show(facts['state_bytes'], 'B')} at {kv}, {show(facts['state_bytes_served'], 'B')} as served"))
+    if a.vision_params:
+        exact = "" if a.vision_exact else " (estimate)"
+        pairs.append(("vision tower, apart", f"{render.count(a.vision_params)}{exact}"))
+    if a.mtp:
+        pairs.append(("MTP layers, apart", render.count(facts["mtp_params"])))
+    render.show_pairs(f"{a.name}: {len(a.layers)} layers, hidden width {a.hidden}", pairs)
+    render.show_table(
+        "by tensor class",
+        ["class", ">parameters", ">bytes"],
+        [
+            (role, render.count(facts["params"].get(role, 0)), show(size, "B"))
+            for role, size in facts["weight_bytes_by_class"].items()
+        ],
+    )
+    render.show_lines("defaulted (absent from the config)", a.defaulted)
+    render.show_lines("not understood (left out)", a.not_understood)
+
+
+def _explain_model(a: Architecture) -> None:
+    from rackmath.models.weights import layer_weights
+
+    for number, (layer, repeats) in enumerate(a.groups, start=1):
+        rows = []
+        for w in layer_weights(layer, a.hidden):
+            form = counts.weight_format_of(a, layer, w)
+            shape = f"{w.rows:g} x {w.columns:g}" if w.columns else f"{w.rows:g}"
+            rows.append(
+                (w.name, w.role, f"{w.copies} x {shape}" if w.copies > 1 else shape, render.count(w.elements), form.name)
+            )
+        render.show_table(
+            f"layer kind {number}, {repeats} of {len(a.layers)}", ["tensor", "class", ">shape", ">elements", "format"], rows
+        )
+
+
+@click.command(epilog="Example: rackmath models")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def models(as_json: bool) -> None:
+    """List the models of the catalogue."""
+    found: list[dict[str, Any]] = []
+    for name in catalogue.model_names():
+        a = catalogue.model(name)
+        found.append(
+            {
+                "name": name,
+                "total_params": counts.total_params(a),
+                "active_params": counts.active_params(a),
+                "layers": len(a.layers),
+                "kv_bytes_per_token": cache.kv_bytes_per_token(a, cache_format("bf16")),
+                "weight_bytes": sum(counts.weight_bytes(a).values()),
+                "source": catalogue.model_source(name),
+            }
+        )
+    if as_json:
+        render.show_json(found)
+        return
+    render.show_table(
+        f"{len(found)} models",
+        ["name", ">total", ">active", ">layers", ">cache B/token", ">weights"],
+        [
+            (
+                m["name"],
+                show(m["total_params"]),
+                show(m["active_params"]),
+                m["layers"],
+                render.count(m["kv_bytes_per_token"]),
+                show(m["weight_bytes"], "B"),
+            )
+            for m in found
+        ],
+        note="Cache growth at bf16, without windows. --json adds where each config was read.",
+    )
+
+
+@click.command(epilog="Example: rackmath systems --json")
+@click.option("--explain", is_flag=True, help="Show the source of every number.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def systems(explain: bool, as_json: bool) -> None:
+    """List the systems of the catalogue, with ratio R and drain time."""
+    found = [catalogue.system(name) for name in catalogue.system_names()]
+    if as_json:
+        render.show_json([system_facts(s) for s in found])
+        return
+    render.show_table(
+        f"{len(found)} systems",
+        ["name", "chip", ">domain", ">memory", ">bandwidth", ">bf16", ">fp8", ">fp4", ">R", ">drain", ">$/h"],
+        [_system_row(s) for s in found],
+        note="Dense rates; memory, bandwidth and rates per accelerator; R at the narrowest precision of the chip.",
+    )
+    tiers = catalogue.tiers()
+    render.show_table(
+        "memory tiers, one device each",
+        ["tier", "device", ">capacity", ">bandwidth", ">drain", ">$/GB"],
+        [
+            (key, t.name, show(t.capacity, "B"), show(t.bandwidth, "B/s"), show(t.drain_time, "s"), f"{t.price * 1e9:g}")
+            for key, t in tiers.items()
+        ],
+    )
+    if explain:
+        known = catalogue.sources()
+        for s in found:
+            render.show_lines(
+                s.name, (f"{field}: {known[key].title}, {known[key].publisher}" for field, key in sorted(s.sources.items()))
+            )
+
+
+def system_facts(s: System) -> dict[str, Any]:
+    """Main numbers of a system with their sources."""
+    chip = s.chip
+    known = catalogue.sources()
+    return {
+        "name": s.name,
+        "aliases": list(s.aliases),
+        "chip": chip.name,
+        "vendor": chip.vendor,
+        "year": chip.year,
+        "status": chip.status,
+        "domain": s.domain,
+        "fabric": s.fabric,
+        "memory_capacity": chip.memory_capacity,
+        "memory_bandwidth": chip.memory_bandwidth,
+        "rates": dict(chip.rates),
+        "power": chip.power,
+        "scale_up": s.scale_up,
+        "scale_out": s.scale_out,
+        "network_ratio": s.network_ratio,
+        "ratio": {precision: chip.ratio(precision) for precision, _ in chip.rates},
+        "drain_time": chip.drain_time,
+        "domain_capacity": s.domain_capacity,
+        "domain_bandwidth": s.domain_bandwidth,
+        "host_dram": s.host_dram,
+        "host_flash": s.host_flash,
+        "usd_per_gpu_hour": None if s.price is None else s.price * 3600,
+        "price_date": s.price_date,
+        "sources": {
+            field: f"{known[key].title}, {known[key].publisher}" for field, key in s.sources.items() if key in known
+        },
+    }
+
+
+def _system_row(s: System) -> tuple[object, ...]:
+    rates = dict(s.chip.rates)
+    precision = s.chip.runs_at("fp4")
+
+    def rate(name: str) -> str:
+        return f"{rates[name] / 1e12:,.0f} T" if name in rates else "-"
+
+    return (
+        s.name,
+        s.chip.name,
+        s.domain,
+        show(s.chip.memory_capacity, "B"),
+        show(s.chip.memory_bandwidth, "B/s"),
+        rate("bf16"),
+        rate("fp8"),
+        rate("fp4"),
+        f"{s.chip.ratio(precision):.0f}",
+        show(s.chip.drain_time, "s"),
+        "-" if s.price is None else f"{s.price * 3600:.2f}",
+    )

@@ -1,0 +1,91 @@
+"""Records -> tables, JSON. The only place that prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+_BAR = 40
+
+
+def to_plain(value: Any) -> Any:
+    """Records, arrays and tuples -> what JSON holds; numbers that JSON lacks become null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return to_plain(value.tolist())
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if isinstance(value, (list, tuple, set)):
+        return [to_plain(v) for v in value]
+    if isinstance(value, float):
+        return (int(value) if value.is_integer() and abs(value) < 2**53 else value) if isfinite(value) else None
+    return value
+
+
+def show_json(value: Any) -> None:
+    """Print one JSON document on standard output."""
+    sys.stdout.write(json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n")
+
+
+def console() -> Console:
+    """Console on standard output; wide enough for a table where it is no terminal."""
+    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 140)
+
+
+def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
+    """Print a table; columns whose name starts with ``>`` are numbers and align right."""
+    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left", box=None, pad_edge=False)
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    console().print(table)
+
+
+def show_pairs(title: str, pairs: Iterable[tuple[str, str]]) -> None:
+    """Print names and values below each other."""
+    out = console()
+    out.print(title, style="bold")
+    shown = list(pairs)
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        out.print(f"  {name:<{width}}  {value}", markup=False)
+
+
+def show_bars(title: str, parts: Mapping[str, float], show: Any) -> None:
+    """Print parts of a whole as bars."""
+    total = sum(parts.values()) or 1.0
+    out = console()
+    out.print(title, style="bold")
+    width = max(len(name) for name in parts)
+    for name, value in sorted(parts.items(), key=lambda item: -item[1]):
+        bar = "#" * round(_BAR * value / total)
+        out.print(f"  {name:<{width}}  {show(value):>9}  {value / total:5.0%}  {bar}", markup=False)
+
+
+def show_lines(title: str, lines: Iterable[str]) -> None:
+    """Print a heading and lines below it, if there are any."""
+    shown = list(lines)
+    if not shown:
+        return
+    out = console()
+    out.print(title, style="bold")
+    for line in shown:
+        out.print(f"  {line}", markup=False)
+
+
+def count(value: float) -> str:
+    """Write a count with thousands separators."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"

@@ -1,0 +1,234 @@
+"""``estimate``: one pass of a model on a system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from rackmath import catalogue
+from rackmath.cli import render
+from rackmath.engine import Estimate, Layout, estimate as run, ideal, parse_layout
+from rackmath.engine.communication import communication
+from rackmath.engine.layout import as_floats, candidate_layouts
+from rackmath.engine.roofline import held_sequences, local_pass, timed_operators
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.requantise import requantise
+from rackmath.prices import usd_per_million_tokens
+from rackmath.units import show
+
+
+@click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
+@click.argument("model", metavar="MODEL")
+@click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
+@click.option("--gpus", type=int, help="Accelerators; by default one scale-up domain.")
+@click.option("--layout", "layout_text", help="Such as tp8,ep8,pp1,dp1; by default the fastest that fits.")
+@click.option("--batch", type=float, required=True, help="Sequences of the whole deployment.")
+@click.option("--context", type=float, required=True, help="Tokens that each new token sees; in prefill the prompt.")
+@click.option("--phase", type=click.Choice(["decode", "prefill"]), default="decode", show_default=True)
+@click.option("--cached", type=float, default=0.0, help="Prefill: tokens of the prompt that are cached already.")
+@click.option("--weights", help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).")
+@click.option("--kv", help="Format of the cache: bf16, fp8, nvfp4 (default: the config's).")
+@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without the measured factor.")
+@click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def estimate(
+    model: str,
+    on: str,
+    gpus: int | None,
+    layout_text: str | None,
+    batch: float,
+    context: float,
+    phase: str,
+    cached: float,
+    weights: str | None,
+    kv: str | None,
+    usd_per_gpu_hour: float | None,
+    as_ideal: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Estimate one decode or prefill pass: time with its range, what binds, memory, cost.
+
+    MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
+    """
+    architecture = requantise(
+        catalogue.model(model),
+        weights=weight_format(weights) if weights else None,
+        cache=cache_format(kv) if kv else None,
+    )
+    system = catalogue.system(on)
+    settings: dict[str, Any] = {"batch": batch, "context": context, "phase": phase, "cached": cached}
+    settings["efficiency"] = ideal() if as_ideal else catalogue.efficiency(phase)
+    layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
+    result = run(architecture, system, layout, **settings)
+    price = _price(system, usd_per_gpu_hour)
+    facts = _facts(architecture, system, result, layout, price, (*chosen, *_price_note(system, usd_per_gpu_hour)))
+    if as_json:
+        render.show_json(facts)
+        return
+    _show(architecture, system, result, facts, phase, batch, context)
+    if explain:
+        _explain(architecture, system, layout, result, settings)
+
+
+def _layout(
+    a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
+) -> tuple[Layout, tuple[str, ...]]:
+    """Take the layout that was asked for, or the fastest of all sensible ones that fit."""
+    if gpus is not None and not 1 <= gpus <= 1_000_000:
+        raise InputError("--gpus", gpus, "write a number from 1 to 1,000,000")
+    if text:
+        layout = parse_layout(text, gpus, a)
+        return layout, ()
+    wanted = gpus or system.default_gpus
+    system.require_network(wanted)
+    found = [(run(a, system, layout, **settings), layout) for layout in candidate_layouts(a, wanted)]
+    if not found:
+        raise DoesNotFit(
+            f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
+        )
+    fitting = [pair for pair in found if bool(np.all(pair[0].memory.fits))]
+    if fitting:
+        best = min(fitting, key=lambda pair: float(pair[0].time))[1]
+        return best, (f"layout {best.text()}: the fastest of {len(fitting)} that fit, of {len(found)} considered",)
+    best = min(found, key=lambda pair: float(pair[0].memory.total))[1]
+    return best, (f"layout {best.text()}: none of {len(found)} fits, this one needs least memory",)
+
+
+def _price(system: System, usd_per_hour: float | None) -> float | None:
+    if usd_per_hour is None:
+        return system.price
+    if not 0 < usd_per_hour < 1e6:
+        raise InputError("--usd-per-gpu-hour", usd_per_hour, "write a positive number of dollars")
+    return usd_per_hour / 3600
+
+
+def _price_note(system: System, given: float | None) -> tuple[str, ...]:
+    if given is not None:
+        return (f"price {given:g} $ per GPU-hour, as given",)
+    if system.price is None:
+        return ("no price is known for this system: give --usd-per-gpu-hour",)
+    source = catalogue.sources()[system.sources["price"]]
+    return (f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",)
+
+
+def _facts(
+    a: Architecture, system: System, e: Estimate, layout: Layout, price: float | None, notes: tuple[str, ...]
+) -> dict[str, Any]:
+    cost = None if price is None else usd_per_million_tokens(e, price)
+    span = e.time_high - e.time_low
+    return {
+        "model": a.name,
+        "system": system.name,
+        "gpus": e.gpus,
+        "layout": layout.text(),
+        "time": e.time,
+        "time_low": e.time_low,
+        "time_high": e.time_high,
+        "time_ideal": e.time_ideal,
+        "time_overlapped": e.time_overlapped,
+        "bound_by": e.bound_by,
+        "terms": dict(e.terms),
+        "fits": bool(e.memory.fits),
+        "memory_per_gpu": e.memory.total,
+        "memory": {
+            "weights": e.memory.weights,
+            "cache": e.memory.cache,
+            "activations": e.memory.activations,
+            "capacity": e.memory.capacity,
+        },
+        "tokens_per_second": e.tokens_per_second,
+        "tokens_per_second_per_gpu": e.tokens_per_second_per_gpu,
+        "usd_per_million_tokens": cost,
+        "usd_per_million_tokens_low": None if cost is None else cost * e.time_low / e.time,
+        "usd_per_million_tokens_high": None if cost is None else cost * e.time_high / e.time,
+        "assumptions": [*notes, *([_range_note(e)] if span else ["ideal bound: nothing is lost"]), *e.assumptions],
+    }
+
+
+def _range_note(e: Estimate) -> str:
+    f = e.efficiency
+    return f"time is {f.mid:g} times the ideal bound, 90 % range {f.low:g} to {f.high:g}: {f.basis}"
+
+
+def _show(
+    a: Architecture, system: System, e: Estimate, facts: dict[str, Any], phase: str, batch: float, context: float
+) -> None:
+    memory = facts["memory"]
+    cost = facts["usd_per_million_tokens"]
+    what = "one token of every sequence" if phase == "decode" else "the whole prompt"
+    pairs = [
+        ("time", f"{show(e.time, 's')} for {what}, range {show(e.time_low, 's')} to {show(e.time_high, 's')}"),
+        ("ideal bound", f"{show(e.time_ideal, 's')} operator by operator, {show(e.time_overlapped, 's')} if all overlaps"),
+        ("bound by", str(e.bound_by)),
+        ("tokens per second", f"{show(e.tokens_per_second)}, {show(e.tokens_per_second_per_gpu)} per GPU"),
+        (
+            "memory per GPU",
+            f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: weights {show(memory['weights'], 'B')}, "
+            f"cache {show(memory['cache'], 'B')}, activations {show(memory['activations'], 'B')}",
+        ),
+        ("fits", "yes" if facts["fits"] else "no: use more GPUs, a narrower format, or a smaller batch"),
+        (
+            "cost",
+            "unknown: give --usd-per-gpu-hour"
+            if cost is None
+            else f"{cost:.3g} $ per million tokens, range {facts['usd_per_million_tokens_low']:.3g} "
+            f"to {facts['usd_per_million_tokens_high']:.3g}",
+        ),
+    ]
+    if phase == "decode":
+        pairs.insert(1, ("speed", f"{show(1 / e.time)} tokens/s for each user"))
+    title = (
+        f"{a.name} on {e.gpus:.0f} x {system.chip.name} ({facts['layout']}), {phase}, "
+        f"{batch:,.0f} sequences, context {context:,.0f}"
+    )
+    render.show_pairs(title, pairs)
+    render.show_bars("where the ideal time goes", {k: float(v) for k, v in e.terms.items()}, lambda v: show(v, "s"))
+    render.show_lines("assumed", facts["assumptions"])
+
+
+def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, settings: dict[str, Any]) -> None:
+    wide = as_floats(layout)
+    held = held_sequences(float(settings["batch"]), wide)
+    work = local_pass(settings["phase"], held, float(settings["context"]), float(settings["cached"]), wide, None)
+    timed = sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
+    sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
+    exchange = communication(a, wide, system, work.tokens, sampled)
+    render.show_lines(
+        "how",
+        (
+            "time of an operator = max(FLOPs / rate, bytes / bandwidth), on the busiest GPU; operators follow each other",
+            f"sequences per group = ceil({settings['batch']:g} / dp {layout.data:g}) = {held:g}; "
+            f"in one pass ceil({held:g} / pp {layout.pipeline:g}) = {work.sequences:g}",
+            f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
+            f"sum of operators + collectives = {show(e.time_ideal, 's')}; times {e.efficiency.mid:g} = {show(e.time, 's')}",
+        ),
+    )
+    render.show_table(
+        "operators, all layers, one GPU",
+        ["operator", ">layers", "rate", ">FLOPs each", ">weights each", ">compute", ">memory", ">time"],
+        [
+            (
+                t.operator.name,
+                t.operator.count,
+                system.chip.runs_at(t.operator.compute),
+                show(float(t.operator.flops), "FLOP"),
+                show(float(t.operator.weight_bytes), "B"),
+                show(float(t.compute), "s"),
+                show(float(t.memory), "s"),
+                show(float(t.time), "s"),
+            )
+            for t in timed
+            if float(t.time) > 0
+        ],
+    )
+    kinds = {k: getattr(exchange, k) for k in ("tensor", "dispatch", "combine", "outside", "pipeline")}
+    render.show_table(
+        "collectives", ["kind", ">time"], [(k, show(float(v), "s")) for k, v in kinds.items() if float(v) > 0]
+    )

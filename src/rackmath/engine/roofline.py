@@ -1,0 +1,117 @@
+"""Seconds of each operator on one accelerator, and what they are spent on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.engine.layout import Layout
+from rackmath.engine.sharding import operator_share, stage_share
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number, ceiling, maximum
+from rackmath.models.operators import Operator, Pass, operators
+
+TERMS = ("compute", "weights", "cache", "activations", "communication")
+"""What a second of a pass can be spent on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OperatorTime:
+    """Seconds of one operator, all its layers, on the busiest accelerator."""
+
+    operator: Operator
+    compute: Number
+    """Its multiplications at the chip's rate. [s]"""
+    weights: Number
+    """Reading its weights. [s]"""
+    cache: Number
+    """Reading and writing caches and states. [s]"""
+    activations: Number
+    """Reading inputs and writing outputs. [s]"""
+
+    @property
+    def memory(self) -> Number:
+        """All its memory traffic. [s]"""
+        return self.weights + self.cache + self.activations
+
+    @property
+    def time(self) -> Number:
+        """Roofline of the operator: the longer of compute and memory. [s]"""
+        return maximum(self.compute, self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of all operators by what binds each, and the two sums of the lecture."""
+
+    terms: dict[str, Number]
+    compute: Number
+    traffic: Number
+    """Weights and caches; activations are left out, since a fused kernel need not write them."""
+
+
+def held_sequences(batch: Number, layout: Layout) -> Number:
+    """Sequences on the fullest data-parallel group; no group is smaller than one. [sequences]"""
+    return maximum(ceiling(batch / layout.data), 1.0)
+
+
+def local_pass(
+    phase: str, held: Number, context: Number, cached: Number, layout: Layout, absorbed: bool | None
+) -> Pass:
+    """What one data-parallel group sends through a stage at once.
+
+    Every stage is kept busy with a micro-batch of its own: ``held / pipeline`` sequences.
+    """
+    new = 1.0 if phase == "decode" else context - cached
+    micro = maximum(ceiling(held / layout.pipeline), 1.0)
+    return Pass(
+        phase=phase,
+        sequences=micro,
+        new_tokens=new,
+        context=context,
+        expert_tokens=micro * new * layout.expert_groups,
+        absorbed=absorbed,
+    )
+
+
+def timed_operators(
+    architecture: Architecture, work: Pass, layout: Layout, system: System
+) -> Iterator[OperatorTime]:
+    """Each operator of a pass with its seconds.
+
+    Stages of unequal length wait for the longest: operators inside layers are scaled
+    by its share times the number of stages.
+    """
+    chip = system.chip
+    uneven = stage_share(architecture, layout) * layout.pipeline
+    for op in operators(architecture, work):
+        part, held = operator_share(op, layout)
+        scale = op.count * (uneven if op.layered else 1.0)
+        per_byte = scale / chip.memory_bandwidth
+        yield OperatorTime(
+            operator=op,
+            compute=op.flops * part * (scale / chip.rate(op.compute)),
+            weights=op.weight_bytes * part * per_byte,
+            cache=(op.cache_read + op.cache_written) * held * per_byte,
+            activations=op.activation_bytes * part * per_byte,
+        )
+
+
+def spent(found: Iterable[OperatorTime]) -> Spent:
+    """Sum operators by what binds each of them."""
+    terms: dict[str, Number] = dict.fromkeys(TERMS, 0.0)
+    compute: Number = 0.0
+    traffic: Number = 0.0
+    for each in found:
+        bound = np.greater(each.compute, each.memory)
+        free = 1.0 - bound
+        terms["compute"] = terms["compute"] + bound * each.compute
+        terms["weights"] = terms["weights"] + free * each.weights
+        terms["cache"] = terms["cache"] + free * each.cache
+        terms["activations"] = terms["activations"] + free * each.activations
+        compute = compute + each.compute
+        traffic = traffic + each.weights + each.cache
+    return Spent(terms, compute, traffic)
