@@ -113,7 +113,15 @@ def _factor(row: dict[str, str]) -> tuple[str, float] | None:
 def _model(row: dict[str, str]) -> Architecture:
     model = catalogue.model(MODELS[row["model"]])
     named = row["precision_weights"].split("(")[0].strip().lower()
-    forms = {"fp8": "fp8", "fp4": "nvfp4", "nvfp4": "nvfp4", "bf16": "bf16", "f16": "bf16", "q4_k_m": "int4", "int4": "int4"}
+    forms = {
+        "fp8": "fp8",
+        "fp4": "nvfp4",
+        "nvfp4": "nvfp4",
+        "bf16": "bf16",
+        "f16": "bf16",
+        "q4_k_m": "int4",
+        "int4": "int4",
+    }
     # gpt-oss is published at 4 bit for its experts only; "fp4" says no more than that.
     if named in forms and row["model"] != "gpt-oss-120b":
         model = requantise(model, weights=weight_format(forms[named]))

@@ -88,13 +88,24 @@ def show(value: float, unit: str = "", digits: int = 3) -> str:
         return "unbounded"
     if value == 0:
         return f"0 {unit}".strip()
-    steps = [(1e-9, "n"), (1e-6, "u"), (1e-3, "m"), (1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"), (1e15, "P")]
+    steps = [
+        (1e-9, "n"),
+        (1e-6, "u"),
+        (1e-3, "m"),
+        (1.0, ""),
+        (1e3, "k"),
+        (1e6, "M"),
+        (1e9, "G"),
+        (1e12, "T"),
+        (1e15, "P"),
+    ]
     if unit in ("s",) and value >= 1:
         return f"{_rounded(value, digits)} s"
-    low = -9 if unit == "s" else -3 if unit in ("B", "B/s", "W") else 0
+    low = -9 if unit == "s" else -3 if unit == "W" else 0
     size = abs(value)
     scale, prefix = next(
-        (s for s in reversed(steps) if size >= s[0] * 0.9995 and log10(s[0]) >= low), (10.0**low, "n" if low == -9 else "")
+        (s for s in reversed(steps) if size >= s[0] * 0.9995 and log10(s[0]) >= low),
+        (10.0**low, "n" if low == -9 else ""),
     )
     return f"{_rounded(value / scale, digits)} {prefix}{unit}".strip()
 

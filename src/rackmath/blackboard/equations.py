@@ -68,16 +68,15 @@ def _parsed(text: str) -> Any:
     left, _, right = text.partition(" = ")
     known: dict[str, Any] = {name: q.symbol for name, q in QUANTITIES.items()}
     known |= {"Max": sp.Max, "Min": sp.Min, "sqrt": sp.sqrt}
-    sides = [sp.sympify(side, locals=known) for side in (left, right)]
+    sympify: Any = sp.sympify
+    sides = [sympify(side, locals=known) for side in (left, right)]
     return sp.Eq(sides[0], sides[1], evaluate=False)
 
 
 EQUATIONS: tuple[Equation, ...] = (
     Equation("multiply-rate", 1, "00:17", "C = F/2", "vendors count a multiply-add as two"),
     Equation("compute-time", 1, "00:05", "t_compute = B*N_active/C", "every sequence multiplies all active parameters"),
-    Equation(
-        "memory-time", 1, "00:06", "t_memory = (N_total*w + B*L*kv)/M", "weights are read once, each cache once"
-    ),
+    Equation("memory-time", 1, "00:06", "t_memory = (N_total*w + B*L*kv)/M", "weights are read once, each cache once"),
     Equation("step-time", 1, "00:07", "t = Max(B*N_active/C, (N_total*w + B*L*kv)/M)", "a lower bound: both overlap"),
     Equation("cost-per-token", 1, "00:09", "cost = t/B*price", "each step makes one token per sequence"),
     Equation("hardware-ratio", 1, "00:17", "R = F/2/M*w", "hardly depends on precision until a format gets extra FLOP"),
@@ -98,7 +97,11 @@ EQUATIONS: tuple[Equation, ...] = (
     Equation("drain-time", 1, "00:22", "t_drain = H/M", "the natural period of a train"),
     Equation("throughput", 1, "00:26", "X = B/t", "tokens per second of one deployment"),
     Equation(
-        "sparse-attention", 1, "00:12", "t_kv = B*kv*sqrt(L*L_dense)/M", "the lecture's root; shipped designs are linear"
+        "sparse-attention",
+        1,
+        "00:12",
+        "t_kv = B*kv*sqrt(L*L_dense)/M",
+        "the lecture's root; shipped designs are linear",
     ),
     Equation("experts-touched", 2, "-", "D_touched = E*(1 - (1 - k/E)**B)", "ours: small batches read few experts"),
     Equation("experts-per-gpu", 2, "00:34", "experts_each = E/G", "whole experts: use a divisor of E"),
@@ -140,9 +143,7 @@ EQUATIONS: tuple[Equation, ...] = (
         "p_exp*falling = q_exp*rising",
         "a x^-p + b x^q is least here: equal costs only for equal exponents",
     ),
-    Equation(
-        "context-cliff", 5, "01:37", "kv = N_active*M/(C*L)", "if the price steps where memory overtakes compute"
-    ),
+    Equation("context-cliff", 5, "01:37", "kv = N_active*M/(C*L)", "if the price steps where memory overtakes compute"),
     Equation("kv-heads", 5, "01:39", "kv = 2*heads_kv*d_head*layers_kv*w_kv", "keys and values of grouped attention"),
     Equation(
         "pass-token-time",

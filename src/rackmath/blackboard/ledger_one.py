@@ -52,7 +52,8 @@ ENTRIES: dict[str, Entry] = {
         lambda: _span(real.ratios(real.FLAGSHIPS)),
         lambda: (
             "300 is H100 and a fair centre, but flagships span "
-            f"{min(real.ratios(real.FLAGSHIPS)):.0f} (A100) to {max(real.ratios(real.FLAGSHIPS)):.0f} (GB300 at fp4): compute it."
+            f"{min(real.ratios(real.FLAGSHIPS)):.0f} (A100) to "
+            f"{max(real.ratios(real.FLAGSHIPS)):.0f} (GB300 at fp4): compute it."
         ),
     ),
     "batch-ratio-stable": Entry(
@@ -91,7 +92,7 @@ ENTRIES: dict[str, Entry] = {
         lambda: evaluate("drain-time", "t_drain", H=288e9, M=20e12) * 1e3,
         lambda: _span(real.drain_times(real.LISTED), 1e3),
         lambda: (
-            f"Only Rubin and TPU v5e stay under 20 ms; the catalogue's median is {real.drain_median() * 1e3:.0f} ms and "
+            f"Only Rubin and TPU v5e stay under 20 ms; the catalogue's median is {real.drain_median() * 1e3:.0f} and "
             f"its longest {max(real.drain_times()) * 1e3:.0f} ms."
         ),
     ),
@@ -145,7 +146,7 @@ ENTRIES: dict[str, Entry] = {
         ),
         lambda: real.sparse_time_ratio(1e5, 4e5),
         lambda: (
-            "DeepSeek sparse attention reads a 128-wide index of every token and 2,048 entries: linear in context with a "
+            "DeepSeek sparse attention reads a 128-wide index of every token and 2,048 entries: linear with a "
             f"small slope, {real.sparse_time_ratio(1e5, 4e5):.2f}x from 100 k to 400 k, not a root."
         ),
     ),
@@ -163,7 +164,7 @@ ENTRIES: dict[str, Entry] = {
     "moe-two-racks": Entry(
         lambda: evaluate("tokens-leaving", "f_leave", n=2),
         lambda: evaluate("tokens-leaving", "f_leave", n=2),
-        said("Holds for even routing; DeepSeek limits each token to 4 of 8 groups, which lowers the copies, not the share."),
+        said("Holds for even routing; DeepSeek limits each token to 4 of 8 groups: fewer copies, the same share."),
     ),
     "moe-two-racks-slowdown": Entry(
         lambda: evaluate("two-racks", "slowdown", n=2, r=8),
@@ -176,7 +177,10 @@ ENTRIES: dict[str, Entry] = {
         said("8 x 80 GB; an H200 node of the same generation holds 1,128 GB."),
     ),
     "blackwell-memory": Entry(
-        lambda: (evaluate("domain-memory", "H", G=72, H_gpu=192e9) / 1e12, evaluate("domain-memory", "H", G=72, H_gpu=288e9) / 1e12),
+        lambda: (
+            evaluate("domain-memory", "H", G=72, H_gpu=192e9) / 1e12,
+            evaluate("domain-memory", "H", G=72, H_gpu=288e9) / 1e12,
+        ),
         lambda: (
             catalogue.system("gb200-nvl72").domain_capacity / 1e12,
             catalogue.system("gb300-nvl72").domain_capacity / 1e12,
@@ -234,7 +238,9 @@ ENTRIES: dict[str, Entry] = {
     "memory-capex": Entry(
         lambda: 0.5,
         lambda: _memory_share(),
-        said("HBM at 15 and LPDDR at 8 dollars per GB are a ninth of a 3.1 M$ rack: memory vendors' own margins apart."),
+        said(
+            "HBM at 15 and LPDDR at 8 dollars per GB are a ninth of a 3.1 M$ rack: memory vendors' own margins apart."
+        ),
         deepen=_SERVING,
     ),
 }

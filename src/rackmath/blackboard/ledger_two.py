@@ -61,14 +61,14 @@ ENTRIES: dict[str, Entry] = {
     "equal-costs": Entry(
         lambda: evaluate("power-optimum", "falling", p_exp=1, q_exp=1, rising=1),
         lambda: evaluate("power-optimum", "falling", p_exp=ALPHA, q_exp=BETA, rising=1),
-        said("Equal only for equal exponents; on the Chinchilla refit the two terms differ by 5 %, the costs by far more."),
+        said("Equal only for equal exponents; on the Chinchilla refit the terms differ by 5 %, the costs by far more."),
         deepen=_TRAINING,
     ),
     "tokens-equal": Entry(
         lambda: _token_ratios(0.3),
         lambda: _token_ratios(real.decode_utilisation()),
         lambda: (
-            f"The decode of DeepSeek-V3 at 32 sequences per GPU and 8 k context uses {real.decode_utilisation():.0%} of the "
+            f"Decode of DeepSeek-V3 with 32 sequences per GPU at 8 k uses {real.decode_utilisation():.0%} of the "
             "compute even at the ideal bound, so equal costs buy fewer tokens than 0.3 suggests."
         ),
         deepen=_TRAINING,
@@ -86,7 +86,9 @@ ENTRIES: dict[str, Entry] = {
     "chinchilla-tokens": Entry(
         lambda: evaluate("chinchilla", "D_pre", N_active=1e11),
         lambda: _chinchilla_optimum(1e11),
-        lambda: f"The corrected fit asks for {_chinchilla_optimum(1e11) / 1e11:.0f} tokens per parameter at 100 B, not 20.",
+        lambda: (
+            f"The corrected fit asks for {_chinchilla_optimum(1e11) / 1e11:.0f} tokens per parameter at 100 B, not 20."
+        ),
         deepen=_TRAINING,
     ),
     "overtrained": Entry(
@@ -100,37 +102,48 @@ ENTRIES: dict[str, Entry] = {
     ),
     "kv-from-cliff": Entry(
         lambda: evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000),
-        lambda: evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000) * real.cliff_error("qwen3-coder-480b", 32_768),
         lambda: (
-            "Where architecture and cliff are both public the rule fails: Qwen3-Coder-480B steps at 32 k and keeps "
-            f"{real.cliff_error('qwen3-coder-480b', 32_768):.0f} times the cache that this implies; a tier is a decision."
+            evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000)
+            * real.cliff_error("qwen3-coder-480b", 32_768)
+        ),
+        lambda: (
+            "Where architecture and cliff are public the rule fails: Qwen3-Coder-480B steps at 32 k and keeps "
+            f"{real.cliff_error('qwen3-coder-480b', 32_768):.0f} times the cache that this implies; a tier is chosen."
         ),
         deepen=_PRICES,
     ),
     "kv-plausible": Entry(
         lambda: evaluate("kv-heads", "kv", heads_kv=8, d_head=128, layers_kv=1, w_kv=1),
         lambda: min(real.smallest_caches().values()),
-        lambda: "Smallest caches of the catalogue at fp8: "
-        + ", ".join(f"{name} {value:,.0f} B" for name, value in list(real.smallest_caches().items())[:3])
-        + " per token; large models come close by compression, not by sharing one layer.",
+        lambda: (
+            "Smallest caches of the catalogue at fp8: "
+            + ", ".join(f"{name} {value:,.0f} B" for name, value in list(real.smallest_caches().items())[:3])
+            + " per token; large models come close by compression, not by sharing one layer."
+        ),
     ),
     "output-input": Entry(
         lambda: evaluate("output-input", "ratio_out", t_memory=5, t_compute=1),
         real.output_input_ratio,
-        said("Ideal cost of a decoded over a prefilled token, DeepSeek-V3 on GB200; real systems add what prices average."),
+        said("Ideal cost of a decoded over a prefilled token, DeepSeek-V3 on GB200; prices average over more."),
         deepen=_PRICES,
     ),
     "attention-millions": Entry(
         lambda: evaluate("attention-crossover", "L_cross", N_active=1e11, a_flops=2e5),
         _attention_span,
-        lambda: "Attention FLOPs equal weight FLOPs at "
-        + ", ".join(f"{value / 1e3:.0f} k ({name})" for name, value in sorted(real.crossovers().items(), key=lambda i: i[1]))
-        + ", not at millions.",
+        lambda: (
+            "Attention FLOPs equal weight FLOPs at "
+            + ", ".join(
+                f"{value / 1e3:.0f} k ({name})" for name, value in sorted(real.crossovers().items(), key=lambda i: i[1])
+            )
+            + ", not at millions."
+        ),
     ),
     "cache-hit": Entry(
         lambda: 0.1,
         lambda: (0.02, 0.1),
-        said("Price pages of November 2026 show 0.1 at most providers, 0.05 and 0.025 at some, 0.02 to 0.07 at DeepSeek."),
+        said(
+            "Price pages of November 2026 show 0.1 at most providers, 0.05 and 0.025 at some, 0.02 to 0.07 at DeepSeek."
+        ),
         deepen=_PRICES,
     ),
     "tier-hbm": Entry(
@@ -167,7 +180,7 @@ ENTRIES: dict[str, Entry] = {
         lambda: 1e8 * min(real.smallest_caches().values()),
         lambda: (
             "The smallest cache of the catalogue needs "
-            f"{1e8 * min(real.smallest_caches().values()) / 1e12:.2f} TB for one such sequence, DeepSeek-V3 3.5 TB at fp8: "
+            f"{1e8 * min(real.smallest_caches().values()) / 1e12:.2f} TB for one such sequence, DeepSeek-V3 3.5 TB: "
             "a rack holds it, for a handful of users."
         ),
         deepen="serving",
@@ -175,13 +188,17 @@ ENTRIES: dict[str, Entry] = {
     "feistel-inverts": Entry(
         lambda: float(ciphers.reconstruction_error()),
         lambda: float(ciphers.reconstruction_error()),
-        lambda: f"Exact in integers for a round function without inverse; in 64-bit floats the error is {_float_error():.0e}.",
+        lambda: (
+            f"Exact in integers for a round function without inverse; in 64-bit floats it errs by {_float_error():.0e}."
+        ),
         deepen=_LAB,
     ),
     "revnet-memory": Entry(
         lambda: "constant",
         lambda: "constant",
-        said("By construction: a block's input follows from its output; the lab will measure saved bytes against depth."),
+        said(
+            "By construction: a block's input follows from its output; the lab will measure saved bytes against depth."
+        ),
         deepen=_LAB,
     ),
     "revnet-compute": Entry(

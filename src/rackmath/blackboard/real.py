@@ -65,9 +65,7 @@ def best_layout(name: str = DEEPSEEK) -> Layout:
     model, system = catalogue.model(name), rack()
     batch = 32 * system.domain
     runs = [(estimate(model, system, x, batch=batch, context=CONTEXT), x) for x in candidate_layouts(model, 72)]
-    return min(
-        ((e.time, x) for e, x in runs if e.memory.fits), key=lambda pair: pair[0]
-    )[1]
+    return min(((e.time, x) for e, x in runs if e.memory.fits), key=lambda pair: pair[0])[1]
 
 
 def decode(batch: np.ndarray | float, context: float = CONTEXT, name: str = DEEPSEEK) -> Estimate:
@@ -127,8 +125,10 @@ def goldilocks(name: str = "llama-3.1-70b") -> float:
     """Compute utilisation at twice the balanced context, large batch, attention FLOPs left out. [1]"""
     model, system = catalogue.model(name), catalogue.system("h200-sxm")
     form = model.cache_format
-    balanced = active_params(model) * system.chip.memory_bandwidth / (
-        system.chip.rate("bf16") / 2 * kv_bytes_per_token(model, form)
+    balanced = (
+        active_params(model)
+        * system.chip.memory_bandwidth
+        / (system.chip.rate("bf16") / 2 * kv_bytes_per_token(model, form))
     )
     step = estimate(model, system, Layout(tensor=8), batch=1e6, context=2 * balanced)
     flops = 2 * multiplied_params(model) * 1e6 / (8 * system.chip.rate("bf16"))
@@ -141,7 +141,9 @@ def crossover(name: str) -> float:
 
     def attention(context: float) -> float:
         work = Pass(phase="decode", sequences=1.0, new_tokens=1.0, context=context, absorbed=False)
-        return float(sum(o.count * o.flops for o in operators(model, work) if o.role == "attention" and o.name == "attention"))
+        return float(
+            sum(o.count * o.flops for o in operators(model, work) if o.role == "attention" and o.name == "attention")
+        )
 
     low, high = 1.0, 1e9
     weights = 2 * multiplied_params(model)
@@ -212,9 +214,7 @@ def cliff_error(name: str, threshold: float) -> float:
 
 def smallest_caches() -> dict[str, float]:
     """Cache growth per token at fp8 of catalogue models, smallest first. [B/token]"""
-    grown = {
-        name: kv_bytes_per_token(catalogue.model(name), cache_format("fp8")) for name in catalogue.model_names()
-    }
+    grown = {name: kv_bytes_per_token(catalogue.model(name), cache_format("fp8")) for name in catalogue.model_names()}
     return dict(sorted(((n, v) for n, v in grown.items() if v > 0), key=lambda pair: pair[1]))
 
 

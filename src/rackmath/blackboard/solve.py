@@ -8,10 +8,10 @@ from itertools import product
 from math import isfinite
 from typing import Any
 
-import mpmath
 import sympy as sp
 
 from rackmath.blackboard.equations import Equation, equation, latex
+from rackmath.blackboard.roots import positive_roots
 from rackmath.blackboard.symbols import QUANTITIES, dimension_of
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.units import parse, show
@@ -137,7 +137,7 @@ def _branches(chosen: Equation, symbol: str) -> list[_Branch]:
     unknown = QUANTITIES[symbol].symbol
     equality = chosen.equality
     switch = next(iter(equality.rhs.atoms(sp.Max, sp.Min)), None)
-    if switch is None or unknown not in switch.free_symbols and equality.lhs == unknown:
+    if switch is None or (unknown not in switch.free_symbols and equality.lhs == unknown):
         return [_Branch(equality.rhs, ())] if equality.lhs == unknown else _solved(equality, unknown, "")
     if equality.lhs == unknown:
         return [_Branch(equality.rhs, ())]
@@ -145,7 +145,9 @@ def _branches(chosen: Equation, symbol: str) -> list[_Branch]:
     for side in switch.args:
         case = sp.Eq(equality.lhs, equality.rhs.subs(switch, side), evaluate=False)
         if unknown in case.free_symbols:
-            branches += _solved(case, unknown, f"where {side} is the {'larger' if switch.func is sp.Max else 'smaller'} one")
+            branches += _solved(
+                case, unknown, f"where {side} is the {'larger' if switch.func is sp.Max else 'smaller'} one"
+            )
     if not branches:
         raise NotUnderstood("--for", symbol, f"{chosen.id} cannot be solved for it in closed form")
     return branches
@@ -195,7 +197,10 @@ def _without_fractions(equality: Any) -> Any | None:
 
 def _numbers(chosen: Equation, symbol: str, branches: list[_Branch], values: Mapping[str, Interval]) -> _Found:
     """Evaluate at the corners of all ranges; the middle is the geometric mean of each."""
-    middle = {k: (low if low == high else (low * high) ** 0.5 if low > 0 else (low + high) / 2) for k, (low, high) in values.items()}
+    middle = {
+        k: (low if low == high else (low * high) ** 0.5 if low > 0 else (low + high) / 2)
+        for k, (low, high) in values.items()
+    }
     ranged = [k for k, (low, high) in values.items() if low != high]
     centre = _candidates(chosen, symbol, branches, middle)
     if not centre:
@@ -218,7 +223,7 @@ def _candidates(
     found: list[tuple[float, int]] = []
     for i, branch in enumerate(branches):
         if branch.value is None:
-            found += [(root, i) for root in _roots(chosen.equality, unknown, numbers)]
+            found += [(root, i) for root in positive_roots(chosen.equality, unknown, numbers)]
             continue
         try:
             number = complex(branch.value.subs(numbers).evalf(30))
@@ -228,42 +233,10 @@ def _candidates(
             continue
         left = chosen.equality.lhs.subs({**numbers, unknown: number.real})
         right = chosen.equality.rhs.subs({**numbers, unknown: number.real})
-        if abs(float(left) - float(right)) <= 1e-7 * max(abs(float(left)), abs(float(right)), 1e-300):
-            if not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in found):
-                found.append((float(number.real), i))
+        satisfied = abs(float(left) - float(right)) <= 1e-7 * max(abs(float(left)), abs(float(right)), 1e-300)
+        if satisfied and not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in found):
+            found.append((float(number.real), i))
     return found
-
-
-def _roots(equality: Any, unknown: sp.Symbol, numbers: Mapping[sp.Symbol, Any]) -> list[float]:
-    """Positive roots by bisection between the points of a logarithmic grid."""
-    # Fifty digits: differences such as 1 - (1 - k/E)^B lose all of a float's.
-    with mpmath.workdps(50):
-        return _bisected(sp.lambdify(unknown, (equality.lhs - equality.rhs).subs(numbers), "mpmath"))
-
-
-def _bisected(gap: Any) -> list[float]:
-    grid = [mpmath.mpf(10) ** (mpmath.mpf(e) / 4) for e in range(-48, 73)]
-    values = [_real(gap, x) for x in grid]
-    roots: list[float] = []
-    for low, high, at_low, at_high in zip(grid, grid[1:], values, values[1:], strict=False):
-        if at_low is None or at_high is None or at_low * at_high > 0:
-            continue
-        for _ in range(200):
-            middle = (low + high) / 2
-            at_middle = _real(gap, middle)
-            if at_middle is None:
-                break
-            low, high = (middle, high) if at_low * at_middle > 0 else (low, middle)
-        roots.append(float((low + high) / 2))
-    return roots
-
-
-def _real(gap: Any, x: Any) -> Any | None:
-    try:
-        value = gap(x)
-    except (ValueError, OverflowError, ZeroDivisionError):
-        return None
-    return value if isinstance(value, mpmath.mpf) and mpmath.isfinite(value) else None
 
 
 def _interval(key: str, value: str | float, names: list[str]) -> Interval:

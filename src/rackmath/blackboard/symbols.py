@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import sympy as sp
 
@@ -155,7 +156,7 @@ QUANTITIES = _read()
 """All quantities of the blackboard by name."""
 
 
-def dimension_of(expression: sp.Basic) -> Dimension:
+def dimension_of(expression: Any) -> Dimension:
     """Dimension of an expression.
 
     Errors: :class:`ValueError` where unlike things are added, compared or raised.
@@ -171,7 +172,7 @@ def dimension_of(expression: sp.Basic) -> Dimension:
             total = plus(total, part)
         return total
     if isinstance(expression, sp.Pow):
-        exponent = expression.args[1]
+        exponent: Any = expression.args[1]
         if exponent.is_Rational:
             return times(parts[0], Fraction(int(exponent.p), int(exponent.q)))
         if parts[0] == NONE and parts[1] == NONE:

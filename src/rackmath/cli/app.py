@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
+from typing import NoReturn
 
 import click
 
@@ -64,10 +65,11 @@ def main(arguments: list[str] | None = None) -> None:
         _refuse("interrupted: run the command again")
     except click.NoSuchOption as error:
         near = f" did you mean {', '.join(error.possibilities)}?" if error.possibilities else ""
-        _refuse(f"{error.option_name} = : no such option,{near} see {_help(error)}")
+        _refuse(f"{error.option_name}: no such option,{near} see {_help(error)}")
+    except click.MissingParameter as error:
+        _refuse(f"{_name(error)} is missing: give it, see {_help(error)}")
     except click.BadParameter as error:
-        name = error.param.opts[-1] if error.param and error.param.opts else "argument"
-        _refuse(f"{name} = : {error.message} See {_help(error)}")
+        _refuse(f"{_name(error)}: {error.message} See {_help(error)}")
     except click.UsageError as error:
         _refuse(f"{error.format_message()} See {_help(error)}")
     except click.ClickException as error:
@@ -77,10 +79,17 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def _name(error: click.BadParameter) -> str:
+    """Return the option as typed, or the argument in capitals."""
+    if isinstance(error.param, click.Option):
+        return error.param.opts[-1]
+    return (error.param.name or "argument").upper() if error.param else "argument"
+
+
 def _help(error: click.UsageError) -> str:
     return f"`{error.ctx.command_path if error.ctx else 'rackmath'} --help`"
 
 
-def _refuse(line: str) -> None:
+def _refuse(line: str) -> NoReturn:
     click.echo("rackmath: " + " ".join(line.split()), err=True)
     sys.exit(2)

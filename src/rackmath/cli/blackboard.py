@@ -112,7 +112,8 @@ def _given(values: tuple[str, ...]) -> dict[str, str]:
 @click.option("--explain", is_flag=True, help="Show what was given and where it will be deepened.")
 def claims(only: str | None, as_json: bool, explain: bool) -> None:
     """Show the ledger: each claim of the lecture with its inputs and with real ones, and a verdict."""
-    from rackmath.blackboard.claims import claims as run, rows
+    from rackmath.blackboard.claims import claims as run
+    from rackmath.blackboard.claims import rows
 
     if only is not None and only not in {row["id"] for row in rows()}:
         raise InputError("--only", only, "`rackmath claims` lists the ids")

@@ -69,17 +69,24 @@ def model_facts(a: Architecture) -> dict[str, Any]:
 def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
     total, active = facts["total_params"], facts["active_params"]
     pairs = [
-        ("total parameters", f"{render.count(total)}  ({show(total)})"),
-        ("active per token", f"{render.count(active)}  ({show(active)}, 1/{total / active:.1f} of the total)"),
+        ("total parameters", f"{render.count(total)}  ({render.params(total)})"),
+        ("active per token", f"{render.count(active)}  ({render.params(active)}, 1/{total / active:.1f} of the total)"),
         ("input embedding", render.count(facts["embedding_params"])),
         ("weight bytes", f"{show(facts['weight_bytes'], 'B')} at the formats of the config"),
         ("FLOPs per token", f"{show(facts['flops_per_token'], 'FLOP')} without attention over the context"),
         ("cache per token", f"{render.count(facts['kv_bytes_per_token'])} B at {kv}"),
     ]
     if facts["kv_window_bytes_per_token"]:
-        pairs.append(("  in windows", f"{render.count(facts['kv_window_bytes_per_token'])} B per token while they fill"))
+        pairs.append(
+            ("  in windows", f"{render.count(facts['kv_window_bytes_per_token'])} B per token while they fill")
+        )
     if facts["state_elements"]:
-        pairs.append(("state per sequence", f"{show(facts['state_bytes'], 'B')} at {kv}, {show(facts['state_bytes_served'], 'B')} as served"))
+        pairs.append(
+            (
+                "state per sequence",
+                f"{show(facts['state_bytes'], 'B')} at {kv}, {show(facts['state_bytes_served'], 'B')} as served",
+            )
+        )
     if a.vision_params:
         exact = "" if a.vision_exact else " (estimate)"
         pairs.append(("vision tower, apart", f"{render.count(a.vision_params)}{exact}"))
@@ -107,10 +114,18 @@ def _explain_model(a: Architecture) -> None:
             form = counts.weight_format_of(a, layer, w)
             shape = f"{w.rows:g} x {w.columns:g}" if w.columns else f"{w.rows:g}"
             rows.append(
-                (w.name, w.role, f"{w.copies} x {shape}" if w.copies > 1 else shape, render.count(w.elements), form.name)
+                (
+                    w.name,
+                    w.role,
+                    f"{w.copies} x {shape}" if w.copies > 1 else shape,
+                    render.count(w.elements),
+                    form.name,
+                )
             )
         render.show_table(
-            f"layer kind {number}, {repeats} of {len(a.layers)}", ["tensor", "class", ">shape", ">elements", "format"], rows
+            f"layer kind {number}, {repeats} of {len(a.layers)}",
+            ["tensor", "class", ">shape", ">elements", "format"],
+            rows,
         )
 
 
@@ -141,8 +156,8 @@ def models(as_json: bool) -> None:
         [
             (
                 m["name"],
-                show(m["total_params"]),
-                show(m["active_params"]),
+                render.params(m["total_params"]),
+                render.params(m["active_params"]),
                 m["layers"],
                 render.count(m["kv_bytes_per_token"]),
                 show(m["weight_bytes"], "B"),
@@ -173,7 +188,14 @@ def systems(explain: bool, as_json: bool) -> None:
         "memory tiers, one device each",
         ["tier", "device", ">capacity", ">bandwidth", ">drain", ">$/GB"],
         [
-            (key, t.name, show(t.capacity, "B"), show(t.bandwidth, "B/s"), show(t.drain_time, "s"), f"{t.price * 1e9:g}")
+            (
+                key,
+                t.name,
+                show(t.capacity, "B"),
+                show(t.bandwidth, "B/s"),
+                show(t.drain_time, "s"),
+                f"{t.price * 1e9:g}",
+            )
             for key, t in tiers.items()
         ],
     )
@@ -181,7 +203,8 @@ def systems(explain: bool, as_json: bool) -> None:
         known = catalogue.sources()
         for s in found:
             render.show_lines(
-                s.name, (f"{field}: {known[key].title}, {known[key].publisher}" for field, key in sorted(s.sources.items()))
+                s.name,
+                (f"{field}: {known[key].title}, {known[key].publisher}" for field, key in sorted(s.sources.items())),
             )
 
 

@@ -45,7 +45,9 @@ def console() -> Console:
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
     """Print a table; columns whose name starts with ``>`` are numbers and align right."""
-    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", caption=note or None, caption_justify="left", box=None, pad_edge=False
+    )
     for name in columns:
         right = name.startswith(">")
         table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
@@ -89,3 +91,11 @@ def show_lines(title: str, lines: Iterable[str]) -> None:
 def count(value: float) -> str:
     """Write a count with thousands separators."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def params(value: float) -> str:
+    """Write a parameter count as the field does: ``37.6 B``."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if value >= size:
+            return f"{value / size:.3g} {letter}"
+    return count(value)

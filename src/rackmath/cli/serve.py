@@ -9,7 +9,8 @@ import numpy as np
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.engine import Estimate, Layout, estimate as run, ideal, parse_layout
+from rackmath.engine import Estimate, Layout, ideal, parse_layout
+from rackmath.engine import estimate as run
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import as_floats, candidate_layouts
 from rackmath.engine.roofline import held_sequences, local_pass, timed_operators
@@ -72,7 +73,7 @@ def estimate(
     if as_json:
         render.show_json(facts)
         return
-    _show(architecture, system, result, facts, phase, batch, context)
+    _show(system.chip.name, facts, phase, batch, context)
     if explain:
         _explain(architecture, system, layout, result, settings)
 
@@ -115,62 +116,72 @@ def _price_note(system: System, given: float | None) -> tuple[str, ...]:
     if system.price is None:
         return ("no price is known for this system: give --usd-per-gpu-hour",)
     source = catalogue.sources()[system.sources["price"]]
-    return (f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",)
+    return (
+        f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",
+    )
 
 
 def _facts(
     a: Architecture, system: System, e: Estimate, layout: Layout, price: float | None, notes: tuple[str, ...]
 ) -> dict[str, Any]:
-    cost = None if price is None else usd_per_million_tokens(e, price)
-    span = e.time_high - e.time_low
+    time, low, high = float(e.time), float(e.time_low), float(e.time_high)
+    cost = None if price is None else float(usd_per_million_tokens(e, price))
     return {
         "model": a.name,
         "system": system.name,
-        "gpus": e.gpus,
+        "gpus": int(e.gpus),
         "layout": layout.text(),
-        "time": e.time,
-        "time_low": e.time_low,
-        "time_high": e.time_high,
-        "time_ideal": e.time_ideal,
-        "time_overlapped": e.time_overlapped,
-        "bound_by": e.bound_by,
-        "terms": dict(e.terms),
+        "time": time,
+        "time_low": low,
+        "time_high": high,
+        "time_ideal": float(e.time_ideal),
+        "time_overlapped": float(e.time_overlapped),
+        "bound_by": str(e.bound_by),
+        "terms": {name: float(value) for name, value in e.terms.items()},
         "fits": bool(e.memory.fits),
-        "memory_per_gpu": e.memory.total,
+        "memory_per_gpu": float(e.memory.total),
         "memory": {
-            "weights": e.memory.weights,
-            "cache": e.memory.cache,
-            "activations": e.memory.activations,
+            "weights": float(e.memory.weights),
+            "cache": float(e.memory.cache),
+            "activations": float(e.memory.activations),
             "capacity": e.memory.capacity,
         },
-        "tokens_per_second": e.tokens_per_second,
-        "tokens_per_second_per_gpu": e.tokens_per_second_per_gpu,
+        "tokens_per_second": float(e.tokens_per_second),
+        "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu),
         "usd_per_million_tokens": cost,
-        "usd_per_million_tokens_low": None if cost is None else cost * e.time_low / e.time,
-        "usd_per_million_tokens_high": None if cost is None else cost * e.time_high / e.time,
-        "assumptions": [*notes, *([_range_note(e)] if span else ["ideal bound: nothing is lost"]), *e.assumptions],
+        "usd_per_million_tokens_low": None if cost is None else cost * low / time,
+        "usd_per_million_tokens_high": None if cost is None else cost * high / time,
+        "assumptions": [*notes, _range_note(e), *e.assumptions],
     }
 
 
 def _range_note(e: Estimate) -> str:
     f = e.efficiency
+    if f.low == f.high:
+        return "ideal bound: nothing is lost"
     return f"time is {f.mid:g} times the ideal bound, 90 % range {f.low:g} to {f.high:g}: {f.basis}"
 
 
-def _show(
-    a: Architecture, system: System, e: Estimate, facts: dict[str, Any], phase: str, batch: float, context: float
-) -> None:
-    memory = facts["memory"]
-    cost = facts["usd_per_million_tokens"]
+def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: float) -> None:
+    memory, cost = facts["memory"], facts["usd_per_million_tokens"]
     what = "one token of every sequence" if phase == "decode" else "the whole prompt"
+    span = f"{show(facts['time_low'], 's')} to {show(facts['time_high'], 's')}"
     pairs = [
-        ("time", f"{show(e.time, 's')} for {what}, range {show(e.time_low, 's')} to {show(e.time_high, 's')}"),
-        ("ideal bound", f"{show(e.time_ideal, 's')} operator by operator, {show(e.time_overlapped, 's')} if all overlaps"),
-        ("bound by", str(e.bound_by)),
-        ("tokens per second", f"{show(e.tokens_per_second)}, {show(e.tokens_per_second_per_gpu)} per GPU"),
+        ("time", f"{show(facts['time'], 's')} for {what}, range {span}"),
+        (
+            "ideal bound",
+            f"{show(facts['time_ideal'], 's')} operator by operator, "
+            f"{show(facts['time_overlapped'], 's')} if all overlaps",
+        ),
+        ("bound by", facts["bound_by"]),
+        (
+            "tokens per second",
+            f"{show(facts['tokens_per_second'])}, {show(facts['tokens_per_second_per_gpu'])} per GPU",
+        ),
         (
             "memory per GPU",
-            f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: weights {show(memory['weights'], 'B')}, "
+            f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "
+            f"weights {show(memory['weights'], 'B')}, "
             f"cache {show(memory['cache'], 'B')}, activations {show(memory['activations'], 'B')}",
         ),
         ("fits", "yes" if facts["fits"] else "no: use more GPUs, a narrower format, or a smaller batch"),
@@ -183,13 +194,13 @@ def _show(
         ),
     ]
     if phase == "decode":
-        pairs.insert(1, ("speed", f"{show(1 / e.time)} tokens/s for each user"))
+        pairs.insert(1, ("speed", f"{show(1 / facts['time'])} tokens/s for each user"))
     title = (
-        f"{a.name} on {e.gpus:.0f} x {system.chip.name} ({facts['layout']}), {phase}, "
+        f"{facts['model']} on {facts['gpus']} x {chip} ({facts['layout']}), {phase}, "
         f"{batch:,.0f} sequences, context {context:,.0f}"
     )
     render.show_pairs(title, pairs)
-    render.show_bars("where the ideal time goes", {k: float(v) for k, v in e.terms.items()}, lambda v: show(v, "s"))
+    render.show_bars("where the ideal time goes", facts["terms"], lambda v: show(v, "s"))
     render.show_lines("assumed", facts["assumptions"])
 
 
@@ -203,11 +214,13 @@ def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, setti
     render.show_lines(
         "how",
         (
-            "time of an operator = max(FLOPs / rate, bytes / bandwidth), on the busiest GPU; operators follow each other",
+            "time of an operator = max(FLOPs / rate, bytes / bandwidth) on the busiest GPU; one follows the other",
             f"sequences per group = ceil({settings['batch']:g} / dp {layout.data:g}) = {held:g}; "
             f"in one pass ceil({held:g} / pp {layout.pipeline:g}) = {work.sequences:g}",
-            f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
-            f"sum of operators + collectives = {show(e.time_ideal, 's')}; times {e.efficiency.mid:g} = {show(e.time, 's')}",
+            f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, "
+            f"bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
+            f"sum of operators and collectives = {show(float(e.time_ideal), 's')}; "
+            f"times {e.efficiency.mid:g} = {show(float(e.time), 's')}",
         ),
     )
     render.show_table(

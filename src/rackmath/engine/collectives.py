@@ -7,10 +7,8 @@ Every argument broadcasts.
 
 from __future__ import annotations
 
-import numpy as np
-
 from rackmath.hardware import System
-from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.models.numbers import Number, above_one, maximum, minimum
 
 
 def all_reduce(size: Number, ranks: Number, system: System) -> Number:
@@ -30,10 +28,10 @@ def all_reduce(size: Number, ranks: Number, system: System) -> Number:
     one_shot = (inner - 1) * size / up_bandwidth
     inside = minimum(one_shot, two_shot)
     if system.fabric == "switch":
-        inside = minimum(inside, _above_one(inner) * (inner + 1) / inner * size / up_bandwidth)
-    inside = inside + up_latency * _above_one(inner)
+        inside = minimum(inside, above_one(inner) * (inner + 1) / inner * size / up_bandwidth)
+    inside = inside + up_latency * above_one(inner)
     out_bandwidth, out_latency = _scale_out(system)
-    between = 2 * (outer - 1) / outer * (size / inner) / out_bandwidth + out_latency * _above_one(outer)
+    between = 2 * (outer - 1) / outer * (size / inner) / out_bandwidth + out_latency * above_one(outer)
     return inside + between
 
 
@@ -42,8 +40,8 @@ def all_gather(size: Number, ranks: Number, system: System) -> Number:
     up_bandwidth, up_latency = _scale_up(system)
     inner, outer = _spread(ranks, system)
     out_bandwidth, out_latency = _scale_out(system)
-    inside = (inner - 1) / inner * size / up_bandwidth + up_latency * _above_one(inner)
-    return inside + (outer - 1) / outer * (size / inner) / out_bandwidth + out_latency * _above_one(outer)
+    inside = (inner - 1) / inner * size / up_bandwidth + up_latency * above_one(inner)
+    return inside + (outer - 1) / outer * (size / inner) / out_bandwidth + out_latency * above_one(outer)
 
 
 def all_to_all(size: Number, ranks: Number, system: System) -> Number:
@@ -60,7 +58,7 @@ def all_to_all(size: Number, ranks: Number, system: System) -> Number:
     staying = size * (1 / outer) * (1 - 1 / inner)
     out_bandwidth, out_latency = _scale_out(system)
     wire = maximum(staying / up_bandwidth, leaving / out_bandwidth)
-    return wire + up_latency * _above_one(inner) + out_latency * _above_one(outer)
+    return wire + up_latency * above_one(inner) + out_latency * above_one(outer)
 
 
 def send(size: Number, stage: Number, stages: Number, system: System) -> Number:
@@ -70,7 +68,7 @@ def send(size: Number, stage: Number, stages: Number, system: System) -> Number:
     out_bandwidth, out_latency = _scale_out(system)
     near = size / up_bandwidth + up_latency
     far = size / out_bandwidth + out_latency
-    return (inside * near + (1 - 1 * inside) * far) * _above_one(stages)
+    return (inside * near + (1 - 1 * inside) * far) * above_one(stages)
 
 
 def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:
@@ -84,17 +82,14 @@ def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:
     missed: Number = 1.0
     for i in range(int(active)):
         missed = missed * maximum(1 - held / (experts - i), 0.0)
-    return minimum(ranks * (1 - missed), active)
+    found: Number = ranks * (1.0 - missed)
+    return minimum(found, float(active))
 
 
 def _spread(ranks: Number, system: System) -> tuple[Number, Number]:
     """Ranks inside one domain, and domains that they fill."""
     inner = minimum(ranks, float(system.domain))
     return inner, ranks / inner
-
-
-def _above_one(n: Number) -> Number:
-    return np.greater(n, 1) * 1.0
 
 
 def _scale_up(system: System) -> tuple[float, float]:

@@ -9,8 +9,9 @@ import numpy as np
 from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, send
 from rackmath.engine.layout import Layout
 from rackmath.hardware import System
-from rackmath.models.architecture import Architecture, Experts, Grouped, Layer, Pool, PooledCache
+from rackmath.models.architecture import Architecture, Experts, Layer, Pool
 from rackmath.models.counts import weight_format_of
+from rackmath.models.mixers import Grouped, PooledCache
 from rackmath.models.numbers import Number
 from rackmath.models.weights import layer_weights
 

@@ -103,7 +103,10 @@ def candidate_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]
 
 def expert_count(architecture: Architecture) -> int:
     """Routed experts of a layer at most; 0 for a dense model."""
-    return max((f.experts for layer, _ in architecture.groups for f in layer.feed_forwards if isinstance(f, Experts)), default=0)
+    return max(
+        (f.experts for layer, _ in architecture.groups for f in layer.feed_forwards if isinstance(f, Experts)),
+        default=0,
+    )
 
 
 def head_count(architecture: Architecture) -> int | None:
@@ -114,9 +117,7 @@ def head_count(architecture: Architecture) -> int | None:
 
 def as_floats(layout: Layout) -> Layout:
     """Return the layout in floats, so that divisions never truncate."""
-    return replace(
-        layout, **{name: getattr(layout, name) * 1.0 for name in ("tensor", "expert", "pipeline", "data")}
-    )
+    return replace(layout, **{name: getattr(layout, name) * 1.0 for name in ("tensor", "expert", "pipeline", "data")})
 
 
 def _misfit(layout: Layout, architecture: Architecture) -> str | None:

@@ -77,9 +77,7 @@ def local_pass(
     )
 
 
-def timed_operators(
-    architecture: Architecture, work: Pass, layout: Layout, system: System
-) -> Iterator[OperatorTime]:
+def timed_operators(architecture: Architecture, work: Pass, layout: Layout, system: System) -> Iterator[OperatorTime]:
     """Each operator of a pass with its seconds.
 
     Stages of unequal length wait for the longest: operators inside layers are scaled

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rackmath.engine.layout import Layout
-from rackmath.models.architecture import Architecture, Layer, Mixer, PooledCache, Weight
+from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.cache import layer_caches, stored_bytes
 from rackmath.models.counts import tensor_bytes, weight_format_of
-from rackmath.models.numbers import Number, ceiling, maximum
+from rackmath.models.mixers import Mixer, PooledCache
+from rackmath.models.numbers import Number, above_one, ceiling, maximum
 from rackmath.models.operators import Operator
 from rackmath.models.weights import layer_weights, mixer_parts, model_weights, weight_parts
 
@@ -71,7 +75,7 @@ class Memory:
         return self.weights + self.cache + self.activations
 
     @property
-    def fits(self) -> Number:
+    def fits(self) -> bool | NDArray[np.bool_]:
         """Whether the sum stays within the usable part of the memory."""
         return self.total <= USABLE * self.capacity
 
@@ -109,11 +113,10 @@ def memory(
     )
     live = tokens * architecture.hidden * architecture.residual_streams * _LIVE * 2
     logits = sequences * architecture.vocabulary * 4 / layout.tensor if architecture.head else 0.0
-    pooled = architecture.hidden == 1
     return Memory(
         weights=weights,
         cache=in_stage * sequences * held,
-        activations=0.0 * tokens if pooled else live + logits,
+        activations=live + logits if architecture.vocabulary else 0.0 * tokens,
         capacity=capacity,
     )
 
@@ -134,16 +137,20 @@ def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Wei
 
 
 def _outside_weights(architecture: Architecture, layout: Layout) -> Number:
-    """Embedding on the first stage, head on the last: with stages, the larger of the two."""
+    """Embedding on the first stage, head on the last: with stages, the larger of the two.
+
+    A tied head reads the embedding where it stands; on another stage it needs a copy.
+    """
     first: Number = 0.0
     last: Number = 0.0
+    copied: Number = 0.0
     for weight in model_weights(architecture):
         size = _weight_on_rank(architecture, None, weight, layout)
-        if weight.role in ("head", "norm"):
+        if weight.role not in ("head", "norm"):
+            first = first + size
+        elif weight.owned:
             last = last + size
         else:
-            first = first + size
-    # A tied head reads the embedding where it stands, and its copy on another last stage.
-    staged = layout.pipeline > 1
-    together = first + last * (not architecture.tied)
-    return together * (1 - 1 * staged) + maximum(first, last) * staged
+            copied = copied + size
+    staged = above_one(layout.pipeline)
+    return (first + last) * (1 - staged) + maximum(first, last + copied) * staged

@@ -124,7 +124,10 @@ def estimate(
     size = int(np.prod(shape))
     if size <= CHUNK:
         return call.evaluate({k: _scalar_or_array(v) for k, v in point.items()})
-    flat = {k: v if np.ndim(v) == 0 else np.broadcast_to(np.asarray(v, dtype=float), shape).reshape(-1) for k, v in point.items()}
+    flat = {
+        k: v if np.ndim(v) == 0 else np.broadcast_to(np.asarray(v, dtype=float), shape).reshape(-1)
+        for k, v in point.items()
+    }
     pieces = [
         {k: v if np.ndim(v) == 0 else np.asarray(v)[start : start + CHUNK] for k, v in flat.items()}
         for start in range(0, size, CHUNK)

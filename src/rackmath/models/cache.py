@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackmath.models.architecture import (
-    Architecture,
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import Format
+from rackmath.models.mixers import (
     Compressed,
     GatedDelta,
     Grouped,
@@ -24,7 +25,6 @@ from rackmath.models.architecture import (
     PooledCache,
     ShortConvolution,
 )
-from rackmath.models.formats import Format
 from rackmath.models.numbers import Number, floor_multiple, minimum
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackmath.models.architecture import (
-    Architecture,
+from rackmath.models.architecture import Architecture
+from rackmath.models.cache import mixer_cache
+from rackmath.models.mixers import (
     Compressed,
     GatedDelta,
     Grouped,
@@ -24,8 +25,7 @@ from rackmath.models.architecture import (
     PooledCache,
     ShortConvolution,
 )
-from rackmath.models.cache import mixer_cache
-from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.models.numbers import Number, above_one, maximum, minimum
 
 ACTIVATION_BYTES = 2
 """Activations move in 16 bit between operators. [B]"""
@@ -240,8 +240,8 @@ def _recurrent(
     heads, key, value, step = _state_shape(m)
     chunked = heads * (2 * CHUNK * (key + value) + 6 * key * value)
     single = step * heads * key * value
-    many = new > 1
-    flops = single + many * (chunked - single) if heads else 0.0 * new
+    many = above_one(new)
+    flops: Number = single + many * (chunked - single) if heads else 0.0 * new
     cache = mixer_cache(m)
     convolution = a.hidden * m.kernel if isinstance(m, ShortConvolution) else cache.convolution
     state = cache.state * a.state_format.bytes_per_element + convolution * a.cache_format.bytes_per_element
@@ -282,4 +282,3 @@ def _state_shape(
             return m.heads, m.key_dim, m.value_dim, 6
         case ShortConvolution():
             return 0, 0, 0, 0
-

@@ -35,6 +35,8 @@ def ceiling(a: Number) -> Number:
     return np.ceil(a) if isinstance(a, np.ndarray) else float(-(-a // 1))
 
 
-def exponential(a: Number) -> Number:
-    """e to the ``a``."""
-    return np.exp(a) if isinstance(a, np.ndarray) else float(np.exp(a))
+def above_one(n: Number) -> Number:
+    """1 where ``n`` exceeds one, else 0; what a single rank, stage or token does not pay."""
+    if isinstance(n, np.ndarray):
+        return np.where(n > 1, 1.0, 0.0)
+    return 1.0 if n > 1 else 0.0

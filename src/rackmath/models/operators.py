@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rackmath.models.architecture import Architecture, Experts, Latent, Layer, Weight
+from rackmath.models.architecture import Architecture, Experts, Layer, Weight
 from rackmath.models.counts import met_fraction, tensor_bytes, weight_format_of
 from rackmath.models.mixer_operators import ACTIVATION_BYTES, Traffic, mixer_traffic
+from rackmath.models.mixers import Latent
 from rackmath.models.numbers import Number
 from rackmath.models.weights import layer_weights, model_weights, weight_parts
 
@@ -164,9 +165,7 @@ def _core(t: Traffic, count: int) -> Operator:
     )
 
 
-def _linear(
-    a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass
-) -> Operator:
+def _linear(a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass) -> Operator:
     """One tensor: a product if it is a matrix, an element-wise operation if it is a vector."""
     form = weight_format_of(a, layer, weight)
     size = tensor_bytes(weight, form)
@@ -206,7 +205,7 @@ def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int,
         role=weight.role,
         compute=form.compute,
         split=weight.split,
-        parts=None if layer is None else weight_parts(layer, weight),
+        parts=weight_parts(layer, weight),
         cache_split=None,
         count=count,
         layered=True,
@@ -219,4 +218,3 @@ def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int,
 def total_flops(found: list[Operator], but: tuple[str, ...] = ()) -> Number:
     """Sum the FLOPs of a pass over all operators whose role is not in ``but``. [FLOP]"""
     return sum((o.count * o.flops for o in found if o.role not in but), 0.0)
-

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rackmath.models.architecture import (
-    GatedDelta,
-    KimiDelta,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    MatrixMemory,
-    ShortConvolution,
-    Weight,
-)
+from rackmath.models.architecture import Weight
+from rackmath.models.mixers import GatedDelta, KimiDelta, Lightning, Mamba1, Mamba2, MatrixMemory, ShortConvolution
 
 Recurrent = GatedDelta | KimiDelta | Mamba1 | Mamba2 | Lightning | ShortConvolution | MatrixMemory
 

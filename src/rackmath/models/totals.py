@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import isfinite
 
 from rackmath.errors import InputError
-from rackmath.models.architecture import Architecture, Layer, Pool, PooledCache
+from rackmath.models.architecture import Architecture, Layer, Pool
 from rackmath.models.formats import BF16, Format
+from rackmath.models.mixers import PooledCache
 
 
 def from_totals(
@@ -55,7 +56,7 @@ def from_totals(
     return Architecture(
         name=name,
         hidden=1,
-        vocabulary=1,
+        vocabulary=0,
         layers=(layer,),
         head=False,
         cache_format=cache,

@@ -10,27 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rackmath.models.architecture import (
-    Architecture,
+from rackmath.models.architecture import Architecture, Dense, Experts, FeedForward, Layer, Pool, Weight
+from rackmath.models.mixers import (
     BlockIndex,
     Compressed,
-    Dense,
-    Experts,
-    FeedForward,
     GatedDelta,
     Grouped,
     Indexer,
     KimiDelta,
     Latent,
-    Layer,
     Lightning,
     Mamba1,
     Mamba2,
     MatrixMemory,
     Mixer,
-    Pool,
     PooledCache,
-    Weight,
 )
 from rackmath.models.recurrent_weights import recurrent_weights
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rackmath.errors import InputError
-from rackmath.models.architecture import BlockIndex, Compressed, Grouped, Indexer, Latent
 from rackmath.models.config.conventions import Convention
 from rackmath.models.config.fields import Fields, checked_integer
+from rackmath.models.mixers import BlockIndex, Compressed, Grouped, Indexer, Latent
 
 HEADS = ("num_attention_heads_per_layer", "num_attention_heads", "n_head", "n_heads", "num_heads", "n_attention_heads")
 KV_HEADS = (
@@ -21,7 +21,9 @@ HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "hidden_size_per_he
 WINDOW = ("sliding_window", "sliding_window_size", "attention_window_size", "window_size")
 
 
-def attention(fields: Fields, kind: str, layer: int, hidden: int, convention: Convention) -> Grouped | Latent | Compressed:
+def attention(
+    fields: Fields, kind: str, layer: int, hidden: int, convention: Convention
+) -> Grouped | Latent | Compressed:
     """Build the attention of ``layer``; ``kind`` is full, window or chunk.
 
     Detection is by fields: ``compress_ratios`` marks V4, ``kv_lora_rank`` MLA,
@@ -38,7 +40,7 @@ def query_heads(fields: Fields, layer: int = 0) -> int:
     """Query heads of a layer; lists give one per layer."""
     heads = fields.per_layer(*HEADS, layer=layer, kind="heads", low=1)
     if heads is None:
-        raise InputError(HEADS[0], None, "the config has no such field; give its value")
+        raise InputError("num_attention_heads", None, "the config has no such field; give its value")
     return heads
 
 

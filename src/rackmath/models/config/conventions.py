@@ -61,9 +61,7 @@ class Convention:
 
 LLAMA = Convention()
 LAYER_NORM = Convention(norm_vectors=2)
-_GPT = Convention(
-    tied=True, gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True, positions=0
-)
+_GPT = Convention(tied=True, gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True, positions=0)
 _GEMMA = Convention(tied=True)
 _GEMMA2 = Convention(tied=True, norms=4, window_period=2)
 _GEMMA3 = Convention(tied=True, norms=4, qk_norm="head", window_period=6)
@@ -116,9 +114,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "gpt2": _GPT,
         "gpt_bigcode": _GPT,
         "gpt_neo": replace(_GPT, query_bias=False),
-        "gpt_neox": Convention(
-            gated=False, norm_vectors=2, query_bias=True, mlp_bias=True, parallel=True
-        ),
+        "gpt_neox": Convention(gated=False, norm_vectors=2, query_bias=True, mlp_bias=True, parallel=True),
         "gpt_oss": Convention(query_bias=True, sinks=True, router_bias=True, moe_bias=True, window_period=2),
         "gptj": Convention(
             gated=False, norm_vectors=2, norms=1, mlp_bias=True, head_bias=True, parallel=True, out_bias=False
@@ -196,9 +192,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "smollm3": Convention(tied=True),
         "solar_open": LLAMA,
         "stablelm": Convention(norm_vectors=2, out_bias=False),
-        "starcoder2": Convention(
-            tied=True, gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True
-        ),
+        "starcoder2": Convention(tied=True, gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True),
         "vaultgemma": Convention(tied=True, window_period=2),
         "xlstm": LLAMA,
         "youtu": Convention(tied=True),

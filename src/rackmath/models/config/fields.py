@@ -96,8 +96,8 @@ class Fields:
             self.default(names[0], default)
             return default
         name, value = found
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value) or value <= 0:
-            raise InputError(name, value, "write a positive number")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1e4:
+            raise InputError(name, value, "write a number above 0 and up to 10,000")
         return float(value)
 
     def text(self, *names: str) -> str | None:
@@ -121,9 +121,10 @@ class Fields:
             value = [int(part) if part.isdigit() else part for part in value]
         if not isinstance(value, Sequence):
             raise InputError(name, value, "write a list with one entry per layer")
-        if len(value) > LARGEST["layers"]:
-            raise InputError(name, f"a list of {len(value)} entries", f"at most {LARGEST['layers']} layers are read")
-        return list(cast("Sequence[Any]", value))
+        entries = list(cast("Sequence[Any]", value))
+        if len(entries) > LARGEST["layers"]:
+            raise InputError(name, f"a list of {len(entries)} entries", f"at most {LARGEST['layers']} layers are read")
+        return entries
 
     def mapping(self, *names: str) -> Mapping[str, Any] | None:
         """Read a nested object or None."""
@@ -177,7 +178,7 @@ def checked_integer(name: str, value: object, *, kind: str, low: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(name, value, "write an integer")
     if isinstance(value, float):
-        if not isfinite(value) or value != int(value):
+        if not isfinite(value) or not value.is_integer():
             raise InputError(name, value, "write an integer")
         value = int(value)
     if value < low:

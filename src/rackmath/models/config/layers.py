@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from rackmath.errors import InputError
-from rackmath.models.architecture import Dense, FeedForward, Grouped, Layer, Mixer
+from rackmath.models.architecture import Dense, FeedForward, Layer
 from rackmath.models.config.attention import attention, head_dim, kv_heads, query_heads
 from rackmath.models.config.conventions import Convention
 from rackmath.models.config.feed_forward import dense, expert_count, experts
@@ -15,6 +15,7 @@ from rackmath.models.config.fields import Fields, checked_integer
 from rackmath.models.config.pattern import feed_forward_kinds, mixer_kinds, single_blocks
 from rackmath.models.config.recurrent import recurrent_mixer
 from rackmath.models.config.special import layer_extras, shared_block
+from rackmath.models.mixers import Grouped, Mixer
 
 
 def build_layers(fields: Fields, count: int, hidden: int, convention: Convention) -> list[Layer]:
@@ -25,7 +26,9 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
     if blocks is not None:
         return [_single_block(fields, word, i, hidden, convention) for i, word in enumerate(blocks)]
     kinds = mixer_kinds(fields, count, convention)
-    has_experts = any(expert_count(fields, i) > 0 for i in range(count)) and fields.choice("enable_moe_block") is not False
+    has_experts = (
+        any(expert_count(fields, i) > 0 for i in range(count)) and fields.choice("enable_moe_block") is not False
+    )
     forwards = feed_forward_kinds(fields, count) if has_experts else ["dense"] * count
     shared_from = _first_sharing_layer(fields, count)
     built: list[Layer] = []
@@ -173,9 +176,7 @@ def _searched_layers(fields: Fields, count: int, hidden: int, convention: Conven
     return [_searched_layer(fields, entry, heads, dim, hidden, convention) for entry in configs]
 
 
-def _searched_layer(
-    fields: Fields, entry: object, heads: int, dim: int, hidden: int, convention: Convention
-) -> Layer:
+def _searched_layer(fields: Fields, entry: object, heads: int, dim: int, hidden: int, convention: Convention) -> Layer:
     if not isinstance(entry, Mapping):
         raise InputError("block_configs", entry, "write an object per layer")
     block = Fields(cast("Mapping[str, Any]", entry))
@@ -208,5 +209,3 @@ def _searched_width(multiple: float, hidden: int) -> int:
     """DeciLM's rule: 2/3 of the multiple, rounded up to 256."""
     width = int(2 * multiple * hidden / 3)
     return 256 * -(-width // 256)
-
-

@@ -7,7 +7,7 @@ one word per layer, or None where its fields are absent.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
+from typing import Any, cast
 
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.models.config.conventions import Convention
@@ -57,8 +57,9 @@ def layer_count(fields: Fields) -> int:
         return count
     pattern = fields.find("layers_block_type", "hybrid_override_pattern", "layer_types")
     if pattern is not None and isinstance(pattern[1], (str, list)) and pattern[1]:
-        fields.default("num_hidden_layers", f"{len(pattern[1])} (length of {pattern[0]})")
-        return checked_integer(pattern[0], len(pattern[1]), kind="layers", low=1)
+        length = len(cast("Sequence[Any]", pattern[1]))
+        fields.default("num_hidden_layers", f"{length} (length of {pattern[0]})")
+        return checked_integer(pattern[0], length, kind="layers", low=1)
     raise InputError("num_hidden_layers", None, "the config has no such field; give its value")
 
 
@@ -71,11 +72,10 @@ def single_blocks(fields: Fields, layers: int) -> list[str] | None:
     name, pattern = found
     if not isinstance(pattern, (str, list)):
         raise InputError(name, pattern, "write a string or a list with one entry per layer")
-    if isinstance(pattern, str):
-        pattern = [c for c in pattern if c != "|"]
-    if not any(_word(name, entry) in BLOCKS for entry in pattern):
+    entries = [c for c in cast("Sequence[Any]", pattern) if c != "|"]
+    if not any(_word(name, entry) in BLOCKS for entry in entries):
         return None
-    words = [BLOCKS.get(_word(name, entry)) or _mixer(name, entry) for entry in pattern]
+    words = [BLOCKS.get(_word(name, entry)) or _mixer(name, entry) for entry in entries]
     return _fitted(name, words, layers, fields)
 
 
@@ -154,7 +154,10 @@ def _periodic(fields: Fields, layers: int) -> list[str] | None:
 def _indexed(fields: Fields, layers: int) -> list[str] | None:
     """Lists of the (0-based) layers that have attention."""
     if "attn_layer_indices" in fields.data and fields.has("mamba_n_heads") and not fields.has("mamba_d_ssm"):
-        chosen = {checked_integer("attn_layer_indices", e, kind="layers", low=0) for e in fields.items("attn_layer_indices") or []}
+        chosen = {
+            checked_integer("attn_layer_indices", e, kind="layers", low=0)
+            for e in fields.items("attn_layer_indices") or []
+        }
         return ["full" if i in chosen else "recurrent" for i in range(layers)]
     for name, inside in (("full_attn_idxs", "full"), ("hybrid_layer_ids", "shared")):
         entries = fields.items(name)
@@ -219,7 +222,9 @@ def feed_forward_kinds(fields: Fields, layers: int) -> list[str]:
         return ["moe" if i in chosen else "dense" for i in range(layers)]
     frequency = fields.find("moe_layer_freq")
     if frequency is not None and isinstance(frequency[1], list):
-        flags = [checked_integer("moe_layer_freq", e, kind="count", low=0) for e in fields.items("moe_layer_freq") or []]
+        flags = [
+            checked_integer("moe_layer_freq", e, kind="count", low=0) for e in fields.items("moe_layer_freq") or []
+        ]
         return _fitted("moe_layer_freq", ["moe" if flag else "dense" for flag in flags], layers, fields)
     return [_moe_word(fields, i, layers) for i in range(layers)]
 
@@ -282,5 +287,3 @@ def _fitted(name: str, words: Sequence[str], layers: int, fields: Fields) -> lis
             raise InputError(name, f"{len(words)} entries", f"num_hidden_layers is {layers}; the two contradict")
         fields.default(name, f"last {extra} of {len(words)} entries taken as MTP layers")
     return list(words[:layers])
-
-

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Any, cast
 
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.models.architecture import Layer
 from rackmath.models.config.fields import Fields
+from rackmath.models.config.tensor_names import matches, placed
 from rackmath.models.formats import (
     AWQ,
     BF16,
@@ -52,12 +50,6 @@ _ALGORITHMS = {
     "W8A8_SQ_PER_CHANNEL": INT8,
 }
 """Names of NVIDIA ModelOpt."""
-
-
-
-_LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+|\*)(?:\.|$)?(.*)$")
-_BLOCKS = ("self_attn", "linear_attn", "attn", "attention", "block_sparse_moe", "feed_forward", "ffn", "mlp", "mixer")
-_ATTENTION = ("self_attn", "linear_attn", "attn", "attention", "mixer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +108,10 @@ def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tup
 
 def _format(rules: Rules, name: str, role: str, index: str) -> Format:
     for layer, pattern, chosen in rules.special:
-        if layer in (None, "*", index) and _matches(pattern, name):
+        if layer in (None, "*", index) and matches(pattern, name):
             return chosen
     for layer, pattern in rules.kept:
-        if layer in (None, "*", index) and _matches(pattern, name):
+        if layer in (None, "*", index) and matches(pattern, name):
             return BF16
     if role == "experts" and rules.experts is not None:
         return rules.experts
@@ -128,53 +120,17 @@ def _format(rules: Rules, name: str, role: str, index: str) -> Format:
     return rules.default
 
 
-@lru_cache(maxsize=65_536)
-def _matches(pattern: str, name: str) -> bool:
-    """Whether a rule names this tensor, whatever the block is called in that code base."""
-    if pattern.startswith("re:"):
-        expression = pattern[3:]
-        return any(re.match(expression, f"model.layers.0.{spelling}") for spelling in _spellings(name))
-    return any(
-        fnmatchcase(spelling, pattern) or fnmatchcase(spelling, pattern + ".*") or fnmatchcase(spelling, "*" + pattern)
-        for spelling in _spellings(name)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _spellings(name: str) -> tuple[str, ...]:
-    """Return a tensor's name under each name that its block goes by."""
-    block, _, leaf = name.partition(".")
-    if block in _BLOCKS:
-        family = _ATTENTION if block in _ATTENTION else tuple(b for b in _BLOCKS if b not in _ATTENTION) + ("mixer",)
-        names = [f"{b}.{leaf}" for b in family]
-    else:
-        names = [name]
-    shared = [n.replace("shared_experts.", "shared_expert.") for n in names if "shared_experts." in n]
-    return tuple(names + shared)
-
-
-def _placed(pattern: str) -> tuple[str | None, str]:
-    """Split ``model.layers.7.mlp.gate`` into ('7', 'mlp.gate')."""
-    if pattern.startswith("re:"):
-        return None, pattern
-    found = _LAYER.search(pattern)
-    if not found:
-        return None, pattern
-    rest = found.group(2)
-    return found.group(1), rest if rest not in ("", "*") else "*"
-
-
 def _kept(names: object, field: str) -> tuple[tuple[str | None, str], ...]:
     if names is None:
         return ()
     if not isinstance(names, list):
         raise InputError(field, names, "write a list of module names")
-    placed: list[tuple[str | None, str]] = []
+    found: list[tuple[str | None, str]] = []
     for name in cast("list[Any]", names):
         if not isinstance(name, str):
             raise InputError(field, name, "write module names")
-        placed.append(_placed(name))
-    return tuple(dict.fromkeys(placed))
+        found.append(placed(name))
+    return tuple(dict.fromkeys(found))
 
 
 def _modelopt(block: Mapping[str, Any]) -> Rules:
@@ -186,9 +142,9 @@ def _modelopt(block: Mapping[str, Any]) -> Rules:
     if layers is not None:
         special: list[tuple[str | None, str, Format]] = []
         for name, value in layers.items():
-            entry = Fields(value) if isinstance(value, Mapping) else None
+            entry = Fields(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
             algo = entry.text("quant_algo") if entry else None
-            special.append((*_placed(name), _algorithm(algo)))
+            special.append((*placed(name), _algorithm(algo)))
         return Rules(BF16 if block.get("quant_method") != "fp8" else FP8, kept, tuple(special))
     if algorithm is None:
         return Rules(BF16, kept)
@@ -261,7 +217,7 @@ def _groups(fields: Fields, kept: tuple[tuple[str | None, str], ...]) -> Rules:
             if target == "Linear":
                 default = chosen
             elif isinstance(target, str):
-                special.append((*_placed(target), chosen))
+                special.append((*placed(target), chosen))
     return Rules(default or BF16, kept, tuple(special))
 
 

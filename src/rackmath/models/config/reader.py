@@ -17,10 +17,13 @@ from rackmath.models.config.pattern import layer_count
 from rackmath.models.config.quantisation import formats_of, read_formats
 from rackmath.models.config.special import loose_weights, mtp_layers
 from rackmath.models.config.vision import vision_parameters
+from rackmath.models.counts import total_params
 from rackmath.models.formats import Format, weight_format
 
 _NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "text_model_config")
 _FLATTENED = ("attn_config", "ffn_config", "ssm_cfg")
+_LARGEST_MODEL = 1e15
+"""Parameters above which a config is taken for a mistake. [params]"""
 
 
 def read_config(
@@ -84,6 +87,13 @@ def read_config(
         max_context=_max_context(fields),
         source="config.json",
     )
+    implied = total_params(architecture)
+    if implied > _LARGEST_MODEL:
+        raise InputError(
+            "config",
+            f"{implied:.2g} parameters",
+            f"no model exceeds {_LARGEST_MODEL:.0e}: check widths, layers and experts",
+        )
     return replace(
         architecture,
         defaulted=tuple(fields.defaulted),
@@ -102,7 +112,9 @@ def _text_part(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             break
         inner = cast("Mapping[str, Any]", inner[nested[0]])
         types = _class_names(inner) + types
-    merged = {k: v for k, v in outer.items() if not isinstance(v, Mapping) or k == "quantization_config"}
+    merged: dict[str, Any] = {
+        k: v for k, v in outer.items() if not isinstance(v, Mapping) or k == "quantization_config"
+    }
     if inner is not outer:
         # A null inside says "as the class does", which the outer level may know better.
         merged.update({k: v for k, v in inner.items() if v is not None or k not in merged})
@@ -166,4 +178,3 @@ def _max_context(fields: Fields) -> int | None:
     return fields.optional(
         "max_position_embeddings", "max_seq_len", "seq_length", "n_positions", "model_max_length", kind="tokens", low=1
     )
-

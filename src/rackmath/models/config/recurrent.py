@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from rackmath.errors import InputError, NotUnderstood
-from rackmath.models.architecture import (
-    GatedDelta,
-    KimiDelta,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    MatrixMemory,
-    ShortConvolution,
-)
 from rackmath.models.config.attention import HEAD_DIM, query_heads
 from rackmath.models.config.fields import Fields
+from rackmath.models.mixers import GatedDelta, KimiDelta, Lightning, Mamba1, Mamba2, MatrixMemory, ShortConvolution
 from rackmath.models.recurrent_weights import Recurrent
 
 _MAMBA2_HEADS = ("mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "mamba_nheads")
@@ -32,9 +24,7 @@ def recurrent_mixer(fields: Fields, hidden: int) -> Recurrent:
     if fields.has("linear_attn_config", "linear_num_heads", "kda_lower_bound"):
         return _kimi_delta(fields)
     if fields.has("conv_L_cache"):
-        return ShortConvolution(
-            kernel=fields.integer("conv_L_cache"), bias=fields.flag("conv_bias", default=False)
-        )
+        return ShortConvolution(kernel=fields.integer("conv_L_cache"), bias=fields.flag("conv_bias", default=False))
     if fields.has("qk_dim_factor"):
         return _matrix_memory(fields, hidden)
     if fields.has(*_MAMBA2_HEADS) or (fields.has("n_groups") and fields.has(*_STATE)):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rackmath.models.architecture import Dense, Grouped, Layer, Weight
+from rackmath.models.architecture import Dense, Layer, Weight
 from rackmath.models.config.attention import attention
 from rackmath.models.config.conventions import Convention
 from rackmath.models.config.feed_forward import dense
 from rackmath.models.config.fields import Fields
 from rackmath.models.config.recurrent import recurrent_mixer
+from rackmath.models.mixers import Grouped
 from rackmath.models.weights import matrix, vector
 
 

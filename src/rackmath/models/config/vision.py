@@ -24,9 +24,7 @@ def vision_parameters(config: Mapping[str, Any], text_hidden: int) -> tuple[int,
     if block is None:
         return 0, True
     fields = Fields(cast("Mapping[str, Any]", block))
-    layers = fields.optional(
-        "num_hidden_layers", "depth", "num_layers", "vt_num_hidden_layers", kind="layers", low=1
-    )
+    layers = fields.optional("num_hidden_layers", "depth", "num_layers", "vt_num_hidden_layers", kind="layers", low=1)
     hidden = fields.optional("hidden_size", "embed_dim", "vt_hidden_size", "width", low=1)
     width = fields.optional("intermediate_size", "vt_intermediate_size", low=1)
     if layers is None or hidden is None:

@@ -1,0 +1,96 @@
+"""The ledger: complete, computed, and saying where the lecture is off."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from rackmath.blackboard import ciphers, real
+from rackmath.blackboard.claims import ENTRIES, Claim, claims, rows
+from rackmath.blackboard.verdicts import off_by, parse_expected, verdict
+from tests.conftest import SHARED
+
+
+@pytest.fixture(scope="module")
+def ledger() -> dict[str, Claim]:
+    return {c.id: c for c in claims()}
+
+
+def test_every_claim_of_the_lecture_is_in_the_ledger(ledger: dict[str, Claim]) -> None:
+    assert set(ledger) == {row["id"] for row in rows()} == set(ENTRIES)
+    if SHARED.exists():
+        text = (SHARED / "lecture/claims.csv").read_text(encoding="utf-8")
+        assert [r["id"] for r in csv.DictReader(text.splitlines())] == list(ledger)
+
+
+def test_verdicts_have_one_of_three_forms_and_a_reason(ledger: dict[str, Claim]) -> None:
+    for claim in ledger.values():
+        assert claim.verdict in ("holds", "does not hold") or claim.verdict.startswith("holds within a factor of ")
+        assert claim.why.endswith(".") or claim.why.endswith(":")
+        assert len(claim.why) > 20
+
+
+def test_the_lectures_numbers_follow_from_its_own_inputs(ledger: dict[str, Claim]) -> None:
+    # Fast mode does not: on the lecture's own curve a smaller batch alone costs nothing until the floor.
+    for claim in ledger.values():
+        if claim.kind in ("exact", "approx") and claim.id != "fast-mode":
+            assert off_by(claim.lecture, claim.with_lecture_inputs) < 1.2, claim.id
+
+
+def test_the_ledger_says_where_the_lecture_is_off(ledger: dict[str, Claim]) -> None:
+    assert "17.9" in ledger["batch-optimum"].why
+    assert "32 by experts" in ledger["batch-optimum"].why
+    low, high = ledger["batch-ratio"].with_real_inputs  # type: ignore[misc]
+    assert (round(low), round(high)) == (153, 469)
+    low, high = ledger["attention-millions"].with_real_inputs  # type: ignore[misc]
+    assert 13_000 < low < 16_000
+    assert 90_000 < high < 140_000
+    assert ledger["attention-millions"].verdict == "does not hold"
+    assert "linear" in ledger["sparse-sqrt"].why
+    assert ledger["kv-from-cliff"].verdict == "does not hold"
+    assert "13 to 43" in ledger["drain-stable"].why or "43 ms" in ledger["drain-stable"].why
+    assert ledger["tier-disk"].verdict == "does not hold"
+
+
+def test_real_numbers_come_from_the_engine(ledger: dict[str, Claim]) -> None:
+    assert ledger["throughput-rack"].with_real_inputs == pytest.approx(float(real.decode(2000.0).tokens_per_second))
+    assert ledger["pipeline-kv-cancels"].with_real_inputs == pytest.approx(1.0)
+    assert ledger["routed-64x"].with_lecture_inputs == pytest.approx(1.36e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "found", "said"),
+    [
+        ("exact", 4.0, 4.0, "holds"),
+        ("exact", 4.0, 5.0, "holds within a factor of 1.2"),
+        ("exact", 4.0, 41.0, "does not hold"),
+        ("order", 1000.0, 400.0, "holds"),
+        ("order", 1000.0, 200.0, "holds within a factor of 5"),
+        ("range", (15.0, 20.0), (16.0, 19.0), "holds"),
+        ("range", (15.0, 20.0), (10.0, 40.0), "holds within a factor of 2"),
+        ("exact", 0.0, 0.0, "holds"),
+        ("exact", 0.0, 1.0, "does not hold"),
+        ("qualitative", "small", "small", "holds"),
+        ("qualitative", "small", "large", "does not hold"),
+    ],
+)
+def test_verdicts_follow_from_the_numbers(kind: str, expected, found, said: str) -> None:
+    assert verdict(kind, expected, found) == said
+
+
+def test_expected_values_are_read_as_numbers_ranges_or_words() -> None:
+    assert parse_expected("300") == 300
+    assert parse_expected("150..300") == (150, 300)
+    assert parse_expected("flash; disk") == "flash; disk"
+
+
+def test_a_feistel_network_inverts_for_any_round_function() -> None:
+    assert ciphers.reconstruction_error() == 0
+    constant = lambda half, key: 12345  # noqa: E731
+    assert ciphers.decrypt(*ciphers.encrypt(1, 2, 7, constant), 7, constant) == (1, 2)
+
+
+def test_few_rounds_do_not_mix_and_many_do() -> None:
+    assert ciphers.avalanche(1) < 0.3
+    assert ciphers.avalanche(16) == pytest.approx(0.5, abs=0.02)

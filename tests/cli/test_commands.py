@@ -1,0 +1,228 @@
+"""The doors: contract keys, exit codes, one-line errors, help with a worked example."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rackmath import catalogue
+from rackmath.cli.app import COMMANDS, cli, main
+
+ESTIMATE = ["estimate", "deepseek-v3", "--on", "gb200-nvl72", "--batch", "2048", "--context", "8192"]
+KEYS = {
+    ("model", "deepseek-v3"): (
+        "name total_params active_params embedding_params kv_bytes_per_token kv_window_bytes_per_token state_bytes "
+        "weight_bytes flops_per_token defaulted not_understood"
+    ),
+    tuple(ESTIMATE): (
+        "time time_low time_high bound_by terms fits memory_per_gpu tokens_per_second tokens_per_second_per_gpu "
+        "usd_per_million_tokens assumptions"
+    ),
+    ("solve", "balance-batch", "--for", "B_star", "R=300", "S=8"): "value unit latex steps",
+}
+LIST_KEYS = {
+    ("systems",): "name memory_capacity memory_bandwidth rates sources",
+    ("models",): "name total_params active_params source",
+    ("claims", "--only", "drain-rubin"): ("id statement lecture with_lecture_inputs with_real_inputs verdict why"),
+    ("solve",): "id equation symbols",
+}
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    out = capsys.readouterr()
+    return int(ended.value.code or 0), out.out, out.err
+
+
+@pytest.mark.parametrize("command", KEYS, ids=lambda c: c[0])
+def test_json_holds_the_contracts_keys(capsys, command: tuple[str, ...]) -> None:
+    status, out, err = run(capsys, *command, "--json")
+    assert (status, err) == (0, "")
+    assert set(KEYS[command].split()) <= set(json.loads(out))
+
+
+@pytest.mark.parametrize("command", LIST_KEYS, ids=lambda c: c[0])
+def test_json_lists_hold_the_contracts_keys(capsys, command: tuple[str, ...]) -> None:
+    status, out, _ = run(capsys, *command, "--json")
+    assert status == 0
+    assert all(set(LIST_KEYS[command].split()) <= set(entry) for entry in json.loads(out))
+
+
+def test_the_main_job_prints_a_readable_result(capsys) -> None:
+    status, out, _ = run(capsys, *ESTIMATE)
+    assert status == 0
+    for word in ("range", "bound by", "memory per GPU", "fits", "cost", "assumed", "layout tp1,ep72,pp1,dp72"):
+        assert word in out
+
+
+def test_explain_shows_operators_and_equations(capsys) -> None:
+    status, out, _ = run(capsys, *ESTIMATE, "--explain")
+    assert status == 0
+    for word in ("max(FLOPs / rate", "mlp.experts.gate_proj", "self_attn.kv_b_proj", "dispatch"):
+        assert word in out
+
+
+def test_ideal_has_no_range(capsys) -> None:
+    _, out, _ = run(capsys, *ESTIMATE, "--ideal", "--json")
+    facts = json.loads(out)
+    assert facts["time"] == facts["time_low"] == facts["time_high"] == facts["time_ideal"]
+    _, out, _ = run(capsys, *ESTIMATE, "--json")
+    ranged = json.loads(out)
+    assert facts["time"] < ranged["time_low"] < ranged["time"] < ranged["time_high"]
+
+
+def test_what_does_not_fit_is_an_answer(capsys) -> None:
+    status, out, _ = run(capsys, "estimate", "deepseek-v3", "--on", "h100", "--batch", "1", "--context", "1", "--json")
+    assert status == 0
+    assert json.loads(out)["fits"] is False
+
+
+def test_formats_given_by_the_user_change_bytes_and_time(capsys) -> None:
+    base = [
+        "estimate",
+        "llama-3.1-70b",
+        "--on",
+        "h200",
+        "--gpus",
+        "1",
+        "--batch",
+        "1",
+        "--context",
+        "100",
+        "--ideal",
+        "--json",
+    ]
+    wide = json.loads(run(capsys, *base)[1])
+    narrow = json.loads(run(capsys, *base, "--weights", "fp8", "--kv", "fp8")[1])
+    assert narrow["memory"]["cache"] == wide["memory"]["cache"] / 2
+    assert narrow["time"] < 0.6 * wide["time"]
+
+
+def test_a_price_can_be_given_and_is_asked_for_where_none_is_known(capsys) -> None:
+    base = ["estimate", "llama-3.1-8b", "--on", "tpu-v6e", "--gpus", "1", "--batch", "1", "--context", "1", "--json"]
+    unknown = json.loads(run(capsys, *base)[1])
+    assert unknown["usd_per_million_tokens"] is None
+    assert any("--usd-per-gpu-hour" in note for note in unknown["assumptions"])
+    given = json.loads(run(capsys, *base, "--usd-per-gpu-hour", "3.6")[1])
+    assert given["usd_per_million_tokens"] == pytest.approx(given["time"] * 1000, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), ("Usage",)),
+        (("fly",), ("fly",)),
+        (("model",), ("MODEL",)),
+        (("model", "no-such-model"), ("MODEL", "no-such-model", "lists all")),
+        (("model", "no/such/config.json"), ("MODEL", "cannot be read")),
+        (("model", "."), ("holds no config.json",)),
+        (("model", "deepseek-v3", "--kv", "fp7"), ("kv", "fp7", "bf16")),
+        (("estimate", "deepseek-v3"), ("--on",)),
+        ((*ESTIMATE[:3], "nowhere", *ESTIMATE[4:]), ("SYSTEM", "nowhere")),
+        ((*ESTIMATE, "--gpus", "0"), ("--gpus", "0")),
+        ((*ESTIMATE, "--gpus", "many"), ("--gpus", "many")),
+        ((*ESTIMATE, "--layout", "tp3"), ("layout",)),
+        ((*ESTIMATE, "--batch", "nan"), ("batch", "nan")),
+        ((*ESTIMATE, "--batch", "-5"), ("batch", "-5")),
+        ((*ESTIMATE, "--context", "inf"), ("context", "inf")),
+        ((*ESTIMATE, "--phase", "train"), ("--phase", "train")),
+        ((*ESTIMATE, "--weights", "fp3"), ("weights", "fp3")),
+        ((*ESTIMATE, "--usd-per-gpu-hour", "0"), ("--usd-per-gpu-hour",)),
+        ((*ESTIMATE, "--colour"), ("--colour",)),
+        (
+            ("estimate", "llama-3.1-8b", "--on", "rtx-4090", "--gpus", "2", "--batch", "1", "--context", "1"),
+            ("span more",),
+        ),
+        (("solve", "nonsense"), ("EQUATION", "nonsense")),
+        (("solve", "balance-batch"), ("--for",)),
+        (("solve", "balance-batch", "--for", "B_star", "R"), ("R", "symbol=number")),
+        (("solve", "balance-batch", "--for", "B_star", "R=1", "R=2"), ("twice",)),
+        (("claims", "--only", "nothing"), ("--only", "nothing")),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_two(capsys, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    status, out, err = run(capsys, *arguments)
+    if not arguments:  # no command: the help is the answer
+        assert words[0] in out + err
+        return
+    assert status == 2
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert all(word in err for word in words), err
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"a": NaN}', "\x00", '{"hidden_size": 1e400}', "[" * 100_000])
+def test_broken_files_are_one_line(capsys, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    status, out, err = run(capsys, "model", str(path))
+    assert status == 2
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_truncated_config_is_refused(capsys, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "llama", "hidden_size": 40')
+    assert "is no JSON" in run(capsys, "model", str(path))[2]
+
+
+def test_a_model_is_read_by_folder_file_or_totals(capsys, tmp_path: Path) -> None:
+    from importlib.resources import files
+
+    raw = json.loads((files("rackmath") / "data/models/qwen3-8b.json").read_text())["config"]
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    by_folder = json.loads(run(capsys, "model", str(tmp_path), "--json")[1])
+    by_file = json.loads(run(capsys, "model", str(tmp_path / "config.json"), "--json")[1])
+    by_name = json.loads(run(capsys, "model", "qwen3-8b", "--json")[1])
+    assert by_folder["total_params"] == by_file["total_params"] == by_name["total_params"] == 8_190_735_360
+    totals = tmp_path / "closed.json"
+    totals.write_text(json.dumps({"total_params": 8e11, "active_params": 1e11, "kv_bytes_per_token": 2000}))
+    closed = json.loads(run(capsys, "model", str(totals), "--json")[1])
+    assert (closed["total_params"], closed["active_params"], closed["kv_bytes_per_token"]) == (8e11, 1e11, 2000)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help_with_a_worked_example_that_runs(capsys, name: str) -> None:
+    result = CliRunner().invoke(cli, [name, "--help"])
+    assert result.exit_code == 0
+    text = " ".join(result.output.split())
+    example = text.split("Example: rackmath ", maxsplit=1)[1]
+    status, out, err = run(capsys, *example.split())
+    assert (status, err) == (0, "")
+    assert out
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, rackmath.cli.app; print([m for m in ('numpy', 'sympy', 'pydantic', 'rich') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", catalogue.model_names())
+def test_every_catalogue_model_runs_on_a_rack(capsys, name: str) -> None:
+    status, out, err = run(
+        capsys, "estimate", name, "--on", "gb200-nvl72", "--batch", "720", "--context", "4096", "--json"
+    )
+    assert (status, err) == (0, "")
+    facts = json.loads(out)
+    assert 0 < facts["time_low"] < facts["time"] < facts["time_high"] < 10
+    assert facts["fits"]
+
+
+@pytest.mark.parametrize("name", catalogue.system_names())
+def test_every_catalogue_system_runs_a_model(capsys, name: str) -> None:
+    status, out, err = run(
+        capsys, "estimate", "llama-3.2-1b", "--on", name, "--gpus", "1", "--batch", "1", "--context", "100", "--json"
+    )
+    assert (status, err) == (0, "")
+    assert json.loads(out)["fits"]

@@ -1,0 +1,62 @@
+"""Fixtures: two models, two systems, a random generator, and the shared folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rackmath import catalogue
+from rackmath.hardware import Chip, Link, System
+from rackmath.models.architecture import Architecture
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def llama() -> Architecture:
+    return catalogue.model("llama-3.1-70b")
+
+
+@pytest.fixture(scope="session")
+def deepseek() -> Architecture:
+    return catalogue.model("deepseek-v3")
+
+
+@pytest.fixture(scope="session")
+def nvl72() -> System:
+    return catalogue.system("gb200-nvl72")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.fixture(scope="session")
+def plain() -> System:
+    """A system of round numbers and no latency, for checking algebra."""
+    return make_system()
+
+
+def make_system(bandwidth: float = 1e12, rate: float = 1e15, domain: int = 8, link: float = 1e11) -> System:
+    chip = Chip(
+        name="plain",
+        vendor="none",
+        year=2026,
+        status="imagined",
+        memory_capacity=1e11,
+        memory_bandwidth=bandwidth,
+        rates=(("bf16", rate), ("fp8", 2 * rate)),
+    )
+    return System(
+        name="plain",
+        chip=chip,
+        domain=domain,
+        fabric="mesh",
+        default_gpus=domain,
+        scale_up=Link(bandwidth=link),
+        scale_out=Link(bandwidth=link / 8),
+        price=1.0,
+    )

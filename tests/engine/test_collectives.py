@@ -1,0 +1,102 @@
+"""Collectives: bytes by hand, published figures, limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, send
+from rackmath.engine.communication import communication
+from rackmath.engine.layout import Layout, as_floats
+from rackmath.hardware import Link
+from tests.conftest import make_system
+
+BETA = 1e11
+
+
+def test_two_shot_all_reduce_moves_twice_all_but_ones_own_share() -> None:
+    # One step costs n - 1 times S, two cost 2 (n - 1) / n: cheaper from three ranks on.
+    assert all_reduce(8e6, 8.0, make_system()) == pytest.approx(2 * 7 / 8 * 8e6 / BETA)
+    assert all_reduce(8e6, 2.0, make_system()) == pytest.approx(8e6 / BETA)
+    assert all_reduce(8e6, 1.0, make_system()) == 0
+
+
+def test_a_summing_switch_moves_n_plus_one_over_n() -> None:
+    switch = replace(make_system(), fabric="switch")
+    assert all_reduce(8e6, 8.0, switch) == pytest.approx(9 / 8 * 8e6 / BETA)
+
+
+def test_all_reduce_across_domains_sends_only_parts_between_them() -> None:
+    inside = 2 * 7 / 8 * 8e6 / BETA
+    between = 2 * 1 / 2 * (8e6 / 8) / (BETA / 8)
+    assert all_reduce(8e6, 16.0, make_system()) == pytest.approx(inside + between)
+
+
+def test_all_to_all_over_two_domains_is_bound_by_the_slow_network() -> None:
+    system = make_system()
+    one = all_to_all(1e9, 8.0, system)
+    two = all_to_all(1e9, 16.0, system)
+    assert one == pytest.approx(7 / 8 * 1e9 / BETA)
+    assert two == pytest.approx(0.5 * 1e9 / (BETA / 8))
+
+
+@given(n=st.integers(2, 64), size=st.floats(1, 1e9), latency=st.floats(0, 1e-3))
+def test_latency_is_paid_once_and_bytes_by_size(n: int, size: float, latency: float) -> None:
+    system = make_system(domain=64)
+    late = replace(system, scale_up=Link(bandwidth=BETA, latency=latency))
+    for collective in (all_reduce, all_gather, all_to_all):
+        assert collective(size, float(n), late) - collective(size, float(n), system) == pytest.approx(
+            latency, abs=1e-12
+        )
+
+
+def test_a_hop_inside_a_domain_is_cheaper_than_between() -> None:
+    system = make_system()
+    assert send(1e6, 4.0, 2.0, system) == pytest.approx(1e6 / BETA)
+    assert send(1e6, 8.0, 2.0, system) == pytest.approx(8e6 / BETA)
+    assert send(1e6, 8.0, 1.0, system) == 0
+
+
+@pytest.mark.parametrize(("ranks", "published"), [(8, 5.29), (16, 6.52), (32, 7.27), (64, 7.68)])
+def test_distinct_ranks_match_the_published_figures(ranks: int, published: float) -> None:
+    found = float(distinct_ranks(256, 8, float(ranks)))
+    assert found == pytest.approx(published, abs=0.006)
+    assert found == pytest.approx(ranks * (1 - comb(256 - 256 // ranks, 8) / comb(256, 8)))
+
+
+def test_dispatch_carries_eight_bits_and_combine_sixteen(deepseek, nvl72) -> None:
+    quiet = replace(nvl72, scale_up=Link(bandwidth=1e9))
+    c = communication(deepseek, as_floats(Layout(expert=64, data=64)), quiet, 128.0, 128.0)
+    copies = float(distinct_ranks(256, 8, 64.0))
+    sent = 58 * 128 * copies * 7168 * 63 / 64 / 1e9
+    assert c.combine == pytest.approx(sent * 2)
+    assert c.dispatch == pytest.approx(sent * (1 + 4 / 128))
+    # DeepEP's table: 128 tokens x 8 x 7,392 bytes = 7.57 MB without merging copies.
+    assert pytest.approx(7.57e6, rel=1e-3) == 128 * 8 * 7168 * (1 + 4 / 128)
+
+
+def test_a_dense_layer_reduces_twice_and_a_parallel_one_once(llama) -> None:
+    layout = as_floats(Layout(tensor=8))
+    one = all_reduce(10 * 8192 * 2, 8.0, make_system())
+    assert communication(llama, layout, make_system(), 10.0, 10.0).tensor == pytest.approx(2 * 80 * one)
+    parallel = replace(llama, layers=tuple(replace(layer, parallel=True) for layer in llama.layers))
+    assert communication(parallel, layout, make_system(), 10.0, 10.0).tensor == pytest.approx(80 * one)
+
+
+def test_data_parallel_groups_need_no_reduction(deepseek) -> None:
+    c = communication(deepseek, as_floats(Layout(expert=8, data=8)), make_system(), 16.0, 16.0)
+    assert c.tensor == 0
+    assert c.outside == 0
+    assert c.dispatch > 0
+
+
+def test_collectives_broadcast() -> None:
+    ranks = np.array([1.0, 2.0, 8.0, 16.0])
+    for collective in (all_reduce, all_gather, all_to_all):
+        loop = [float(collective(1e6, r, make_system())) for r in ranks]
+        np.testing.assert_allclose(collective(1e6, ranks, make_system()), loop)

@@ -1,0 +1,36 @@
+"""Sizes and docstrings, read from the source."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import rackmath
+
+SOURCE = Path(rackmath.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
+LONGEST_FILE = {"default": 300, "catalogue.py": 400}
+LONGEST_FUNCTION = 60
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_files_are_short(path: Path) -> None:
+    allowed = LONGEST_FILE.get(path.name, LONGEST_FILE["default"])
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= allowed
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_functions_are_short_and_public_ones_documented(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
+    for node in [*tree.body, *(inner for c in classes for inner in c.body)]:
+        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            continue
+        if not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{node.name} has no docstring"
+        if isinstance(node, ast.FunctionDef):
+            body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
+            length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+            assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"

@@ -1,0 +1,50 @@
+"""Text to SI and back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackmath.errors import InputError
+from rackmath.units import parse, show
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("3.35 TB/s", "B/s", 3.35e12),
+        ("80 GiB", "B", 80 * 2**30),
+        ("400 Gb/s", "B/s", 5e10),
+        ("989 TFLOP/s", "FLOP/s", 9.89e14),
+        ("5 us", "s", 5e-6),
+        ("2 h", "s", 7200),
+        ("20ms", "s", 0.02),
+        ("3.6 USD/h", "USD/s", 0.001),
+        ("8 USD/GB", "USD/B", 8e-9),
+        ("100k", "1", 1e5),
+        ("37B", "1", 3.7e10),
+        ("1_000", "1", 1000),
+        (7, "s", 7),
+    ],
+)
+def test_text_is_read_into_si(text: str | float, unit: str, value: float) -> None:
+    assert parse(text, unit) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("fast", "s"), ("3 GB", "s"), ("1e999", "B"), ("nan", "1"), ("", "B"), ("3 XB", "B")]
+)
+def test_other_text_is_refused(text: str, unit: str) -> None:
+    with pytest.raises(InputError, match="field"):
+        parse(text, unit, "field")
+
+
+@given(st.floats(1e-8, 1e17), st.sampled_from(["B", "B/s", "FLOP/s"]))
+def test_what_is_shown_is_read_back_to_three_digits(value: float, unit: str) -> None:
+    assert parse(show(value, unit), unit) == pytest.approx(value, rel=6e-3, abs=1e-3)
+
+
+@given(st.floats(1e-8, 1e6))
+def test_times_are_read_back(value: float) -> None:
+    assert parse(show(value, "s"), "s") == pytest.approx(value, rel=6e-3)
