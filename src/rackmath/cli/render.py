@@ -40,7 +40,7 @@ def show_json(value: Any) -> None:
 
 def console() -> Console:
     """Console on standard output; wide enough for a table where it is no terminal."""
-    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 140)
+    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:

@@ -165,9 +165,13 @@ def _range_note(e: Estimate) -> str:
 def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: float) -> None:
     memory, cost = facts["memory"], facts["usd_per_million_tokens"]
     what = "one token of every sequence" if phase == "decode" else "the whole prompt"
-    span = f"{show(facts['time_low'], 's')} to {show(facts['time_high'], 's')}"
+    span = (
+        ""
+        if facts["time_low"] == facts["time_high"]
+        else (f", range {show(facts['time_low'], 's')} to {show(facts['time_high'], 's')}")
+    )
     pairs = [
-        ("time", f"{show(facts['time'], 's')} for {what}, range {span}"),
+        ("time", f"{show(facts['time'], 's')} for {what}{span}"),
         (
             "ideal bound",
             f"{show(facts['time_ideal'], 's')} operator by operator, "
@@ -189,8 +193,12 @@ def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: f
             "cost",
             "unknown: give --usd-per-gpu-hour"
             if cost is None
-            else f"{cost:.3g} $ per million tokens, range {facts['usd_per_million_tokens_low']:.3g} "
-            f"to {facts['usd_per_million_tokens_high']:.3g}",
+            else f"{cost:.3g} $ per million tokens"
+            + (
+                f", range {facts['usd_per_million_tokens_low']:.3g} to {facts['usd_per_million_tokens_high']:.3g}"
+                if span
+                else ""
+            ),
         ),
     ]
     if phase == "decode":

@@ -63,12 +63,12 @@ def all_to_all(size: Number, ranks: Number, system: System) -> Number:
 
 def send(size: Number, stage: Number, stages: Number, system: System) -> Number:
     """Time to hand ``size`` bytes to the next of ``stages`` stages of ``stage`` accelerators. [s]"""
-    inside = stage * stages <= system.domain
     up_bandwidth, up_latency = _scale_up(system)
     out_bandwidth, out_latency = _scale_out(system)
     near = size / up_bandwidth + up_latency
     far = size / out_bandwidth + out_latency
-    return (inside * near + (1 - 1 * inside) * far) * above_one(stages)
+    outside = above_one(stage * stages / system.domain)
+    return (near + outside * (far - near)) * above_one(stages)
 
 
 def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:

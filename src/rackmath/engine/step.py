@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rackmath.engine.communication import communication
 from rackmath.engine.efficiency import Efficiency, ideal
-from rackmath.engine.layout import Layout, as_floats
+from rackmath.engine.layout import Layout, as_floats, expert_count
 from rackmath.engine.roofline import TERMS, held_sequences, local_pass, spent, timed_operators
 from rackmath.engine.sharding import Memory, memory
 from rackmath.errors import InputError
@@ -207,7 +207,8 @@ def _assumptions(a: Architecture, system: System, phase: str, absorbed: bool | N
             notes.append(f"{precision} weights are multiplied at {actual}: {system.chip.name} has no {precision} rate")
     if absorbed is not None:
         notes.append(f"latent attention {'absorbed' if absorbed else 'naive'} by request in {phase}")
-    notes.append("experts are chosen independently and evenly; each rank holds its share exactly")
+    if expert_count(a):
+        notes.append("tokens choose experts independently and evenly")
     return tuple(notes)
 
 

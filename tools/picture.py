@@ -1,0 +1,37 @@
+"""Draw the README's picture from real output: docs/estimate.svg.
+
+python tools/picture.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+from rich.console import Console
+
+from rackmath.cli import render
+from rackmath.cli.app import main as rackmath
+
+OUT = Path(__file__).parent.parent / "docs/estimate.svg"
+COMMAND = "rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192"
+
+
+def main() -> None:
+    """Record one command and write it as SVG."""
+    recorder = Console(record=True, width=112, file=io.StringIO(), highlight=False)
+    recorder.print(f"$ {COMMAND}", style="bold green")
+    render.console = lambda: recorder
+    with contextlib.suppress(SystemExit):
+        rackmath(COMMAND.split()[1:])
+    svg = recorder.export_svg(title="rackmath")
+    # No font from elsewhere: a picture must not call out.
+    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
+    OUT.write_text(svg, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
