@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from rackmath import catalogue
 from rackmath.engine import Efficiency, Layout, estimate
 from rackmath.engine.layout import as_floats, candidate_layouts
-from rackmath.engine.roofline import TERMS
+from rackmath.engine.roofline import TERMS, local_pass, timed_operators
 from rackmath.engine.sharding import memory, share
 from rackmath.engine.step import CHUNK
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import multiplied_params, weight_bytes
 from rackmath.models.formats import weight_format
+from rackmath.models.operators import distinct_experts
 from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from tests.conftest import make_system
@@ -133,6 +134,18 @@ def test_expert_parallelism_divides_experts_only(deepseek) -> None:
     assert spread == pytest.approx(sum(size.values()) - size["experts"] * 63 / 64, rel=1e-12)
     # 72 ranks: the fullest still holds 4 of 256 experts.
     assert weights(Layout(tensor=1, expert=72, data=72)) == spread
+
+
+def test_one_sequence_on_many_groups_touches_as_few_experts_as_on_one(deepseek) -> None:
+    def experts_read(batch: int) -> float:
+        layout = as_floats(Layout(expert=64, data=64))
+        work = local_pass("decode", float(batch), 100.0, 0.0, layout, None)
+        timed = timed_operators(deepseek, work, layout, make_system(domain=64))
+        per_expert = 4 / 64 * 653_908_770_816 / 256 * (1 + 4 / 128**2) / 1e12 / 4
+        return sum(float(t.weights) for t in timed if t.operator.role == "experts") / per_expert
+
+    for batch in (1, 3, 64, 6400):
+        assert experts_read(batch) == pytest.approx(float(distinct_experts(256, 8, float(batch))), rel=1e-9)
 
 
 def test_share_is_that_of_the_busiest_rank() -> None:

@@ -215,7 +215,9 @@ def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: f
 def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, settings: dict[str, Any]) -> None:
     wide = as_floats(layout)
     held = held_sequences(float(settings["batch"]), wide)
-    work = local_pass(settings["phase"], held, float(settings["context"]), float(settings["cached"]), wide, None)
+    work = local_pass(
+        settings["phase"], float(settings["batch"]), float(settings["context"]), float(settings["cached"]), wide, None
+    )
     timed = sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
     exchange = communication(a, wide, system, work.tokens, sampled)

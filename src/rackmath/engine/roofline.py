@@ -11,7 +11,7 @@ from rackmath.engine.layout import Layout
 from rackmath.engine.sharding import operator_share, stage_share
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number, ceiling, maximum
+from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.models.operators import Operator, Pass, operators
 
 TERMS = ("compute", "weights", "cache", "activations", "communication")
@@ -59,20 +59,23 @@ def held_sequences(batch: Number, layout: Layout) -> Number:
 
 
 def local_pass(
-    phase: str, held: Number, context: Number, cached: Number, layout: Layout, absorbed: bool | None
+    phase: str, batch: Number, context: Number, cached: Number, layout: Layout, absorbed: bool | None
 ) -> Pass:
-    """What one data-parallel group sends through a stage at once.
+    """What the fullest data-parallel group sends through a stage at once.
 
-    Every stage is kept busy with a micro-batch of its own: ``held / pipeline`` sequences.
+    Every stage is kept busy with a micro-batch of its own. Groups that share experts
+    meet there with the tokens that they really have: at batch 1 there is one token,
+    whatever the number of groups.
     """
     new = 1.0 if phase == "decode" else context - cached
-    micro = maximum(ceiling(held / layout.pipeline), 1.0)
+    micro = maximum(ceiling(held_sequences(batch, layout) / layout.pipeline), 1.0)
+    met = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * layout.pipeline))
     return Pass(
         phase=phase,
         sequences=micro,
         new_tokens=new,
         context=context,
-        expert_tokens=micro * new * layout.expert_groups,
+        expert_tokens=maximum(micro, met) * new,
         absorbed=absorbed,
     )
 

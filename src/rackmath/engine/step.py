@@ -157,7 +157,7 @@ class _Call:
         )
         batch, context = point["batch"] * 1.0, point["context"] * 1.0
         held = held_sequences(batch, layout)
-        work = local_pass(self.phase, held, context, point["cached"] * 1.0, layout, self.absorbed)
+        work = local_pass(self.phase, batch, context, point["cached"] * 1.0, layout, self.absorbed)
         new, tokens = work.new_tokens, work.tokens
         a, chip = self.architecture, self.system.chip
         split = spent(timed_operators(a, work, layout, self.system))
