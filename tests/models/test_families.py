@@ -53,6 +53,23 @@ LONGCAT = {
 }  # fmt: skip
 
 
+DBRX = {
+    "model_type": "dbrx", "d_model": 6144, "n_heads": 48, "n_layers": 40, "max_seq_len": 32768, "vocab_size": 100352,
+    "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500000},
+    "ffn_config": {"ffn_hidden_size": 10752, "moe_jitter_eps": 0, "moe_loss_weight": 0.05, "moe_num_experts": 16, "moe_top_k": 4},
+}  # fmt: skip
+
+
+def test_dbrx_keeps_its_fields_in_two_nested_objects() -> None:
+    model = read_config(DBRX)
+    attention = 6144 * 6144 * 2 + 2 * 6144 * 8 * 128
+    layer = attention + 16 * 3 * 6144 * 10752 + 16 * 6144 + 2 * 6144
+    assert total_params(model) == 40 * layer + 2 * 100352 * 6144 + 6144
+    assert total_params(model) == pytest.approx(132e9, rel=0.01)
+    assert active_params(model) == pytest.approx(36e9, rel=0.02)
+    assert model.not_understood == ()
+
+
 def test_jamba_has_one_attention_layer_in_eight_at_its_offset() -> None:
     model = read_config(JAMBA)
     assert total_params(model) == 51_570_323_328

@@ -108,10 +108,14 @@ def test_no_difference_is_listed_that_is_none() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r["file"])
 def test_every_field_of_a_published_config_is_understood(row: dict[str, str]) -> None:
-    unused_in_this_size = {
-        "moe_shared_expert_intermediate_size",
-        "n_routed_experts",
-        "n_shared_experts",
-        "num_experts_per_tok",
+    # Nemotron-3-Nano-4B has no experts to use these fields; Kimi-K3's residual attention is left out and said so.
+    left_out = {
+        "nvidia__NVIDIA-Nemotron-3-Nano-4B-BF16.json": {
+            "moe_shared_expert_intermediate_size",
+            "n_routed_experts",
+            "n_shared_experts",
+            "num_experts_per_tok",
+        },
+        "moonshotai__Kimi-K3.json": {"attn_res_block_size"},
     }
-    assert set(read(row["file"]).not_understood) <= unused_in_this_size
+    assert set(read(row["file"]).not_understood) == left_out.get(row["file"], set())

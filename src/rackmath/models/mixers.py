@@ -149,6 +149,7 @@ class Mamba2:
     kernel: int
     conv_bias: bool = True
     proj_bias: bool = False
+    out_bias: bool = False
     norm_elements: int = 0
 
     @property

@@ -93,7 +93,7 @@ def _mamba2(m: Mamba2, hidden: int) -> Iterator[Weight]:
     yield _vector("mixer.decay", 3 * m.heads)
     yield _vector("mixer.norm", m.norm_elements)
     yield _matrix("mixer.out_proj", m.inner, hidden)
-    yield _vector("mixer.out_proj.bias", hidden * m.proj_bias, "none")
+    yield _vector("mixer.out_proj.bias", hidden * m.out_bias, "none")
 
 
 def _lightning(m: Lightning, hidden: int) -> Iterator[Weight]:

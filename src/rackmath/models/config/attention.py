@@ -13,6 +13,7 @@ KV_HEADS = (
     "n_head_kv",
     "num_kv_heads",
     "n_kv_heads",
+    "kv_n_heads",
     "multi_query_group_num",
     "num_attention_groups",
     "num_query_groups",
@@ -59,9 +60,6 @@ def kv_heads(fields: Fields, heads: int, layer: int) -> int:
     """Key-value heads: stated, one (multi-query), or as many as query heads."""
     new_falcon = fields.choice("new_decoder_architecture")
     shared = fields.choice("multi_query", "multi_query_attention")
-    nested = fields.mapping("attn_config")
-    if nested is not None and Fields(nested).has("kv_n_heads"):
-        return Fields(nested).integer("kv_n_heads", kind="heads")
     grouped = fields.has("multi_query_group_num")
     if shared and not new_falcon and not grouped:
         fields.ignore(KV_HEADS)

@@ -39,7 +39,7 @@ _NAMES = frozenset(
         "apply_query_key_layer_scaling",
         "apply_residual_connection_post_layernorm",
         "attn_logit_softcapping",
-        "attn_res_block_size",
+        "",
         "bf16",
         "fp16",
         "fp32",

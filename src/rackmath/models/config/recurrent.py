@@ -83,6 +83,8 @@ def _mamba2(fields: Fields, hidden: int) -> Mamba2:
         dim = expand * hidden // heads
     fields.ignore(("mamba_expand", "expand", "mamba_d_ssm", "mamba_chunk_size", "chunk_size"))
     normed = fields.choice("mamba_rms_norm")
+    biased = bool(fields.choice("mamba_proj_bias", "add_bias_linear", "use_bias"))
+    out_biased = fields.choice("projectors_bias")
     return Mamba2(
         heads=heads,
         head_dim=dim,
@@ -90,7 +92,8 @@ def _mamba2(fields: Fields, hidden: int) -> Mamba2:
         state=fields.integer(*_STATE),
         kernel=fields.integer(*_KERNEL, default=4),
         conv_bias=fields.flag("mamba_conv_bias", "use_conv_bias", default=True),
-        proj_bias=bool(fields.choice("mamba_proj_bias", "add_bias_linear", "use_bias")),
+        proj_bias=biased,
+        out_bias=biased if out_biased is None else out_biased,
         norm_elements=0 if normed is False else heads * dim,
     )
 
