@@ -41,6 +41,11 @@ DIFFERENCES: dict[tuple[str, str], tuple[float, str]] = {
         -44_032,
         "transformers stores K and V of the window though K = V",
     ),
+    ("meta-llama__Llama-4-Scout-17B-16E-Instruct.json", "vision"): (
+        -455_178_240,
+        "trimmed copy: truth is class defaults",
+    ),
+    ("meta-llama__Llama-4-Maverick-17B-128E-Instruct.json", "vision"): (-455_178_240, "trimmed copy: class defaults"),
     ("google__gemma-4-E4B.json", "flops"): (
         3_318_571_008,
         "the counter saw most of the 18 cache-sharing layers for one token only",
@@ -69,6 +74,13 @@ def test_parameters_equal_what_the_model_class_allocates(row: dict[str, str]) ->
     assert embedding_params(model) == float(row["embedding_params"])
     if row["mtp_params"]:
         assert mtp_params(model) == float(row["mtp_params"])
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r["vision_audio_params"]], ids=lambda r: r["file"])
+def test_vision_towers_equal_what_the_model_class_allocates(row: dict[str, str]) -> None:
+    model = read(row["file"])
+    assert model.vision_params == expected(row["file"], "vision", row["vision_audio_params"])
+    assert model.vision_exact == ((row["file"], "vision") not in DIFFERENCES)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r["file"])

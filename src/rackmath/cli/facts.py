@@ -90,6 +90,8 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
     if a.vision_params:
         exact = "" if a.vision_exact else " (estimate)"
         pairs.append(("vision tower, apart", f"{render.count(a.vision_params)}{exact}"))
+    elif not a.vision_exact:
+        pairs.append(("vision tower, apart", "not in the config"))
     if a.mtp:
         pairs.append(("MTP layers, apart", render.count(facts["mtp_params"])))
     render.show_pairs(f"{a.name}: {len(a.layers)} layers, hidden width {a.hidden}", pairs)
