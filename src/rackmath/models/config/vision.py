@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, cast
 
-from rackmath.models.config.fields import Fields
+from rackmath.errors import InputError
+from rackmath.models.config.fields import Fields, checked_integer
 
 _CONFIGS = ("vision_config", "vit_config", "visual")
 
@@ -23,9 +25,8 @@ def vision_parameters(config: Mapping[str, Any], text_hidden: int) -> tuple[int,
     """
     block = next((config[k] for k in _CONFIGS if isinstance(config.get(k), Mapping)), None)
     if block is None:
-        # A composite config with tokens for images but no tower is a trimmed copy.
-        composite = any(isinstance(config.get(key), Mapping) for key in ("text_config", "llm_config"))
-        return 0, not (composite and any(key in config for key in ("image_token_index", "image_token_id")))
+        # A text model nested in something else without a tower is most often a trimmed copy.
+        return 0, not any(isinstance(config.get(key), Mapping) for key in ("text_config", "llm_config"))
     tower = Fields(cast("Mapping[str, Any]", block))
     whole = Fields(config)
     if not tower.has("hidden_size", "embed_dim", "vt_hidden_size", "width"):
@@ -104,7 +105,10 @@ def _pixtral(tower: Fields, whole: Fields, text: int) -> int:
 
 def _llama4(tower: Fields, whole: Fields, text: int) -> int:
     _, hidden, _ = _sizes(tower)
-    shuffled = round(hidden / tower.number("pixel_shuffle_ratio", default=0.5) ** 2)
+    ratio = tower.number("pixel_shuffle_ratio", default=0.5)
+    if ratio < 0.05:
+        raise InputError("pixel_shuffle_ratio", ratio, "write a fraction such as 0.5")
+    shuffled = round(hidden / ratio**2)
     into = tower.integer("projector_input_dim")
     out = tower.integer("projector_output_dim", default=into)
     positions = (_grid(tower) + 1) * hidden + hidden
@@ -114,8 +118,10 @@ def _llama4(tower: Fields, whole: Fields, text: int) -> int:
 
 def _moon(tower: Fields, whole: Fields, text: int) -> int:
     _, hidden, _ = _sizes(tower)
-    merge = tower.items("merge_kernel_size") or [2, 2]
-    wide = hidden * int(merge[0]) * int(merge[1])
+    merge = [
+        checked_integer("merge_kernel_size", m, kind="count", low=1) for m in tower.items("merge_kernel_size") or [2, 2]
+    ]
+    wide = hidden * prod(merge)
     rows = tower.integer("init_pos_emb_height", kind="tokens") * tower.integer("init_pos_emb_width", kind="tokens")
     projector = 2 * hidden + _linear(wide, wide) + _linear(wide, text)
     return _blocks(tower) + _linear(_patch(tower), hidden) + rows * hidden + 2 * hidden + projector
