@@ -200,6 +200,9 @@ def model(name: str) -> Architecture:
     for stem in model_names():
         if _plain(stem) == wanted:
             return _catalogue_model(stem)
+    aliases = _model_aliases()
+    if wanted in aliases:
+        return _catalogue_model(aliases[wanted])
     raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
 
 
@@ -222,6 +225,16 @@ def read_json(path: Path, field: str) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise InputError(field, str(path), "must hold one JSON object")
     return data
+
+
+@lru_cache(maxsize=1)
+def _model_aliases() -> dict[str, str]:
+    """Other names that a catalogue model goes by, such as that of its repository."""
+    found: dict[str, str] = {}
+    for stem in model_names():
+        raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
+        found.update({_plain(alias): stem for alias in raw.get("aliases", ())})
+    return found
 
 
 @lru_cache(maxsize=64)

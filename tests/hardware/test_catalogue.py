@@ -143,6 +143,19 @@ def test_names_are_found_however_they_are_written(written: str, name: str) -> No
     assert catalogue.system(written).name == name
 
 
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("DeepSeek-V3", "deepseek-v3"),
+        ("deepseek-ai/DeepSeek-V3", "deepseek-v3"),
+        ("meta-llama/Meta-Llama-3.1-8B", "llama-3.1-8b"),
+        ("Qwen3 8B", "qwen3-8b"),
+    ],
+)
+def test_models_are_found_by_the_name_of_their_repository(written: str, name: str) -> None:
+    assert catalogue.model(written) is catalogue.model(name)
+
+
 def test_unknown_names_suggest_near_ones() -> None:
     with pytest.raises(InputError, match="h100-sxm"):
         catalogue.system("h100-sxn")

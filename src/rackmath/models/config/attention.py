@@ -30,7 +30,7 @@ def attention(
     Detection is by fields: ``compress_ratios`` marks V4, ``kv_lora_rank`` MLA,
     anything else is grouped.
     """
-    if fields.has("compress_ratios"):
+    if fields.has("compress_ratios", "compress_rates"):
         return _compressed(fields, layer)
     if fields.has("kv_lora_rank") and fields.has("qk_nope_head_dim"):
         return _latent(fields, layer, hidden, convention)
@@ -171,7 +171,7 @@ def _sinks(fields: Fields, kind: str, convention: Convention) -> bool:
 def _block_index(fields: Fields, layer: int) -> BlockIndex | None:
     nested = fields.mapping("sparse_attention_config")
     if nested is None:
-        return None
+        return _resolved_block_index(fields, layer)
     inner = Fields(nested)
     if inner.choice("use_sparse_attention") is False:
         return None
@@ -184,6 +184,22 @@ def _block_index(fields: Fields, layer: int) -> BlockIndex | None:
         block=inner.integer("sparse_block_size", kind="tokens"),
         blocks=inner.integer("sparse_topk_blocks", kind="tokens"),
         local_blocks=inner.integer("sparse_local_block", kind="tokens", low=0, default=0),
+        norm_elements=2 * dim,
+    )
+
+
+def _resolved_block_index(fields: Fields, layer: int) -> BlockIndex | None:
+    """The same index in a config that transformers wrote: flat fields, and a type per layer."""
+    kinds = fields.items("layer_types") or []
+    if not fields.has("index_block_size") or layer >= len(kinds) or kinds[layer] != "minimax_m3_sparse":
+        return None
+    dim = fields.integer("index_head_dim")
+    return BlockIndex(
+        heads=fields.integer("index_n_heads", kind="heads"),
+        dim=dim,
+        block=fields.integer("index_block_size", kind="tokens"),
+        blocks=fields.integer("index_topk_blocks", kind="tokens"),
+        local_blocks=fields.integer("index_local_blocks", kind="tokens", low=0, default=0),
         norm_elements=2 * dim,
     )
 
@@ -227,11 +243,21 @@ def _indexer(fields: Fields, layer: int) -> Indexer | None:
     )
 
 
+def _compress_ratio(fields: Fields, layer: int) -> int:
+    """Tokens per compressed entry: listed per layer, or by the layer's type in later configs."""
+    rates = fields.mapping("compress_rates")
+    name = "compress_ratios" if rates is None else "layer_types"
+    entries = fields.items(name) or []
+    if layer >= len(entries):
+        raise InputError(name, f"{len(entries)} entries", f"give one entry for layer {layer} too")
+    if rates is None:
+        return checked_integer(name, entries[layer], kind="tokens", low=0)
+    kind = str(entries[layer])
+    return checked_integer("compress_rates", rates.get(kind, 0), kind="tokens", low=0)
+
+
 def _compressed(fields: Fields, layer: int) -> Compressed:
-    ratios = fields.items("compress_ratios") or []
-    if layer >= len(ratios):
-        raise InputError("compress_ratios", f"{len(ratios)} entries", f"give one entry for layer {layer} too")
-    ratio = checked_integer("compress_ratios", ratios[layer], kind="tokens", low=0)
+    ratio = _compress_ratio(fields, layer)
     heads, dim = query_heads(fields, layer), fields.integer("head_dim")
     groups = fields.integer("o_groups", kind="heads")
     if heads % groups:

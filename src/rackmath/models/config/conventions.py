@@ -167,6 +167,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "olmo3": Convention(qk_norm="full", window_period=4),
         "olmoe": Convention(qk_norm="full"),
         "opt": replace(_GPT, positions=2),
+        "orion": LAYER_NORM,
         "persimmon": Convention(gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True),
         "phi": Convention(
             gated=False,
@@ -234,6 +235,9 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "mistral3": "mistral",
         "mllama": "llama",
         "mllama_text_model": "llama",
+        "deepseek_ref": "deepseek_v2",
+        "minimax_m3": "minimax_m3_vl",
+        "phi-msft": "phi",
         "qwen2_vl": "qwen2",
         "qwen2_5_vl": "qwen2",
         "qwen2_5_omni_text": "qwen2",
@@ -243,7 +247,6 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "RefinedWeb": "falcon",
         "RefinedWebModel": "falcon",
         "yi": "llama",
-        "gemma3n": "gemma3n",
     }
 )
 

@@ -214,7 +214,7 @@ def feed_forward_kinds(fields: Fields, layers: int) -> list[str]:
     """Return dense or moe per layer of a model that has experts."""
     listed = fields.items("mlp_layer_types")
     if listed:
-        words = ["moe" if _word("mlp_layer_types", e) in ("sparse", "moe") else "dense" for e in listed]
+        words = ["dense" if _word("mlp_layer_types", e) in ("dense", "mlp") else "moe" for e in listed]
         return _fitted("mlp_layer_types", words, layers, fields)
     enumerated = fields.items("moe_layers_enum", "moe_layers")
     if enumerated:
