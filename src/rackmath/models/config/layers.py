@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from rackmath.errors import InputError
-from rackmath.models.architecture import Dense, FeedForward, Layer
+from rackmath.models.architecture import Dense, FeedForward, Layer, Weight
 from rackmath.models.config.attention import attention, head_dim, kv_heads, query_heads
 from rackmath.models.config.conventions import Convention
 from rackmath.models.config.feed_forward import dense, expert_count, experts
@@ -16,6 +16,7 @@ from rackmath.models.config.pattern import feed_forward_kinds, mixer_kinds, sing
 from rackmath.models.config.recurrent import recurrent_mixer
 from rackmath.models.config.special import layer_extras, shared_block
 from rackmath.models.mixers import Grouped, Mixer
+from rackmath.models.weights import matrix
 
 
 def build_layers(fields: Fields, count: int, hidden: int, convention: Convention) -> list[Layer]:
@@ -48,7 +49,7 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
                 mixers=mixers,
                 feed_forwards=blocks_here,
                 norm_elements=_norms(fields, hidden, convention, parallel, blocks_here, i),
-                extras=layer_extras(fields, hidden, i),
+                extras=layer_extras(fields, hidden),
                 parallel=parallel,
             )
         )
@@ -184,9 +185,9 @@ def _searched_layer(fields: Fields, entry: object, heads: int, dim: int, hidden:
     ffn = Fields(block.mapping("ffn") or {})
     mixers: tuple[Mixer, ...] = ()
     norms = 0
-    extras = ()
+    extras: tuple[Weight, ...] = ()
     if attn.choice("replace_with_linear"):
-        extras = layer_extras(Fields({"replaced": hidden}), hidden, 0)
+        extras = (matrix("self_attn.linear", "other", hidden, hidden),)
         norms += 1
     elif not attn.choice("no_op"):
         per_group = attn.integer("n_heads_in_group", kind="heads", default=heads // kv_heads(fields, heads, 0))

@@ -58,11 +58,9 @@ def loose_weights(
         yield vector("hc_head.base", "other", mixing + 1)
 
 
-def layer_extras(fields: Fields, hidden: int, layer: int) -> tuple[Weight, ...]:
+def layer_extras(fields: Fields, hidden: int) -> tuple[Weight, ...]:
     """Tensors of one layer beside its mixer and feed-forward."""
     extras: list[Weight] = []
-    if fields.has("replaced"):
-        extras.append(matrix("self_attn.linear", "other", hidden, hidden))
     width = fields.optional("hidden_size_per_layer_input") or 0
     if width:
         extras.append(matrix("per_layer_input_gate", "other", hidden, width))
@@ -85,7 +83,6 @@ def layer_extras(fields: Fields, hidden: int, layer: int) -> tuple[Weight, ...]:
         outputs = (2 + mixing) * mixing
         extras.append(replace(matrix("hyper_connection.fn", "other", mixing * hidden, outputs), copies=2))
         extras.append(vector("hyper_connection.base", "other", 2 * (outputs + 3)))
-    del layer
     return tuple(extras)
 
 
