@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rackmath.engine.efficiency import Efficiency
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, MemoryTier, System
 from rackmath.models.architecture import Architecture
@@ -25,6 +24,8 @@ from rackmath.models.totals import from_totals
 from rackmath.units import parse
 
 _LARGEST_FILE = 16 * 2**20
+_VARIANT = re.compile(r"[-_](?:instruct|chat|it|base|hf)(?=$|[-_])", re.IGNORECASE)
+"""Parts of a repository's name that tell how a model was tuned; its architecture is the same."""
 _DATA: Traversable = files("rackmath") / "data"
 
 
@@ -55,6 +56,7 @@ class ChipFile(_Strict):
 
     name: str
     vendor: str
+    generation: str = ""
     year: int
     status: str
     power: Cited | None = None
@@ -166,13 +168,6 @@ def tiers() -> dict[str, MemoryTier]:
     return found
 
 
-@lru_cache(maxsize=4)
-def efficiency(phase: str) -> Efficiency:
-    """Measured over ideal time of a phase, with its spread."""
-    raw = tomllib.loads((_DATA / "efficiency.toml").read_text())[phase]
-    return Efficiency(mid=raw["mid"], low=raw["low"], high=raw["high"], basis=raw["basis"])
-
-
 @lru_cache(maxsize=1)
 def sources() -> dict[str, SourceFile]:
     """Where the catalogue's numbers come from, by id."""
@@ -203,6 +198,9 @@ def model(name: str) -> Architecture:
     aliases = _model_aliases()
     if wanted in aliases:
         return _catalogue_model(aliases[wanted])
+    base = _VARIANT.sub("", name.rsplit("/", maxsplit=1)[-1])
+    if base and _plain(base) != wanted:
+        return model(base)
     raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
 
 
@@ -340,6 +338,7 @@ def _chip_of(entry: ChipFile) -> Chip:
     return Chip(
         name=entry.name,
         vendor=entry.vendor,
+        generation=entry.generation,
         year=entry.year,
         status=entry.status,
         memory_capacity=entry.memory.capacity.number("B", "memory.capacity"),

@@ -122,7 +122,7 @@ def test_unknown_formats_list_the_known_ones(read) -> None:
 
 
 def test_every_format_computes_at_a_known_precision() -> None:
-    assert {f.compute for f in FORMATS.values()} <= {"bf16", "fp8", "int8", "fp4"}
+    assert {f.compute for f in FORMATS.values()} <= {"bf16", "fp16", "fp8", "int8", "fp4"}
     assert replace(weight_format("fp4"), bits=4).bytes_per_element == 0.5
 
 

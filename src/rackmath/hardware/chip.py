@@ -13,10 +13,14 @@ FALLBACK: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "fp4": ("fp4", "fp8", "bf16"),
         "fp8": ("fp8", "bf16"),
         "int8": ("int8", "fp8", "bf16"),
+        "fp16": ("fp16", "bf16"),
         "bf16": ("bf16",),
     }
 )
 """Precisions a chip falls back to, dequantising, when it lacks the one asked for."""
+
+TYPICAL_HEAT = 1.4e12
+"""FLOPs per joule at the printed rate of an H100: 989 TFLOP/s at 700 W. [FLOP/J]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +37,8 @@ class Chip:
         Dense FLOP/s by precision; a multiply-add is 2 FLOP, no sparsity. [FLOP/s]
     power : float or None
         Board power. [W]
+    generation : str
+        Chips of one generation share what separates them from their peaks; empty if unknown.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Chip:
     memory_bandwidth: float
     rates: tuple[tuple[str, float], ...]
     power: float | None = None
+    generation: str = ""
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -70,8 +77,17 @@ class Chip:
         ``weight_bytes`` is 2, 1 and 0.5 for bf16, fp8 and fp4 unless given.
         Source: lecture chapter 1.
         """
-        width = {"bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5}[precision] if weight_bytes is None else weight_bytes
+        width = (
+            {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5}[precision]
+            if weight_bytes is None
+            else weight_bytes
+        )
         return self.rate(precision) / 2 / self.memory_bandwidth * width
+
+    @property
+    def heat(self) -> float:
+        """16-bit FLOPs that the printed rate asks of each joule; typical where power is unknown. [FLOP/J]"""
+        return TYPICAL_HEAT if self.power is None else self.rate("bf16") / self.power
 
     @property
     def drain_time(self) -> float:

@@ -72,6 +72,11 @@ NVFP4 = Format(name="nvfp4", bits=4, compute="fp4", block=(1, 16), scale_bytes=1
 NVFP4_A16 = Format(name="nvfp4-a16", bits=4, compute="bf16", block=(1, 16), scale_bytes=1, tensor_bytes=4)
 FP4 = Format(name="fp4", bits=4, compute="fp4")
 PURE_FP8 = Format(name="fp8-pure", bits=8, compute="fp8")
+# llama.cpp files: payload and scales together, mean over the tensors of a file; products run in 16 bit.
+F16 = Format(name="f16", bits=16, compute="fp16")
+Q8_0 = Format(name="q8_0", bits=8.5, compute="fp16")
+Q4_K_M = Format(name="q4_k_m", bits=4.85, compute="fp16")
+Q4_0 = Format(name="q4_0", bits=4.55, compute="fp16")
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -94,6 +99,10 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             NVFP4_A16,
             FP4,
             PURE_FP8,
+            F16,
+            Q8_0,
+            Q4_K_M,
+            Q4_0,
         )
     }
 )
@@ -140,7 +149,7 @@ def cache_format(text: str, field: str = "kv") -> Format:
     Scales of an FP8 cache are per tensor and vanish; NVFP4 counts one byte per 16.
     """
     name = text.strip().lower().removeprefix("torch.")
-    name = _SPELLINGS.get(name, name).replace("fp8-pure", "fp8")
+    name = {"fp8-pure": "fp8", "f16": "bf16"}.get(_SPELLINGS.get(name, name), _SPELLINGS.get(name, name))
     if name not in CACHE_FORMATS:
         raise InputError(field, text, f"use one of {', '.join(CACHE_FORMATS)}")
     return CACHE_FORMATS[name]

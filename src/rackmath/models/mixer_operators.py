@@ -47,6 +47,9 @@ class Traffic:
     read: Number = 0.0
     written: Number = 0.0
     activations: Number = 0.0
+    kind: str = "attention"
+    scores: Number = 0.0
+    """Products of a query and a key, over all heads."""
 
 
 def visible_pairs(new: Number, context: Number, limit: float | None = None) -> Number:
@@ -150,6 +153,7 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         split="heads",
         parts=m.query_heads,
         cache_split=m.kv_heads,
+        scores=sequences * m.query_heads * pairs,
         flops=sequences * (pair * pairs + index_flops),
         read=sequences * (keys * per_token + index_read) * width,
         written=sequences * new * written * width,
@@ -189,6 +193,7 @@ def _latent(m: Latent, a: Architecture, sequences: Number, new: Number, context:
         split="heads",
         parts=m.query_heads,
         cache_split=0,
+        kind="latent",
         flops=sequences * flops,
         read=sequences * read * width,
         written=sequences * new * stored * width,
@@ -219,6 +224,7 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
         split="heads",
         parts=m.query_heads,
         cache_split=0,
+        kind="latent",
         flops=sequences * flops,
         read=sequences * entries * width,
         written=sequences * new * written * width,
@@ -249,6 +255,7 @@ def _recurrent(
     return Traffic(
         name="recurrence",
         role="recurrence",
+        kind="other",
         split="heads",
         parts=heads or None,
         cache_split=heads or None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -18,7 +19,8 @@ from rackmath.models.mixers import Latent
 from rackmath.models.numbers import Number
 from rackmath.models.weights import layer_weights, model_weights, weight_parts
 
-PHASES = ("decode", "prefill")
+PHASES = ("decode", "prefill", "train")
+"""New tokens of running sequences, whole prompts, or whole sequences whose every position is predicted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +72,18 @@ class Operator:
     count: int
     layered: bool
     """False for embedding and head, which stand outside the layers."""
+    kind: str = "product"
+    """product, experts (a product per expert), attention, latent (one key for all heads) or other."""
+    rows: Number = 1.0
+    """Tokens that meet one matrix at once: those of one expert in the mean. [tokens]"""
+    bits: float = 16
+    """Bits of one stored weight. [bit]"""
+    scores: Number = 0.0
+    """Products of a query and a key in attention, over all heads; a fused kernel keeps them on chip."""
+    sides: tuple[float, float] = (inf, inf)
+    """Output and input width of one matrix. [elements]"""
+    cut: int = 0
+    """Which of the two a split over ranks divides."""
     flops: Number = 0.0
     weight_bytes: Number = 0.0
     cache_read: Number = 0.0
@@ -125,6 +139,7 @@ def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
                 cache_split=None,
                 count=1,
                 layered=False,
+                kind="other",
                 activation_bytes=work.tokens * row,
             )
             continue
@@ -134,7 +149,7 @@ def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
 
 
 def _sampled(work: Pass) -> Number:
-    return work.new_tokens if work.phase == "decode" else 1.0
+    return 1.0 if work.phase == "prefill" else work.new_tokens
 
 
 def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass) -> Iterator[Operator]:
@@ -158,6 +173,8 @@ def _core(t: Traffic, count: int) -> Operator:
         cache_split=t.cache_split,
         count=count,
         layered=True,
+        kind=t.kind,
+        scores=t.scores,
         flops=t.flops,
         cache_read=t.read,
         cache_written=t.written,
@@ -177,6 +194,7 @@ def _linear(a: Architecture, layer: Layer | None, weight: Weight, count: int, to
         mixture = next(f for f in layer.feed_forwards if isinstance(f, Experts))
         tokens = work.tokens if work.expert_tokens is None else work.expert_tokens
         touched = distinct_experts(mixture.experts, mixture.expected_active, tokens) / mixture.experts
+    kind = "experts" if weight.role == "experts" else "product"
     pooled = weight.split == "all"
     width = weight.rows + weight.columns if weight.columns else 2 * weight.rows
     moved = 0.0 if pooled else width * weight.copies * met * ACTIVATION_BYTES
@@ -189,6 +207,11 @@ def _linear(a: Architecture, layer: Layer | None, weight: Weight, count: int, to
         cache_split=None,
         count=count,
         layered=layer is not None,
+        kind=kind if weight.multiplied and weight.columns else "other",
+        rows=met * tokens / touched,
+        bits=form.bits,
+        sides=(weight.rows, weight.columns or inf),
+        cut=0 if weight.columns == a.hidden else 1,
         flops=2 * weight.elements * met * tokens if weight.multiplied else 0.0 * tokens,
         weight_bytes=size * touched,
         activation_bytes=moved * tokens if weight.multiplied or weight.role == "norm" else 0.0,
@@ -209,6 +232,9 @@ def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int,
         cache_split=None,
         count=count,
         layered=True,
+        rows=tokens,
+        bits=form.bits,
+        sides=(weight.rows, weight.columns),
         flops=2 * weight.elements * tokens,
         weight_bytes=tensor_bytes(weight, form),
         activation_bytes=tokens * (latent.kv_rank + weight.rows) * ACTIVATION_BYTES,

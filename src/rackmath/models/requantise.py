@@ -12,15 +12,35 @@ CONVERTED = ("attention", "recurrent", "indexer", "feed_forward", "shared", "exp
 """Tensor classes that a quantiser converts; embedding, head, router and norms keep their format."""
 
 
-def requantise(architecture: Architecture, weights: Format | None = None, cache: Format | None = None) -> Architecture:
-    """Return the model with its linear layers, its cache, or both at another format."""
+WHOLE_FILE = ("f16", "q8_0", "q4_k_m", "q4_0")
+"""Formats of files that store embedding and head narrow as well (llama.cpp)."""
+
+_FEED_FORWARD = ("feed_forward", "shared", "experts")
+
+
+def requantise(
+    architecture: Architecture,
+    weights: Format | None = None,
+    cache: Format | None = None,
+    *,
+    keep_attention: bool = False,
+) -> Architecture:
+    """Return the model with its linear layers, its cache, or both at another format.
+
+    ``keep_attention`` converts feed-forward blocks and experts only, as 4-bit releases of
+    models with latent attention do.
+    """
     changed = architecture if cache is None else replace(architecture, cache_format=cache)
     if weights is None:
         return changed
-    layers = {layer: _converted(layer, architecture.hidden, weights) for layer, _ in architecture.groups}
+    if weights.name in WHOLE_FILE:
+        changed = replace(changed, format=weights)
+    roles = _FEED_FORWARD if keep_attention else CONVERTED
+    layers = {layer: _converted(layer, architecture.hidden, weights, roles) for layer, _ in architecture.groups}
     return replace(changed, layers=tuple(layers[layer] for layer in architecture.layers))
 
 
-def _converted(layer: Layer, hidden: int, form: Format) -> Layer:
-    names = [w.name for w in layer_weights(layer, hidden) if w.columns and w.role in CONVERTED]
-    return replace(layer, formats=tuple((name, form) for name in dict.fromkeys(names)))
+def _converted(layer: Layer, hidden: int, form: Format, roles: tuple[str, ...]) -> Layer:
+    names = [w.name for w in layer_weights(layer, hidden) if w.columns and w.role in roles]
+    kept = tuple(pair for pair in layer.formats if pair[0] not in names)
+    return replace(layer, formats=kept + tuple((name, form) for name in dict.fromkeys(names)))
