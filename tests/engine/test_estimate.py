@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath import catalogue
-from rackmath.engine import Efficiency, Layout, estimate
+from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.layout import as_floats, candidate_layouts
 from rackmath.engine.roofline import TERMS, local_pass, timed_operators
 from rackmath.engine.sharding import memory, share
@@ -195,12 +195,13 @@ def test_narrow_weights_are_faster_and_smaller(llama) -> None:
 
 
 def test_a_range_widens_the_estimate_and_never_beats_the_bound(llama) -> None:
-    e = estimate(
-        llama, make_system(), Layout(), batch=1, context=1, efficiency=Efficiency(mid=2, low=1.5, high=4, basis="x")
-    )
-    assert (e.time / e.time_ideal, e.time_low / e.time_ideal, e.time_high / e.time_ideal) == (2, 1.5, 4)
+    args = dict(batch=1, context=1)
+    e = estimate(llama, make_system(), Layout(), **args, losses=Losses(software=2.0, low=0.75, high=2.0))
+    assert (e.time / e.time_ideal, e.time_low / e.time, e.time_high / e.time) == pytest.approx((2, 0.75, 2), rel=1e-3)
+    bold = estimate(llama, make_system(), Layout(), **args, losses=Losses(low=0.5, high=2.0))
+    assert bold.time_low == bold.time_ideal
     with pytest.raises(InputError):
-        Efficiency(mid=2, low=0.5, high=4, basis="faster than light")
+        Losses(low=1.5)
 
 
 def test_cost_is_time_times_price_over_tokens(llama) -> None:

@@ -1,7 +1,7 @@
-"""One forward pass on a system: layout, shares, what fits, collectives, time."""
+"""One forward pass on a system: layout, shares, what fits, collectives, losses, time."""
 
-from rackmath.engine.efficiency import Efficiency, ideal
 from rackmath.engine.layout import Layout, parse_layout
+from rackmath.engine.losses import Losses
 from rackmath.engine.step import Estimate, estimate
 
-__all__ = ["Efficiency", "Estimate", "Layout", "estimate", "ideal", "parse_layout"]
+__all__ = ["Estimate", "Layout", "Losses", "estimate", "parse_layout"]

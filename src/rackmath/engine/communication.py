@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, send
+from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, domains, send
 from rackmath.engine.layout import Layout
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, Experts, Layer, Pool
@@ -99,13 +99,15 @@ def _exchange(
 ) -> tuple[Number, Number]:
     """Dispatch and combine of one layer: one copy per distinct rank, out quantised, back in 16 bit.
 
-    Each of the ``tensor`` ranks of a group sends its part of the tokens.
+    Each of the ``tensor`` ranks of a group sends its part of the tokens. Between domains
+    one copy per distinct domain travels (DeepEP).
     """
     width = mixture.latent or architecture.hidden
     copies = distinct_ranks(mixture.experts, mixture.expected_active, layout.expert)
-    sent = tokens / layout.tensor * copies
-    out = all_to_all(sent * width * _dispatch_bytes(architecture, layer), layout.expert, system)
-    back = all_to_all(sent * width * ACTIVATION_BYTES, layout.expert, system)
+    outside = distinct_ranks(mixture.experts, mixture.expected_active, domains(layout.expert, system))
+    own = tokens / layout.tensor * width
+    sizes = (own * _dispatch_bytes(architecture, layer), own * ACTIVATION_BYTES)
+    out, back = (all_to_all(copies * size, layout.expert, system, outside * size) for size in sizes)
     return out, back
 
 

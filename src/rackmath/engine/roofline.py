@@ -31,6 +31,12 @@ class OperatorTime:
     """Reading and writing caches and states. [s]"""
     activations: Number
     """Reading inputs and writing outputs. [s]"""
+    scores: Number
+    """Moving one byte per score of attention to memory and back. [s/B]"""
+    narrowness: Number
+    """Sum of the inverse widths of one matrix on one rank. [1/elements]"""
+    width: str
+    """How its weights are stored against how they are multiplied (see ``WIDTHS``)."""
 
     @property
     def memory(self) -> Number:
@@ -59,15 +65,26 @@ def held_sequences(batch: Number, layout: Layout) -> Number:
 
 
 def local_pass(
-    phase: str, batch: Number, context: Number, cached: Number, layout: Layout, absorbed: bool | None
+    phase: str,
+    batch: Number,
+    context: Number,
+    cached: Number,
+    layout: Layout,
+    absorbed: bool | None,
+    drafted: Number = 0.0,
 ) -> Pass:
     """What the fullest data-parallel group sends through a stage at once.
 
     Every stage is kept busy with a micro-batch of its own. Groups that share experts
     meet there with the tokens that they really have: at batch 1 there is one token,
-    whatever the number of groups.
+    whatever the number of groups. Decode verifies ``drafted`` tokens with each new one.
     """
-    new = 1.0 if phase == "decode" else context - cached
+    new = 1.0 + drafted if phase == "decode" else context - cached
+    if phase == "train":
+        # One micro-batch of every group, as it passes all stages in turn; sequences may be shared.
+        own = batch / layout.data
+        shared = own * layout.expert_groups * new
+        return Pass(phase=phase, sequences=own, new_tokens=new, context=context, expert_tokens=shared)
     micro = maximum(ceiling(held_sequences(batch, layout) / layout.pipeline), 1.0)
     met = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * layout.pipeline))
     return Pass(
@@ -98,7 +115,27 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
             weights=op.weight_bytes * part * per_byte,
             cache=(op.cache_read + op.cache_written) * held * per_byte,
             activations=op.activation_bytes * part * per_byte,
+            scores=op.scores * part * per_byte,
+            narrowness=_narrowness(op, layout),
+            width=stored_width(op.bits, chip.runs_at(op.compute)),
         )
+
+
+def _narrowness(op: Operator, layout: Layout) -> Number:
+    """Inverse output and input width of one matrix on one rank, added up. [1/elements]"""
+    if op.split == "none":
+        ranks: Number = 1.0
+    else:
+        ranks = layout.expert_slices if op.split == "experts" else layout.tensor
+    return ranks / op.sides[op.cut] + 1 / op.sides[1 - op.cut]
+
+
+def stored_width(bits: float, precision: str) -> str:
+    """How weights of ``bits`` stand to a multiplication at ``precision``: one of ``WIDTHS``."""
+    multiplied = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}[precision]
+    if bits < multiplied:
+        return "expanded"
+    return {16: "wide", 8: "byte", 4: "nibble"}[multiplied]
 
 
 def spent(found: Iterable[OperatorTime]) -> Spent:

@@ -10,15 +10,16 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.engine.communication import communication
-from rackmath.engine.efficiency import Efficiency, ideal
-from rackmath.engine.layout import Layout, as_floats, expert_count
-from rackmath.engine.roofline import TERMS, held_sequences, local_pass, spent, timed_operators
+from rackmath.engine.gather import gathered
+from rackmath.engine.layout import Layout, expert_count
+from rackmath.engine.losses import Losses
+from rackmath.engine.pass_work import LOSSES, lost_seconds
+from rackmath.engine.roofline import TERMS, spent
 from rackmath.engine.sharding import Memory, memory
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.models.numbers import Number, maximum
 from rackmath.models.operators import PHASES
 
 CHUNK = 16_384
@@ -43,12 +44,15 @@ class Estimate:
     """The lecture's bound: compute, memory and network all overlap. [s]"""
     terms: Mapping[str, Number]
     """Seconds of ``time_ideal`` by what binds each operator. They add up to it. [s]"""
+    lost: Mapping[str, Number]
+    """Seconds beyond ``time_ideal`` by cause. They add up to ``time``; zero without losses. [s]"""
     memory: Memory
     tokens: Number
     """Tokens that the pass produces (decode) or takes in (prefill). [tokens]"""
     gpus: Number
     layout: Layout
-    efficiency: Efficiency
+    basis: str
+    """What the losses and the range were fitted on."""
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -78,8 +82,10 @@ def estimate(
     context: Number,
     phase: str = "decode",
     cached: Number = 0,
+    drafted: Number = 0,
+    two_batch: Number = 0,
     absorbed: bool | None = None,
-    efficiency: Efficiency | None = None,
+    losses: Losses | None = None,
     threads: bool = True,
 ) -> Estimate:
     """Estimate one forward pass.
@@ -89,17 +95,23 @@ def estimate(
     architecture, system, layout
         What is computed, on what, spread how. The widths of the layout broadcast.
     batch : Number
-        Sequences of the whole deployment. [sequences]
+        Sequences of the whole deployment; in train of one micro-batch, below 1 where ranks
+        share a sequence. [sequences]
     context : Number
         Decode: tokens that each new token sees. Prefill: tokens of the prompt. [tokens]
     phase : str
-        decode (one new token per sequence) or prefill (all but ``cached`` tokens).
+        decode (one new token per sequence), prefill (all but ``cached`` tokens), or train
+        (a forward pass whose every position is predicted).
     cached : Number
         Prefill only: tokens of the prompt whose cache is there already. [tokens]
+    drafted : Number
+        Decode only: speculated tokens that each sequence verifies with its next one. [tokens]
+    two_batch : Number
+        1 where two half-batches overlap computation and expert exchange, else 0.
     absorbed : bool, optional
         Form of latent attention; by default absorbed in decode, naive in prefill.
-    efficiency : Efficiency, optional
-        Factor from the bound to real systems; by default the bound itself.
+    losses : Losses, optional
+        What separates the engine from the bound; by default the bound itself.
     threads : bool
         Whether large grids are spread over two threads.
 
@@ -111,16 +123,18 @@ def estimate(
     Errors: :class:`~rackmath.errors.InputError` for numbers out of range,
     :class:`~rackmath.errors.DoesNotFit` where accelerators have no network.
     """
-    _check(phase, batch, context, cached)
+    _check(phase, batch, context, cached, drafted)
     system.require_network(int(np.max(layout.gpus)))
     point = {
         "batch": batch,
         "context": context,
         "cached": cached,
+        "drafted": drafted,
+        "two_batch": two_batch,
         **{name: getattr(layout, name) for name in ("tensor", "expert", "pipeline", "data")},
     }
     shape = np.broadcast_shapes(*(np.shape(value) for value in point.values()))
-    call = _Call(architecture, system, phase, absorbed, efficiency or ideal())
+    call = _Call(architecture, system, phase, absorbed, losses)
     size = int(np.prod(shape))
     if size <= CHUNK:
         return call.evaluate({k: _scalar_or_array(v) for k, v in point.items()})
@@ -148,52 +162,38 @@ class _Call:
     system: System
     phase: str
     absorbed: bool | None
-    efficiency: Efficiency
+    losses: Losses | None
 
     def evaluate(self, point: Mapping[str, Number]) -> Estimate:
         """Evaluate one cache-sized set of points."""
-        layout = as_floats(
-            Layout(tensor=point["tensor"], expert=point["expert"], pipeline=point["pipeline"], data=point["data"])
-        )
-        batch, context = point["batch"] * 1.0, point["context"] * 1.0
-        held = held_sequences(batch, layout)
-        work = local_pass(self.phase, batch, context, point["cached"] * 1.0, layout, self.absorbed)
-        new, tokens = work.new_tokens, work.tokens
         a, chip = self.architecture, self.system.chip
-        split = spent(timed_operators(a, work, layout, self.system))
-        sampled = work.sequences * (new if self.phase == "decode" else 1.0)
-        exchange = communication(a, layout, self.system, tokens, sampled).total
-        passes = self._passes(held, layout)
+        found = gathered(a, self.system, self.phase, point, self.absorbed)
+        work, passes = found.work, found.passes
+        split = spent(work.operators)
         terms = {name: passes * value for name, value in split.terms.items()}
-        terms["communication"] = passes * exchange
+        terms["communication"] = passes * work.exchange
         total = sum(terms.values(), 0.0)
-        overlapped = passes * maximum(maximum(split.compute, split.traffic), exchange)
-        e = self.efficiency
+        overlapped = passes * maximum(maximum(split.compute, split.traffic), work.exchange)
+        lost: dict[str, Number] = dict.fromkeys(LOSSES, 0.0)
+        k = self.losses or Losses()
+        if self.losses is not None:
+            lost = {name: passes * value for name, value in lost_seconds(work, k).items()}
+        time = total + sum(lost.values(), 0.0)
         return Estimate(
-            time=total * e.mid,
-            time_low=total * e.low,
-            time_high=total * e.high,
+            time=time,
+            time_low=maximum(time * k.low, total),
+            time_high=time * k.high,
             time_ideal=total,
             time_overlapped=overlapped,
             terms=terms,
-            memory=memory(a, layout, held, context, tokens, chip.memory_capacity),
-            tokens=batch * new,
-            gpus=layout.gpus,
-            layout=layout,
-            efficiency=e,
+            lost=lost,
+            memory=memory(a, found.layout, found.held, found.context, found.tokens, chip.memory_capacity),
+            tokens=found.made,
+            gpus=found.layout.gpus,
+            layout=found.layout,
+            basis=k.basis,
             assumptions=_assumptions(a, self.system, self.phase, self.absorbed),
         )
-
-    def _passes(self, held: Number, layout: Layout) -> Number:
-        """Passes through all stages per result: 1 in decode, the pipeline's fill in prefill.
-
-        A prefill of m micro-batches through P stages ends after m + P - 1 stage times,
-        each of 1/P of a pass.
-        """
-        if self.phase == "decode":
-            return 1.0
-        microbatches = minimum(held, layout.pipeline)
-        return (microbatches + layout.pipeline - 1) / layout.pipeline
 
 
 def _assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:
@@ -230,6 +230,7 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},
         terms={name: join([r.terms[name] for r in results]) for name in TERMS},
+        lost={name: join([r.lost[name] for r in results]) for name in LOSSES},
         memory=Memory(
             weights=join([r.memory.weights for r in results]),
             cache=join([r.memory.cache for r in results]),
@@ -240,13 +241,14 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
     )
 
 
-def _check(phase: str, batch: Number, context: Number, cached: Number) -> None:
+def _check(phase: str, batch: Number, context: Number, cached: Number, drafted: Number) -> None:
     if phase not in PHASES:
         raise InputError("phase", phase, f"use one of {', '.join(PHASES)}")
     for field, value, low, high in (
-        ("batch", batch, 1, 1e9),
+        ("batch", batch, 1e-6 if phase == "train" else 1, 1e9),
         ("context", context, 0 if phase == "decode" else 1, 1e12),
         ("cached", cached, 0, 1e12),
+        ("drafted", drafted, 0, 1000),
     ):
         smallest, largest = float(np.min(value)), float(np.max(value))
         if not isfinite(smallest) or not isfinite(largest) or smallest < low or largest > high:

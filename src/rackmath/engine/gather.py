@@ -1,0 +1,57 @@
+"""From a point (batch, context, widths) to the ideal work of its passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rackmath.engine.layout import Layout, as_floats
+from rackmath.engine.pass_work import PassWork, pass_work
+from rackmath.engine.roofline import held_sequences, local_pass
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number, minimum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Gathered:
+    """Ideal work of one pass, and how often it runs for the result."""
+
+    work: PassWork
+    passes: Number
+    """Passes through all stages per result: 1 in decode, the pipeline's fill in prefill.
+
+    A prefill of m micro-batches through P stages ends after m + P - 1 stage times, each of
+    1/P of a pass.
+    """
+    layout: Layout
+    held: Number
+    context: Number
+    tokens: Number
+    """Tokens of one group in the pass. [tokens]"""
+    made: Number
+    """Tokens of the whole deployment. [tokens]"""
+
+
+def gathered(
+    a: Architecture, system: System, phase: str, point: Mapping[str, Number], absorbed: bool | None
+) -> Gathered:
+    """Gather the ideal work of a pass at ``point``: batch, context, cached, drafted, two_batch, widths."""
+    layout = as_floats(
+        Layout(tensor=point["tensor"], expert=point["expert"], pipeline=point["pipeline"], data=point["data"])
+    )
+    batch, context = point["batch"] * 1.0, point["context"] * 1.0
+    held = held_sequences(batch, layout)
+    local = local_pass(phase, batch, context, point["cached"] * 1.0, layout, absorbed, point["drafted"] * 1.0)
+    passes: Number = 1.0
+    if phase == "prefill":
+        passes = (minimum(held, layout.pipeline) + layout.pipeline - 1) / layout.pipeline
+    return Gathered(
+        work=pass_work(a, local, layout, system, point["two_batch"]),
+        passes=passes,
+        layout=layout,
+        held=held,
+        context=context,
+        tokens=local.tokens,
+        made=batch * local.new_tokens,
+    )

@@ -1,0 +1,182 @@
+"""What separates real engines from the bound: named constants, and what each does to a pass.
+
+Every constant is physical and bounded: no part of a peak above 1, no time below 0, so no
+loss ever makes a pass faster than its bound. Their values are data, fitted by
+:mod:`rackmath.validation.calibrate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import inf
+
+import numpy as np
+
+from rackmath.errors import InputError
+from rackmath.models.numbers import Number, maximum
+
+WIDTHS = ("wide", "byte", "nibble", "expanded")
+"""How weights are stored against how they are multiplied: 16 bit, 8 bit and 4 bit as
+they are, or narrower than the multiplication, so that a kernel expands them first."""
+
+_PARTS = ("stream", "cache", "latent", "matmul", "attention", "grouped", "wire", "low")
+_AT_LEAST_ONE = ("software", "reduction_latency", "exchange_latency", "high")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """Constants of one engine on one system; what is not given is not lost.
+
+    Parts of a peak are in (0, 1]; times in seconds; factors at least 1. Fields broadcast
+    like every other number.
+    """
+
+    stream: Number = 1.0
+    """Part of the memory bandwidth that long reads of 16-bit weights reach."""
+    stream_byte: Number = 1.0
+    """The same for 8-bit weights, relative to ``stream``."""
+    stream_nibble: Number = 1.0
+    """The same for native 4-bit weights, relative to ``stream``."""
+    stream_expanded: Number = 1.0
+    """The same for weights that a kernel expands first, relative to ``stream``."""
+    cache: Number = 1.0
+    """Part of the bandwidth at which attention reads its cache."""
+    latent: Number = 1.0
+    """The same for latent attention, where all heads share one entry."""
+    matmul: Number = 1.0
+    """Part of the rate that large 16-bit products reach (power and clocks included)."""
+    matmul_byte: Number = 1.0
+    """The same in 8 bit, relative to ``matmul``."""
+    matmul_nibble: Number = 1.0
+    """The same in 4 bit, relative to ``matmul``."""
+    matmul_expanded: Number = 1.0
+    """The same where weights are expanded first, relative to ``matmul``."""
+    energy: Number = 0.0
+    """Energy of a 16-bit FLOP beyond what a chip's power allows at its printed rate: clocks fall. [J/FLOP]"""
+    grouped: Number = 1.0
+    """Part of ``matmul`` that grouped products of experts reach."""
+    attention: Number = 1.0
+    """Part of the 16-bit rate that attention reaches."""
+    latent_attention: Number = 1.0
+    """The same for absorbed latent attention."""
+    unfused: Number = 0.0
+    """Bytes that attention moves per score, where its kernel is not fused. [B]"""
+    rows: Number = 0.0
+    """Rows that a product wastes by tiles: work goes as rows + this. [tokens]"""
+    expert_rows: Number = 0.0
+    """The same for each expert of a grouped product. [tokens]"""
+    side: Number = 0.0
+    """Width that a product wastes on each side of its matrix. [elements]"""
+    launch: Number = 0.0
+    """Time that one kernel takes whatever its size. [s]"""
+    host: Number = 0.0
+    """Gap of one step: scheduling, sampling, copying tokens. [s]"""
+    host_sequence: Number = 0.0
+    """What each sequence adds to that gap. [s]"""
+    wire: Number = 1.0
+    """Part of the network's bandwidth that collectives reach."""
+    reduction_latency: Number = 1.0
+    """Latency of an all-reduce over that of the network."""
+    exchange_latency: Number = 1.0
+    """Latency of dispatch or combine over that of the network."""
+    imbalance: Number = 0.0
+    """Excess of the fullest expert rank over the mean, once experts are spread wide."""
+    software: Number = 1.0
+    """What is left between these terms and an engine of its family and year."""
+    low: Number = 1.0
+    """Lower end of the 90 % range over the estimate."""
+    high: Number = 1.0
+    """Upper end of the 90 % range over the estimate."""
+    basis: str = "ideal bound"
+    """What the constants and the range were fitted on, for the reader of a result."""
+
+    def __post_init__(self) -> None:
+        """Refuse constants that would beat the bound."""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if isinstance(value, str):
+                continue
+            smallest, largest = float(np.min(value)), float(np.max(value))
+            if not 0 <= smallest <= largest < inf:
+                raise InputError(f.name, value, "a loss is a finite number of at least 0")
+            if f.name.startswith(_PARTS) and not 0 < smallest <= largest <= 1:
+                raise InputError(f.name, value, "a part of a peak lies above 0 and is at most 1")
+            if f.name in _AT_LEAST_ONE and smallest < 1:
+                raise InputError(f.name, value, "a factor on time is at least 1")
+
+    def parts(self, kind: str, width: str) -> tuple[Number, Number]:
+        """Parts of compute and of memory that an operator of ``kind`` and ``width`` reaches."""
+        if kind == "attention":
+            return self.attention, self.cache
+        if kind == "latent":
+            return self.latent_attention, self.latent
+        stream, matmul = self.stream, self.matmul
+        if width != "wide":
+            stream = stream * getattr(self, f"stream_{width}")
+            matmul = matmul * getattr(self, f"matmul_{width}")
+        return (matmul * self.grouped if kind == "experts" else matmul), stream
+
+
+def operator_time(
+    kind: str,
+    width: str,
+    compute: Number,
+    memory: Number,
+    rows: Number,
+    narrowness: Number,
+    scores: Number,
+    ranks: Number,
+    heat: Number,
+    k: Losses,
+) -> Number:
+    """Time of an operator from its ideal seconds of compute and of memory traffic. [s]
+
+    Parameters
+    ----------
+    kind : str
+        As in :class:`~rackmath.models.operators.Operator`.
+    width : str
+        One of ``WIDTHS``.
+    compute, memory : Number
+        Seconds at the peaks. [s]
+    rows : Number
+        Tokens that meet one matrix. [tokens]
+    narrowness : Number
+        Sum of the inverse widths of a matrix. [1/elements]
+    scores : Number
+        Moving one byte per score of attention. [s/B]
+    ranks : Number
+        Ranks that experts are dealt to. [ranks]
+    heat : Number
+        FLOPs that the printed rate asks of each joule. [FLOP/J]
+    """
+    of_compute, of_memory = k.parts(kind, width)
+    if kind in ("product", "experts"):
+        wasted = (k.expert_rows if kind == "experts" else k.rows) / maximum(rows, 1.0)
+        compute = compute * (1 + wasted) * (1 + k.side * narrowness) * (1 + k.energy * heat)
+    time = overlapped(compute / of_compute, memory / of_memory + scores * k.unfused)
+    if kind == "experts":
+        time = time * (1 + k.imbalance * (1 - 1 / ranks))
+    return time
+
+
+def overlapped(compute: Number, memory: Number) -> Number:
+    r"""Time of a kernel that computes while it reads. [s]
+
+    .. math:: t = \sqrt{c^2 + m^2}
+
+    Between their sum and the longer of both: near the ridge neither hides the other
+    wholly. The exponent 2 is that of single products between batch 64 and 512 in
+    aiconfigurator's kernel timings.
+    """
+    return np.hypot(compute, memory)
+
+
+def network_time(wire: Number, latency: Number, factor: Number, k: Losses) -> Number:
+    """Time of collectives from their seconds on the wire and their ideal latencies. [s]"""
+    return wire / k.wire + latency * factor
+
+
+def host_time(kernels: Number, sequences: Number, k: Losses) -> Number:
+    """Time of a pass that no byte and no FLOP explains: launches and the host's gap. [s]"""
+    return kernels * k.launch + k.host + sequences * k.host_sequence

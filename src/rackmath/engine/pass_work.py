@@ -1,0 +1,158 @@
+"""Everything that one pass spends time on, before and after losses.
+
+:func:`pass_work` gathers ideal seconds; :func:`lost_seconds` says what an engine adds to
+them. The two are apart so that constants can be fitted without counting anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from rackmath.engine.communication import Communication, communication
+from rackmath.engine.kernels import pass_kernels
+from rackmath.engine.layout import Layout
+from rackmath.engine.losses import Losses, host_time, network_time, operator_time
+from rackmath.engine.roofline import OperatorTime, timed_operators
+from rackmath.hardware import Link, System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number, minimum
+from rackmath.models.operators import Pass
+
+LOSSES = ("below peak", "launches", "host", "network", "imbalance", "software")
+"""What a second beyond the bound is lost to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassWork:
+    """Ideal seconds of one pass through all stages, operator by operator."""
+
+    operators: tuple[OperatorTime, ...]
+    wire: Communication
+    """Collectives at the network's bandwidth, without latency. [s]"""
+    latency: Communication
+    """Their latencies. [s]"""
+    kernels: Number
+    sequences: Number
+    """Sequences that one group of ranks samples for. [sequences]"""
+    ranks: Number
+    """Ranks that experts are dealt to. [ranks]"""
+    heat: Number
+    """FLOPs that the chip's printed rate asks of each joule. [FLOP/J]"""
+    hidden: Number = 0.0
+    """Part of dispatch and combine that another half-batch's work may hide: 0 or 1. [1]"""
+
+    @property
+    def exchange(self) -> Number:
+        """Collectives that nothing hides, ideal. [s]"""
+        local: Number = 0.0
+        for op in self.operators:
+            local = local + op.time
+        return self.wire.total + self.latency.total - self.hideable(local, self.experts)
+
+    @property
+    def experts(self) -> Number:
+        """Dispatch and combine, ideal. [s]"""
+        w, t = self.wire, self.latency
+        return w.dispatch + w.combine + t.dispatch + t.combine
+
+    def hideable(self, local: Number, exchange: Number) -> Number:
+        """Seconds of an expert exchange that work of ``local`` seconds hides.
+
+        Two half-batches take turns: one computes while the other communicates, so the
+        longer of the two remains.
+        """
+        return self.hidden * minimum(local, exchange)
+
+
+def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: System, hidden: Number = 0.0) -> PassWork:
+    """Gather what a pass does on the busiest accelerator.
+
+    Parameters
+    ----------
+    architecture, layout, system
+        What is computed, spread how, on what.
+    work : Pass
+        What the fullest group sends through at once.
+    hidden : Number
+        1 where two half-batches overlap computation and expert exchange, else 0.
+    """
+    sampled = work.sequences * (1.0 if work.phase == "prefill" else work.new_tokens)
+    wire, latency = (
+        communication(architecture, layout, changed, work.tokens, sampled)
+        for changed in (_without_latency(system), _with_latency_only(system))
+    )
+    return PassWork(
+        operators=tuple(timed_operators(architecture, work, layout, system)),
+        wire=wire,
+        latency=latency,
+        kernels=pass_kernels(architecture),
+        sequences=work.sequences,
+        ranks=layout.expert,
+        heat=system.chip.heat,
+        hidden=hidden,
+    )
+
+
+def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
+    """Seconds that an engine adds to the bound of a pass, by cause. [s]
+
+    They add up to its time less the ideal one; none is negative.
+    """
+    balanced = replace(k, imbalance=0.0)
+    ideal: Number = 0.0
+    even: Number = 0.0
+    real: Number = 0.0
+    for op in work.operators:
+        args = (
+            op.operator.kind,
+            op.width,
+            op.compute,
+            op.memory,
+            op.operator.rows,
+            op.narrowness,
+            op.scores,
+            work.ranks,
+            work.heat,
+        )
+        ideal = ideal + op.time
+        even = even + operator_time(*args, balanced)
+        if op.operator.kind == "experts":
+            real = real + operator_time(*args, k) - operator_time(*args, balanced)
+    network = exchange_time(work, k, even + real)
+    launches = work.kernels * k.launch
+    host = host_time(work.kernels, work.sequences, k) - launches
+    before = even + real + network + launches + host
+    return {
+        "below peak": even - ideal,
+        "launches": launches,
+        "host": host,
+        "network": network - work.exchange,
+        "imbalance": real,
+        "software": before * (k.software - 1),
+    }
+
+
+def exchange_time(work: PassWork, k: Losses, local: Number) -> Number:
+    """Seconds of the collectives of a pass that ``local`` seconds of work do not hide. [s]"""
+    w, t = work.wire, work.latency
+    reductions = network_time(w.tensor + w.outside, t.tensor + t.outside, k.reduction_latency, k)
+    experts = network_time(w.dispatch + w.combine, t.dispatch + t.combine, k.exchange_latency, k)
+    hops = network_time(w.pipeline, t.pipeline, k.reduction_latency, k)
+    return reductions + experts + hops - work.hideable(local, experts)
+
+
+def _without_latency(system: System) -> System:
+    return replace(
+        system,
+        scale_up=None if system.scale_up is None else replace(system.scale_up, latency=0.0),
+        scale_out=None if system.scale_out is None else replace(system.scale_out, latency=0.0),
+    )
+
+
+def _with_latency_only(system: System) -> System:
+    return replace(
+        system,
+        scale_up=None if system.scale_up is None else Link(bandwidth=float("inf"), latency=system.scale_up.latency),
+        scale_out=None if system.scale_out is None else Link(bandwidth=float("inf"), latency=system.scale_out.latency),
+    )

@@ -1,0 +1,44 @@
+"""What asks for the time of a pass: serving and training know no other way into the engine."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rackmath.engine.layout import Layout
+from rackmath.engine.losses import Losses
+from rackmath.engine.step import estimate
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number
+
+
+class Timer(Protocol):
+    """Time of one pass of a given phase, layout, batch and context. [s]"""
+
+    def __call__(
+        self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+    ) -> Number:
+        """Return seconds, broadcast over the arguments."""
+        ...
+
+
+def engine_timer(architecture: Architecture, system: System, losses: Losses | None, two_batch: Number = 0.0) -> Timer:
+    """Timer that asks the engine; ``losses`` None for the ideal bound."""
+
+    def timed(
+        phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+    ) -> Number:
+        return estimate(
+            architecture,
+            system,
+            layout,
+            batch=batch,
+            context=context,
+            phase=phase,
+            drafted=drafted,
+            cached=cached,
+            two_batch=two_batch,
+            losses=losses,
+        ).time
+
+    return timed

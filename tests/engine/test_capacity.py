@@ -1,0 +1,26 @@
+"""The largest batch, by brute force."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackmath import catalogue
+from rackmath.engine import Layout, estimate
+from rackmath.engine.capacity import largest_batch
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v2-lite", "gpt-oss-20b"])
+@pytest.mark.parametrize("layout", [Layout(), Layout(tensor=2), Layout(data=2)])
+def test_one_more_sequence_than_the_largest_batch_does_not_fit(name: str, layout: Layout) -> None:
+    model, system = catalogue.model(name), catalogue.system("h100-sxm")
+    # A decode pass holds activations for its batch; the capacity sets none aside here.
+    most = largest_batch(model, system, layout, context=20_000, tokens=0)
+    fits = [
+        bool(estimate(model, system, layout, batch=b, context=20_000).memory.fits) for b in (most, most + layout.data)
+    ]
+    assert fits[0]
+    assert not fits[1] or most > 1e4
+
+
+def test_a_model_that_is_too_large_holds_nothing(deepseek) -> None:
+    assert largest_batch(deepseek, catalogue.system("rtx-4090"), Layout(), context=1000, tokens=1) == 0
