@@ -1,0 +1,5 @@
+"""Load on a deployment: what users see when many of them are served at once."""
+
+from rackmath.serving.steady import Load, Pool, Scheduling, Steady, closed_loop, disaggregated
+
+__all__ = ["Load", "Pool", "Scheduling", "Steady", "closed_loop", "disaggregated"]

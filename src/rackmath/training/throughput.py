@@ -1,0 +1,92 @@
+"""Time of one optimizer step from the engine's forward pass.
+
+A step runs its micro-batches through the pipeline forward and backward, exchanges
+gradients and weights between data-parallel ranks, and updates the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rackmath.engine import Layout
+from rackmath.engine.collectives import all_gather
+from rackmath.engine.layout import as_floats
+from rackmath.engine.sharding import memory
+from rackmath.engine.timer import Timer
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number, maximum
+
+BACKWARD = 2.0
+"""Backward over forward: gradients of inputs and of weights, one product each."""
+
+_STATE_BYTES = 20.0
+"""Optimizer traffic per parameter: master weight and two moments read and written, gradient, copy. [B]"""
+
+_GRADIENT_BYTES = 4.0
+"""Gradients are summed in 32 bit. [B]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingRun:
+    """How a training step is spread and cut; numbers broadcast."""
+
+    layout: Layout
+    """Widths; ``data`` counts ranks that hold different sequences."""
+    context: Number = 1.0
+    """Ranks that share one sequence (context parallelism)."""
+    chunks: Number = 1.0
+    """Model chunks per stage (interleaved or virtual pipeline)."""
+    microbatch: Number = 1.0
+    """Sequences in one pass of one data-parallel rank. [sequences]"""
+    sequences: Number = 1.0
+    """Global batch. [sequences]"""
+    length: Number = 4096.0
+    """Tokens of a sequence. [tokens]"""
+    sharded: Number = 0.0
+    """1 where weights are gathered for every micro-batch (FSDP, ZeRO-3), else 0."""
+    recompute: Number = 0.0
+    """Part of the forward pass that is run again in the backward one. [1]"""
+    frozen: Number = 0.0
+    """1 where the weights get no gradients of their own (adapters), else 0."""
+
+
+def step_time(
+    architecture: Architecture, system: System, run: TrainingRun, timer: Timer, exposed: Number = 0.0
+) -> Number:
+    r"""Time of one optimizer step. [s]
+
+    .. math:: t = (3 + r - z) \frac{F}{p} \left(m + \frac{p - 1}{v}\right) + D + U
+
+    with F the forward pass of a micro-batch, r what is recomputed, z 1 for frozen
+    weights, p stages, m micro-batches, v chunks per stage, D the part of the
+    data-parallel exchange that is not hidden, U the update.
+
+    Parameters
+    ----------
+    timer : Timer
+        Time of a forward pass in the phase train.
+    exposed : Number
+        Part of the data-parallel exchange that computation never hides. [1]
+
+    Source: Narayanan et al. 2021 (bubble of the interleaved schedule).
+    """
+    layout = as_floats(run.layout)
+    forward = timer("train", layout, run.microbatch * layout.data / run.context, run.length, 0.0)
+    microbatches = maximum(run.sequences / (run.microbatch * layout.data), 1.0)
+    stage = (1 + BACKWARD - run.frozen + run.recompute) * forward / layout.pipeline
+    compute = stage * (microbatches + (layout.pipeline - 1) / run.chunks)
+    weights = memory(architecture, layout, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights
+    ranks = layout.data * run.context
+    gathered = all_gather(weights, ranks, system)
+    # Sharded weights travel twice and their gradients once per micro-batch; else once per step.
+    passes = run.sharded * 3 * microbatches + (1 - run.sharded) * (1 + _GRADIENT_BYTES / 2)
+    exchange = passes * gathered * (1 - run.frozen)
+    hidden = maximum(exchange - compute, exposed * exchange)
+    update = (1 - run.frozen) * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
+    return compute + hidden + update
+
+
+def tokens_per_second(run: TrainingRun, step: Number) -> Number:
+    """Tokens that a run trains on per second, all ranks. [tokens/s]"""
+    return run.sequences * run.length / step

@@ -1,0 +1,113 @@
+"""Steady states: Little's law, limits, and the drafts that are accepted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath.engine import Layout
+from rackmath.engine.timer import engine_timer
+from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
+from rackmath.serving.steady import settled, settled_pools, time_per_output_token
+from tests.conftest import make_system
+
+USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.1, arrival=0.05, acceptance=0.6)
+
+
+def fixed(step: float, prompt: float):
+    def timed(phase, layout, batch, context, drafted, cached=0.0):
+        return (step if phase == "decode" else prompt) + 0.0 * np.asarray(batch)
+
+    return timed
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    users=st.floats(1, 5000),
+    step=st.floats(1e-3, 0.2),
+    prompt=st.floats(1e-3, 1.0),
+    output=st.floats(8, 4000),
+)
+def test_littles_law_holds(users: float, step: float, prompt: float, output: float) -> None:
+    load = Load(concurrency=users, input=1000.0, output=output)
+    s = settled(step, prompt, 1e9, load, 1.0, USUAL)
+    decoding = s.requests_per_second * output * s.time_per_output_token
+    assert decoding == pytest.approx(s.running, rel=1e-6)
+    inside = s.requests_per_second * (s.time_to_first_token + output * s.time_per_output_token)
+    assert inside == pytest.approx(users, rel=0.02) or s.running == 1.0
+
+
+def test_one_user_meets_nobody() -> None:
+    load = Load(concurrency=1.0, input=1000.0, output=100.0)
+    s = settled(0.01, 0.5, 1e9, load, 1.0, Scheduling(interruption=0.0))
+    assert s.time_per_output_token == pytest.approx(0.01)
+    assert s.time_to_first_token == pytest.approx(0.51)
+
+
+def test_prompts_of_others_stretch_a_token_by_their_share() -> None:
+    # 20 finish per answer of 100 tokens, each a prompt of 0.1 s: 20 ms per token on top.
+    load = Load(concurrency=20.0, input=1.0, output=100.0)
+    s = Scheduling(interruption=1.0)
+    assert time_per_output_token(0.03, 0.1, 20.0, load, 1.0, s) == pytest.approx(0.05)
+    wave = Load(concurrency=20.0, input=1.0, output=100.0, wave=True)
+    assert time_per_output_token(0.03, 0.1, 20.0, wave, 1.0, s) == pytest.approx(0.04)
+    # Two independent groups read their prompts at the same time; in lockstep both wait.
+    assert time_per_output_token(0.03, 0.1, 20.0, load, 2.0, s) == pytest.approx(0.04)
+    assert time_per_output_token(
+        0.03, 0.1, 20.0, load, 2.0, Scheduling(interruption=1.0, lockstep=1.0)
+    ) == pytest.approx(0.05)
+
+
+@given(chance=st.floats(0.0, 0.95), drafts=st.integers(0, 6))
+def test_accepted_drafts_equal_the_sum_over_positions(chance: float, drafts: int) -> None:
+    by_hand = sum(chance**i for i in range(drafts + 1))
+    assert Scheduling(acceptance=chance).accepted(float(drafts)) == pytest.approx(by_hand, rel=1e-9)
+
+
+def test_throughput_grows_and_speed_falls_with_users(llama) -> None:
+    system, layout = make_system(), Layout(tensor=8)
+    users = np.array([1.0, 4, 16, 64, 256])
+    load = Load(concurrency=users, input=500.0, output=500.0)
+    s = closed_loop(llama, system, layout, load, engine_timer(llama, system, None), USUAL)
+    assert np.all(np.diff(s.requests_per_second) > 0)
+    assert np.all(np.diff(s.time_per_output_token) > 0)
+    assert np.all(s.running <= users + 1e-9)
+
+
+def test_memory_caps_the_batch_and_the_rest_queues(llama) -> None:
+    system, layout = make_system(), Layout(tensor=8)
+    timer = engine_timer(llama, system, None)
+    loads = [Load(concurrency=c, input=8000.0, output=1000.0) for c in (1e3, 2e3, float("inf"))]
+    some, more, full = (closed_loop(llama, system, layout, load, timer, USUAL) for load in loads)
+    assert some.running <= some.capacity < 1e3
+    assert more.requests_per_second == pytest.approx(some.requests_per_second)
+    assert full.requests_per_second == pytest.approx(some.requests_per_second)
+    waiting = 1e3 / some.requests_per_second
+    assert more.time_to_first_token - some.time_to_first_token == pytest.approx(waiting, rel=1e-6)
+
+
+def test_the_slower_pool_sets_the_rate() -> None:
+    load = Load(concurrency=1000.0, input=1.0, output=100.0)
+    starved = settled_pools(0.01, 0.1, 5.0, 1e9, load, Scheduling())
+    assert starved.requests_per_second == pytest.approx(5.0)
+    assert starved.running == pytest.approx(5.0)
+    rich = settled_pools(0.01, 0.1, 1e9, 1e9, load, Scheduling(queueing=0.0))
+    assert rich.requests_per_second == pytest.approx(1000 / (0.11 + 1.0))
+
+
+def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
+    system = make_system()
+    pool = Pool(layout=Layout(tensor=8), workers=1.0)
+    load = Load(concurrency=np.array([1.0, 64.0]), input=2000.0, output=500.0)
+    s = disaggregated(llama, system, pool, pool, load, engine_timer(llama, system, None), Scheduling())
+    again = s.requests_per_second * load.output * s.time_per_output_token
+    assert again == pytest.approx(np.maximum(s.running, again), rel=0.05)
+
+
+def test_a_given_batch_is_taken_as_it_is(llama) -> None:
+    system, layout = make_system(), Layout(tensor=8)
+    load = Load(concurrency=64.0, input=500.0, output=500.0)
+    s = closed_loop(llama, system, layout, load, fixed(0.02, 0.1), USUAL, running=32.0)
+    assert s.decode == pytest.approx(0.02)
