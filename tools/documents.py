@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from rackmath.blackboard.claims import claims
@@ -25,6 +27,14 @@ BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 def main() -> None:
     """Rewrite all documents, or report those that differ."""
     check = "--check" in sys.argv[1:]
+    examples = [ROOT / "tests/data/rows.csv", ROOT / "tests/data/run.json"]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for file in examples:
+            shutil.copy(file, folder)
+        _refresh(check)
+
+
+def _refresh(check: bool) -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     wanted = {page: refreshed(page.read_text(encoding="utf-8")) for page in pages if "_build" not in page.parts}
     wanted[ROOT / "docs/generated/ledger.md"] = ledger()

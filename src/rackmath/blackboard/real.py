@@ -22,6 +22,9 @@ from rackmath.prices import usd_per_million_tokens
 DEEPSEEK = "deepseek-v3"
 RACK = "gb200-nvl72"
 CONTEXT = 8192
+_LARGE = 20e9
+"""Parameters from which a model counts as large in claims about caches. [1]"""
+
 """Tokens of context in the ledger's own runs. [tokens]"""
 
 FLAGSHIPS = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "gb300-nvl72", "vr200-nvl72", "mi300x")
@@ -213,8 +216,10 @@ def cliff_error(name: str, threshold: float) -> float:
 
 
 def smallest_caches() -> dict[str, float]:
-    """Cache growth per token at fp8 of catalogue models, smallest first. [B/token]"""
-    grown = {name: kv_bytes_per_token(catalogue.model(name), cache_format("fp8")) for name in catalogue.model_names()}
+    """Cache growth per token at fp8 of the catalogue's large models, smallest first. [B/token]"""
+    models = {name: catalogue.model(name) for name in catalogue.model_names()}
+    large = {name: model for name, model in models.items() if total_params(model) >= _LARGE}
+    grown = {name: kv_bytes_per_token(model, cache_format("fp8")) for name, model in large.items()}
     return dict(sorted(((n, v) for n, v in grown.items() if v > 0), key=lambda pair: pair[1]))
 
 

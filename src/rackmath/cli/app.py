@@ -15,10 +15,12 @@ from rackmath.errors import RackmathError
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
         "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
         "estimate": ("rackmath.cli.serve", "Time, memory and cost of one decode or prefill pass."),
         "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
         "models": ("rackmath.cli.facts", "Models of the catalogue."),
+        "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
         "systems": ("rackmath.cli.facts", "Systems of the catalogue, with the sources of their numbers."),
     }
@@ -37,8 +39,8 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(COMMANDS[cmd_name][0])
-        return getattr(module, cmd_name)
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        return getattr(import_module(module), name or cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands without importing them."""

@@ -7,11 +7,12 @@ from typing import Any
 import click
 import numpy as np
 
-from rackmath import catalogue
+from rackmath import catalogue, constants_file
 from rackmath.cli import render
-from rackmath.engine import Estimate, Layout, ideal, parse_layout
+from rackmath.engine import Estimate, Layout, Losses, parse_layout
 from rackmath.engine import estimate as run
 from rackmath.engine.communication import communication
+from rackmath.engine.constants import Engine
 from rackmath.engine.layout import as_floats, candidate_layouts
 from rackmath.engine.roofline import held_sequences, local_pass, timed_operators
 from rackmath.errors import DoesNotFit, InputError
@@ -21,6 +22,13 @@ from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from rackmath.units import show
+
+FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
+"""Engines that constants are fitted for."""
+
+FIRST_YEAR, LAST_YEAR = 2023, 2028
+_NOW = 2026.5
+_CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 
 
 @click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
@@ -35,7 +43,10 @@ from rackmath.units import show
 @click.option("--weights", help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).")
 @click.option("--kv", help="Format of the cache: bf16, fp8, nvfp4 (default: the config's).")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
-@click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without the measured factor.")
+@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True, help="Family of the engine.")
+@click.option("--year", type=float, default=_NOW, show_default=True, help="When its version is from.")
+@click.option("--drafted", type=float, default=0.0, help="Decode: tokens speculated and verified with each step.")
+@click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def estimate(
@@ -50,6 +61,9 @@ def estimate(
     weights: str | None,
     kv: str | None,
     usd_per_gpu_hour: float | None,
+    engine: str,
+    year: float,
+    drafted: float,
     as_ideal: bool,
     explain: bool,
     as_json: bool,
@@ -64,8 +78,14 @@ def estimate(
         cache=cache_format(kv) if kv else None,
     )
     system = catalogue.system(on)
-    settings: dict[str, Any] = {"batch": batch, "context": context, "phase": phase, "cached": cached}
-    settings["efficiency"] = ideal() if as_ideal else catalogue.efficiency(phase)
+    settings: dict[str, Any] = {
+        "batch": batch,
+        "context": context,
+        "phase": phase,
+        "cached": cached,
+        "drafted": drafted,
+        "losses": None if as_ideal else _losses(system, phase, engine, year),
+    }
     layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
     result = run(architecture, system, layout, **settings)
     price = _price(system, usd_per_gpu_hour)
@@ -76,6 +96,15 @@ def estimate(
     _show(system.chip.name, facts, phase, batch, context)
     if explain:
         _explain(architecture, system, layout, result, settings)
+
+
+def _losses(system: System, phase: str, engine: str, year: float) -> Losses:
+    """Losses of an engine on a system, with the range of the phase."""
+    known = constants_file.constants()
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
+    low, high = known.range(_CLASS[phase], system.chip.name)
+    return known.losses(Engine(generation=system.chip.generation, family=engine, date=year), low, high)
 
 
 def _layout(
@@ -138,6 +167,7 @@ def _facts(
         "time_overlapped": float(e.time_overlapped),
         "bound_by": str(e.bound_by),
         "terms": {name: float(value) for name, value in e.terms.items()},
+        "lost": {name: float(value) for name, value in e.lost.items()},
         "fits": bool(e.memory.fits),
         "memory_per_gpu": float(e.memory.total),
         "memory": {
@@ -156,10 +186,9 @@ def _facts(
 
 
 def _range_note(e: Estimate) -> str:
-    f = e.efficiency
-    if f.low == f.high:
+    if e.time_high == e.time_low:
         return "ideal bound: nothing is lost"
-    return f"time is {f.mid:g} times the ideal bound, 90 % range {f.low:g} to {f.high:g}: {f.basis}"
+    return f"losses and 90 % range fitted on {e.basis}; `rackmath calibrate` fits them on your own"
 
 
 def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: float) -> None:
@@ -209,6 +238,8 @@ def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: f
     )
     render.show_pairs(title, pairs)
     render.show_bars("where the ideal time goes", facts["terms"], lambda v: show(v, "s"))
+    if any(facts["lost"].values()):
+        render.show_bars("what is lost beyond it", facts["lost"], lambda v: show(v, "s"))
     render.show_lines("assumed", facts["assumptions"])
 
 
@@ -216,7 +247,13 @@ def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, setti
     wide = as_floats(layout)
     held = held_sequences(float(settings["batch"]), wide)
     work = local_pass(
-        settings["phase"], float(settings["batch"]), float(settings["context"]), float(settings["cached"]), wide, None
+        settings["phase"],
+        float(settings["batch"]),
+        float(settings["context"]),
+        float(settings["cached"]),
+        wide,
+        None,
+        float(settings["drafted"]),
     )
     timed = sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
@@ -230,7 +267,7 @@ def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, setti
             f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, "
             f"bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
             f"sum of operators and collectives = {show(float(e.time_ideal), 's')}; "
-            f"times {e.efficiency.mid:g} = {show(float(e.time), 's')}",
+            f"with losses of {show(sum(float(v) for v in e.lost.values()), 's')} it is {show(float(e.time), 's')}",
         ),
     )
     render.show_table(

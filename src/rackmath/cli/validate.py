@@ -1,0 +1,146 @@
+"""``predict`` and ``calibrate``: measured rows against the engine, and the engine against them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from rackmath import constants_file, tables
+from rackmath.cli import render
+from rackmath.errors import InputError
+from rackmath.validation import bench_json
+from rackmath.validation.predict import Prediction, predict
+from rackmath.validation.rows import NEEDED
+from rackmath.validation.score import Score, score, scores
+
+_SHOWN = 12
+_ADDED = ("predicted", "low", "high", "reason")
+
+
+@click.command(
+    "predict",
+    epilog="Example: rackmath predict rows.csv --out predicted.csv   (columns as in the documentation of predict; "
+    "leave value empty to predict only)",
+)
+@click.argument("rows", metavar="IN.csv", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write: the rows and four columns.")
+@click.option("--constants", "path", type=click.Path(path_type=Path), help="Constants that `rackmath calibrate` wrote.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def predict_rows(rows: Path, out: Path, path: Path | None, as_json: bool) -> None:
+    """Predict every row of a table of measurements, with a 90 % range or a reason to decline.
+
+    Writes the rows with predicted, low and high in each row's own unit, and reason; prints
+    error and coverage by group for the rows that have a value.
+    """
+    if out.resolve() == rows.resolve():
+        raise InputError("--out", str(out), "is the input; name another file")
+    table = tables.read_csv(rows, "IN.csv", NEEDED)
+    if not table:
+        raise InputError("IN.csv", str(rows), "holds no rows")
+    found = predict(table, constants_file.constants(path))
+    columns = [*table[0], *(c for c in _ADDED if c not in table[0])]
+    tables.write_csv(out, columns, (_cells(c, p) for c, p in zip(table, found, strict=True)), "--out")
+    total, groups = score("all", found), scores(found)
+    if as_json:
+        facts = asdict(total)
+        render.show_json({**{k: v for k, v in facts.items() if k != "name"}, "groups": [asdict(g) for g in groups]})
+        return
+    _show(out, total, groups, found)
+
+
+@click.command(
+    "calibrate",
+    epilog="Example: rackmath calibrate mine.csv --add run.json --set hardware=H200-SXM-141GB --set n_gpus=8 "
+    "--set parallelism=tp=8 --set precision_weights=fp8 --out mine.toml",
+)
+@click.argument("rows", metavar="[ROWS.csv]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--add", "added", multiple=True, type=click.Path(path_type=Path), help="More rows: CSV, or JSON of a benchmark."
+)
+@click.option("--set", "said", multiple=True, metavar="COLUMN=VALUE", help="What the JSON of a benchmark leaves out.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="TOML to write.")
+@click.option("--from-scratch", is_flag=True, help="Fit everything anew, ranges from groups left out (minutes).")
+@click.option("--left-out", "left", type=click.Path(path_type=Path), help="CSV of rows predicted without their group.")
+def calibrate_rows(
+    rows: Path | None, added: tuple[Path, ...], said: tuple[str, ...], out: Path, from_scratch: bool, left: Path | None
+) -> None:
+    """Fit the constants of the engine on measured rows, and write them with their uncertainty.
+
+    By default the shipped constants are moved as far as the rows can tell. JSON that
+    `vllm bench serve`, SGLang's bench_serving and InferenceX write is read as well.
+    """
+    from rackmath.validation.calibrate import calibrate, constants_text
+
+    table = [row for path in ([rows] if rows else []) + list(added) for row in _rows_of(path, said)]
+    if not table:
+        raise InputError("ROWS.csv", None, "give a table of rows, or --add with the JSON of a benchmark")
+    shipped = None if from_scratch else constants_file.constants()
+    spread = None if from_scratch else constants_file.deviations()
+    done = calibrate(table, shipped, spread, progress=lambda stage: click.echo(f"calibrate: {stage}", err=True))
+    command = (
+        f"rackmath calibrate {rows.name if rows else ''} --out {out.name}{' --from-scratch' if from_scratch else ''}"
+    )
+    tables.write_text(out, constants_text(done, " ".join(command.split())), "--out")
+    if left is not None:
+        names = list(done.left_out)
+        lines = ({"id": q.row.id, **{n: done.left_out[n][i] for n in names}} for i, q in enumerate(done.questions))
+        tables.write_csv(left, ["id", *names], lines, "--left-out")
+    render.show_pairs(
+        f"constants written to {out}",
+        [
+            ("rows used", f"{len(done.questions):,}"),
+            ("not used", f"{len(done.excluded):,}"),
+            ("constants", f"{len(done.fitted.priors)}"),
+        ],
+    )
+    render.show_lines("first rows not used", [f"{name}: {reason}" for name, reason in done.excluded[:_SHOWN]])
+
+
+def _rows_of(path: Path, said: tuple[str, ...]) -> list[dict[str, str]]:
+    if path.suffix == ".json":
+        pairs = {name: value for name, _, value in (one.partition("=") for one in said)}
+        return bench_json.rows_of(tables.read_json(path, "--add"), pairs)
+    return tables.read_csv(path, "ROWS.csv", NEEDED)
+
+
+def _cells(cells: dict[str, str], p: Prediction) -> dict[str, object]:
+    def text(value: float | None) -> str:
+        return "" if value is None else f"{value:.6g}"
+
+    return {**cells, "predicted": text(p.predicted), "low": text(p.low), "high": text(p.high), "reason": p.reason}
+
+
+def _show(out: Path, total: Score, groups: list[Score], found: list[Prediction]) -> None:
+    def percent(value: float | None) -> str:
+        return "" if value is None else f"{value:.0%}"
+
+    render.show_pairs(
+        f"predictions written to {out}",
+        [
+            ("rows", f"{total.rows:,}"),
+            ("predicted", f"{total.predicted:,}; the others have a reason"),
+            ("error", f"median {percent(total.median_abs_error)}, p90 {percent(total.p90_abs_error)}"),
+            ("inside the range", percent(total.coverage_90)),
+        ],
+    )
+    lines = [
+        (
+            g.name,
+            g.rows,
+            g.predicted,
+            percent(g.median_abs_error),
+            percent(g.p90_abs_error),
+            percent(g.bias),
+            percent(g.coverage_90),
+        )
+        for g in groups
+    ]
+    render.show_table("by group", ["group", ">rows", ">predicted", ">median", ">p90", ">bias", ">inside"], lines)
+    reasons: dict[str, int] = {}
+    for p in found:
+        if p.predicted is None:
+            reasons[p.reason] = reasons.get(p.reason, 0) + 1
+    common = sorted(reasons.items(), key=lambda item: -item[1])[:_SHOWN]
+    render.show_lines("declined, most often because", [f"{n:,} rows: {reason}" for reason, n in common])

@@ -1,0 +1,100 @@
+"""Fitted constants as a file: read the shipped one, or one of the user's own."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rackmath.engine.constants import SCALES, Constants
+from rackmath.errors import InputError
+
+_SHIPPED = files("rackmath") / "data" / "constants.toml"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Base(_Strict):
+    value: float
+    low: float
+    high: float
+    deviation: float
+
+
+class _Moved(_Strict):
+    value: float
+    deviation: float
+
+
+class _Range(_Strict):
+    known: tuple[float, float]
+    new: tuple[float, float]
+
+
+class _File(_Strict):
+    basis: str
+    chips: tuple[str, ...]
+    base: dict[str, _Base]
+    move: dict[str, dict[str, _Moved]] = {}
+    slope: dict[str, dict[str, _Moved]] = {}
+    range: dict[str, _Range] = {}
+
+
+@lru_cache(maxsize=4)
+def constants(path: Path | None = None) -> Constants:
+    """Read constants: the shipped ones, or those of a file that ``rackmath calibrate`` wrote.
+
+    Errors: :class:`InputError` for a file that is not such a file.
+    """
+    entry = _entry(path)
+    return Constants(
+        base={name: one.value for name, one in entry.base.items()},
+        moves=_values(entry.move),
+        slopes=_values(entry.slope),
+        basis=entry.basis,
+        ranges={name: {"known": one.known, "new": one.new} for name, one in entry.range.items()},
+        chips=frozenset(entry.chips),
+    )
+
+
+def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
+    """Return the standard deviation of every constant on its inner scale, by kind, name and member."""
+    entry = _entry(path)
+    found = {("base", name, ""): one.deviation for name, one in entry.base.items()}
+    for kind, table in (("move", entry.move), ("slope", entry.slope)):
+        found.update({(kind, n, m): one.deviation for n, members in table.items() for m, one in members.items()})
+    return found
+
+
+def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:
+    return {name: {member: one.value for member, one in members.items()} for name, members in table.items()}
+
+
+@lru_cache(maxsize=4)
+def _entry(path: Path | None) -> _File:
+    field = "--constants"
+    try:
+        text = _SHIPPED.read_text(encoding="utf-8") if path is None else path.read_text(encoding="utf-8")
+        raw: dict[str, Any] = tomllib.loads(text)
+        entry = _File.model_validate(raw)
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(field, str(path), f"is no TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"{field} {where}", first.get("input"), f"{first['msg']}: use what calibrate writes"
+        ) from error
+    unknown = sorted({*entry.base, *entry.move, *entry.slope} - set(SCALES))
+    if unknown:
+        raise InputError(field, unknown[0], f"is no constant; known are {', '.join(SCALES)}")
+    return entry

@@ -1,0 +1,113 @@
+"""The room that reads and writes tables: CSV rows in, CSV rows out, nothing half-written."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from rackmath.errors import InputError
+
+_LARGEST_FILE = 512 * 2**20
+
+
+def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Read a CSV file with a header into rows of text.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    field : str
+        Name of the option or argument that gave it, for errors.
+    required : sequence of str
+        Columns that must be there.
+
+    Errors: :class:`InputError` for a file that cannot be read, has no header, lacks a
+    column, or has a row of another length, which it names by its line.
+    """
+    try:
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InputError(field, str(path), f"a table is smaller than {_LARGEST_FILE >> 20} MiB; split it")
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(field, str(path), "is no UTF-8 text: save it as UTF-8 CSV") from error
+    if "\0" in text:
+        raise InputError(field, str(path), "holds binary data: save it as UTF-8 CSV")
+    reader = csv.DictReader(text.splitlines(), restkey="", restval=None)
+    names = reader.fieldnames or []
+    for name in required:
+        if name not in names:
+            raise InputError(field, str(path), f"lacks the column {name}; needed are {', '.join(required)}")
+    rows: list[dict[str, str]] = []
+    try:
+        for row in reader:
+            if "" in row or None in row.values():
+                raise InputError(f"{field} line {reader.line_num}", str(path), f"has other than {len(names)} cells")
+            rows.append({str(k): str(v) for k, v in row.items()})
+    except csv.Error as error:
+        raise InputError(field, str(path), f"is no CSV: {error}") from error
+    return rows
+
+
+def read_json(path: Path, field: str) -> Mapping[str, Any]:
+    """Read one JSON object.
+
+    Errors: :class:`InputError` for anything else.
+    """
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(field, str(path), f"is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InputError(field, str(path), "must hold one JSON object")
+    return cast(dict[str, Any], data)
+
+
+def write_text(path: Path, text: str, field: str) -> None:
+    """Write a text file: to a temporary file beside ``path``, which then takes its name.
+
+    Errors: :class:`InputError` where the folder cannot be written.
+    """
+    with _replacing(path, field) as out:
+        out.write(text)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]], field: str) -> None:
+    """Write rows as CSV: to a temporary file beside ``path``, which then takes its name.
+
+    Errors: :class:`InputError` where the folder cannot be written.
+    """
+    with _replacing(path, field) as out:
+        writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@contextmanager
+def _replacing(path: Path, field: str) -> Generator[IO[str]]:
+    """Open a temporary file that becomes ``path`` when all went well, and goes away when not."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as out:
+            temporary = Path(out.name)
+            try:
+                yield out
+                out.flush()
+                os.fsync(out.fileno())
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be written: {error.strerror}") from error

@@ -1,0 +1,242 @@
+"""Questions -> numbers: grouped by model and system, each group in one broadcast."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.engine import Layout, Losses
+from rackmath.engine.constants import OF_SCHEDULING, OF_TRAINING, Constants, Engine
+from rackmath.engine.timer import Timer
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number
+from rackmath.serving import Load, Pool, Scheduling, Steady, closed_loop, disaggregated
+from rackmath.training import TrainingRun
+from rackmath.training.throughput import step_time, tokens_per_second
+from rackmath.validation.questions import Question
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_PIECE = 512
+_PIECES = 4
+"""Micro-batch and micro-batches of a batch in llama.cpp (n_ubatch 512, n_batch 2048)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """Questions of one model on one system and of one kind, as arrays."""
+
+    architecture: Architecture
+    system: System
+    kind: str
+    questions: tuple[Question, ...]
+    index: NDArray[np.int64]
+    """Their places among all questions."""
+
+    def array(self, name: str) -> Array:
+        """One number of every question."""
+        return np.array([getattr(q, name) for q in self.questions], dtype=float)
+
+    @property
+    def layout(self) -> Layout:
+        """Layouts of the workers that write answers."""
+        return _stacked([q.deployment.layout for q in self.questions])
+
+    @property
+    def workers(self) -> Array:
+        """Workers of that layout."""
+        return np.array([q.deployment.workers for q in self.questions], dtype=float)
+
+    @property
+    def two_batch(self) -> Array:
+        """1 where expert exchange overlaps computation: two half-batches, or training; else 0."""
+        return np.array([float(q.deployment.two_batch or q.kind == "train") for q in self.questions])
+
+    @property
+    def prompts(self) -> Pool:
+        """Workers that read prompts, where they stand apart."""
+        pools = [(q.deployment.prefill or q.deployment.layout, q.deployment.prefill_workers) for q in self.questions]
+        return Pool(layout=_stacked([p[0] for p in pools]), workers=np.array([p[1] for p in pools], dtype=float))
+
+
+def groups(questions: Sequence[Question]) -> list[Group]:
+    """Sort questions into groups that one broadcast can answer."""
+    found: defaultdict[tuple[int, str, str], list[int]] = defaultdict(list)
+    for i, q in enumerate(questions):
+        found[id(q.architecture), q.system.name, q.kind].append(i)
+    return [
+        Group(
+            architecture=questions[places[0]].architecture,
+            system=questions[places[0]].system,
+            kind=key[2],
+            questions=tuple(questions[i] for i in places),
+            index=np.array(places),
+        )
+        for key, places in found.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outside:
+    """Constants beside the losses of a pass, one per question."""
+
+    serving: Scheduling
+    exposed: Number
+    """Part of the data-parallel exchange of training that nothing hides."""
+
+
+T = TypeVar("T", Losses, Scheduling, Outside)
+
+
+def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None) -> tuple[Array, Array]:
+    """Numbers that a group of rows asks for, in the rows' units, and the batches behind them.
+
+    Parameters
+    ----------
+    timer : Timer
+        Times of passes of the group's model on its system.
+    k : Outside
+        Constants beside the losses, one per question.
+    running : array, optional
+        Batch of the decode step, where it is known already.
+
+    Returns
+    -------
+    tuple of array
+        Values in the rows' own units; batch per worker of the decode step. (questions,)
+    """
+    scale = group.array("scale")
+    if group.kind == "train":
+        return _training(group, timer, k.exposed) * scale, group.array("load")
+    if group.kind in ("decode", "prefill", "static"):
+        values, batch = _passes(group, timer, k.serving)
+        return values * scale, batch
+    steady, workers = _service(group, timer, k.serving, running)
+    made = {
+        "tpot": steady.time_per_output_token,
+        "speed": 1 / steady.time_per_output_token,
+        "ttft": steady.time_to_first_token,
+        "output": steady.requests_per_second * workers * group.array("output"),
+        "total": steady.requests_per_second * workers * (group.array("input") + group.array("output")),
+    }
+    wanted = [q.quantity for q in group.questions]
+    values = np.array([np.broadcast_to(made[name], len(wanted))[i] for i, name in enumerate(wanted)])
+    return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), (len(wanted),))
+
+
+def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -> tuple[Steady, Array]:
+    """Steady state of one worker, and how many there are; pools are one."""
+    load = Load(
+        concurrency=group.array("load"),
+        input=group.array("input"),
+        output=np.maximum(group.array("output"), 1.0),
+        drafted=group.array("drafted"),
+        wave=group.kind == "wave",
+    )
+    a, system, layout, workers = group.architecture, group.system, group.layout, group.workers
+    if group.kind == "pools":
+        decode = Pool(layout=layout, workers=workers)
+        state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
+        return state, np.ones(len(group.questions))
+    each = Load(
+        concurrency=np.maximum(load.concurrency / workers, 1.0),
+        input=load.input,
+        output=load.output,
+        drafted=load.drafted,
+        wave=load.wave,
+    )
+    return closed_loop(a, system, layout, each, timer, s, running), workers
+
+
+def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
+    """Single passes: tokens per second or seconds of decode, of prompts, or of both in a row."""
+    layout, workers = group.layout, group.workers
+    batch = np.maximum(group.array("load") / workers, 1.0)
+    length, output, context = group.array("input"), group.array("output"), group.array("context")
+    if group.kind == "decode":
+        step = timer("decode", layout, batch, context, group.array("drafted"))
+        return batch * workers * s.accepted(group.array("drafted")) / step, batch
+    before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
+    prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
+    prompt = prompt * _staggered(group, length)
+    if group.kind == "prefill":
+        speed = batch * workers * length / prompt
+        return np.array(
+            [
+                t if q.quantity == "latency" else v
+                for q, t, v in zip(group.questions, np.broadcast_to(prompt, speed.shape), speed, strict=True)
+            ]
+        ), batch
+    total = prompt + output * timer("decode", layout, batch, length + output / 2, 0.0)
+    made = batch * workers * output / total
+    return np.array(
+        [
+            t if q.quantity == "latency" else v
+            for q, t, v in zip(group.questions, np.broadcast_to(total, made.shape), made, strict=True)
+        ]
+    ), batch
+
+
+def _training(group: Group, timer: Timer, exposed: Number) -> Array:
+    """Tokens per second of training steps. (questions,)"""
+    runs = [q.run for q in group.questions if q.run is not None]
+    names = [f.name for f in fields(TrainingRun) if f.name != "layout"]
+    run = TrainingRun(layout=group.layout, **{n: np.array([getattr(r, n) for r in runs], dtype=float) for n in names})
+    return np.asarray(tokens_per_second(run, step_time(group.architecture, group.system, run, timer, exposed)))
+
+
+def _staggered(group: Group, length: Array) -> Array:
+    """Time of a prompt over that of passing all stages in turn, where engines cut it up.
+
+    llama.cpp sends up to 4 pieces of 512 tokens through a layer split at once.
+    """
+    stages = np.asarray(group.layout.pipeline, dtype=float)
+    split = np.array([q.deployment.layer_split for q in group.questions])
+    pieces = np.where(split, np.clip(np.ceil(length / _PIECE), 1, _PIECES), 1.0)
+    return np.where(split, (pieces + stages - 1) / (pieces * stages), 1.0)
+
+
+def engine_of(question: Question) -> Engine:
+    """What the constants of a question depend on."""
+    row = question.row
+    return Engine(generation=question.system.chip.generation, family=row.family, date=row.date, stage=row.stage)
+
+
+def stacked_constants(constants: Constants, engines: Sequence[Engine]) -> tuple[Losses, Outside]:
+    """Losses and the constants beside them, with one value per question."""
+    distinct = sorted(set(engines))
+    place = {engine: i for i, engine in enumerate(distinct)}
+    at = np.array([place[engine] for engine in engines])
+    records = [constants.losses(engine) for engine in distinct]
+    numbers = [f.name for f in fields(Losses) if f.name != "basis"]
+    stacked: dict[str, Any] = {n: np.array([getattr(r, n) for r in records])[at] for n in numbers}
+    beside = {
+        n: np.array([constants.value(n, engine) for engine in distinct])[at] for n in (*OF_SCHEDULING, *OF_TRAINING)
+    }
+    exposed = beside.pop("exposed")
+    return Losses(**stacked), Outside(serving=Scheduling(**beside), exposed=exposed)
+
+
+def taken(record: T, at: Ints) -> T:
+    """Part of a record whose numbers are one per question."""
+    parts: dict[str, Any] = {}
+    for f in fields(record):
+        value = getattr(record, f.name)
+        if isinstance(value, Scheduling):
+            parts[f.name] = taken(value, at)
+        elif not isinstance(value, str):
+            numbers = np.asarray(value)
+            parts[f.name] = numbers[at] if numbers.ndim else numbers
+    return type(record)(**parts)
+
+
+def _stacked(layouts: Sequence[Layout]) -> Layout:
+    names = ("tensor", "expert", "pipeline", "data")
+    return Layout(**{n: np.array([getattr(one, n) for one in layouts], dtype=float) for n in names})

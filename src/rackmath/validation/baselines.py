@@ -1,0 +1,34 @@
+"""The same rows by simpler models, for comparison: the plain roofline, and one efficiency for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rackmath.engine.timer import engine_timer
+from rackmath.serving import Scheduling
+from rackmath.validation.answers import Array, Outside, answer, groups
+from rackmath.validation.questions import Question
+
+
+def ideal_values(questions: Sequence[Question]) -> Array:
+    """Values at the ideal bound: nothing lost, prompts never interrupt, all drafts accepted. (questions,)"""
+    values = np.full(len(questions), np.nan)
+    for group in groups(questions):
+        some = np.ones(len(group.questions))
+        free = Scheduling(interruption=0 * some, queueing=0 * some, acceptance=some)
+        timer = engine_timer(group.architecture, group.system, None, group.two_batch)
+        values[group.index], _ = answer(group, timer, Outside(serving=free, exposed=0 * some))
+    return values
+
+
+def one_efficiency(questions: Sequence[Question], ideal: Array) -> Array:
+    """Ideal values times one factor per kind of number, fitted on all rows: the best a single efficiency does."""
+    measured = np.array([q.row.value for q in questions], dtype=float)
+    slow = np.array([q.quantity in ("tpot", "ttft", "latency") for q in questions])
+    values = ideal.copy()
+    for part in (slow, ~slow):
+        if part.any():
+            values[part] *= np.median(measured[part] / ideal[part])
+    return values

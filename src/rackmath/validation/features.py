@@ -1,0 +1,195 @@
+"""All passes behind a table of rows, flattened: times of thousands of passes in a few broadcasts.
+
+Fitting evaluates the same passes hundreds of times with other constants. Their ideal work
+is gathered once, operator by operator, into long arrays; the losses are then applied by
+the engine's own functions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses
+from rackmath.engine.communication import Communication
+from rackmath.engine.gather import gathered
+from rackmath.engine.losses import host_time, operator_time
+from rackmath.engine.pass_work import PassWork, exchange_time
+from rackmath.models.numbers import Number
+from rackmath.validation.answers import Array, Group, Ints, taken
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operators:
+    """Operators of one kind and width over all passes."""
+
+    compute: Array
+    memory: Array
+    rows: Array
+    narrowness: Array
+    scores: Array
+    ranks: Array
+    heat: Array
+    owner: Ints
+    """Pass that each belongs to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Ideal work of all passes; a pass is one call of a timer for one question."""
+
+    operators: dict[tuple[str, str], Operators]
+    work: PassWork
+    """Collectives, kernels and sequences, one value per pass."""
+    passes: Array
+    question: Ints
+    """Question that each pass belongs to."""
+    calls: tuple[tuple[tuple[int, int], ...], ...]
+    """Ranges of passes, by group and by call of its timer."""
+
+    def times(self, k: Losses) -> Array:
+        """Seconds of every pass, with losses given per question. [s] (passes,)"""
+        of_pass = taken(k, self.question)
+        total = np.zeros(len(self.passes))
+        for (kind, width), ops in self.operators.items():
+            each = taken(k, self.question[ops.owner])
+            seconds = operator_time(
+                kind, width, ops.compute, ops.memory, ops.rows, ops.narrowness, ops.scores, ops.ranks, ops.heat, each
+            )
+            total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
+        total = total + exchange_time(self.work, of_pass, total)
+        total = total + host_time(self.work.kernels, self.work.sequences, of_pass)
+        return self.passes * total * of_pass.software
+
+
+class Recorder:
+    """A timer of one group that keeps the ideal work of what it is asked."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.made: list[tuple[PassWork, Array]] = []
+
+    def __call__(
+        self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+    ) -> Number:
+        """Keep the pass; return its ideal seconds, which only set what is asked next."""
+        size = len(self.group.questions)
+        wide = {n: _wide(getattr(layout, n), size) for n in ("tensor", "expert", "pipeline", "data")}
+        hidden = self.group.two_batch
+        loads = {"batch": batch, "context": context, "drafted": drafted, "cached": cached, "two_batch": hidden}
+        point = {**wide, **{n: _wide(v, size) for n, v in loads.items()}}
+        found = gathered(self.group.architecture, self.group.system, phase, point, None)
+        self.made.append((found.work, _wide(found.passes, size)))
+        return _wide(found.passes * (sum(op.time for op in found.work.operators) + found.work.exchange), size)
+
+
+def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Features:
+    """Join what all recorders kept."""
+    placed: list[_Placed] = []
+    calls: list[tuple[tuple[int, int], ...]] = []
+    start = 0
+    for group, recorder in zip(groups, recorders, strict=True):
+        ranges: list[tuple[int, int]] = []
+        for work, passes in recorder.made:
+            size = len(group.questions)
+            placed.append(_Placed(work, passes, group.index, np.arange(start, start + size)))
+            ranges.append((start, start + size))
+            start += size
+        calls.append(tuple(ranges))
+    return Features(
+        operators=_operators(placed),
+        work=_collectives(placed),
+        passes=np.concatenate([p.passes for p in placed]),
+        question=np.concatenate([p.question for p in placed]),
+        calls=tuple(calls),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Placed:
+    """One call of a timer with its place among all passes."""
+
+    work: PassWork
+    passes: Array
+    question: Ints
+    owner: Ints
+
+    def wide(self, value: Number) -> Array:
+        """One value per question."""
+        return _wide(value, len(self.owner))
+
+
+def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
+    """Operators of all passes, by kind and width."""
+    parts: defaultdict[tuple[str, str], list[tuple[tuple[Array, ...], Ints]]] = defaultdict(list)
+    for p in placed:
+        for op in p.work.operators:
+            one = op.operator
+            numbers = (op.compute, op.memory, one.rows, op.narrowness, op.scores, p.work.ranks, p.work.heat)
+            parts[one.kind, op.width].append((tuple(p.wide(n) for n in numbers), p.owner))
+
+    def joined(rows: Sequence[tuple[tuple[Array, ...], Ints]], i: int) -> Array:
+        return np.concatenate([numbers[i] for numbers, _ in rows])
+
+    return {
+        key: Operators(
+            compute=joined(rows, 0),
+            memory=joined(rows, 1),
+            rows=joined(rows, 2),
+            narrowness=joined(rows, 3),
+            scores=joined(rows, 4),
+            ranks=joined(rows, 5),
+            heat=joined(rows, 6),
+            owner=np.concatenate([owner for _, owner in rows]),
+        )
+        for key, rows in parts.items()
+    }
+
+
+def _collectives(placed: Sequence[_Placed]) -> PassWork:
+    """Collectives, kernels and sequences of all passes; their operators are kept apart."""
+
+    def joined(get: Callable[[PassWork], Number]) -> Array:
+        return np.concatenate([p.wide(get(p.work)) for p in placed])
+
+    def exchange(get: Callable[[PassWork], Communication]) -> Communication:
+        return Communication(
+            tensor=joined(lambda w: get(w).tensor),
+            dispatch=joined(lambda w: get(w).dispatch),
+            combine=joined(lambda w: get(w).combine),
+            outside=joined(lambda w: get(w).outside),
+            pipeline=joined(lambda w: get(w).pipeline),
+        )
+
+    return PassWork(
+        operators=(),
+        wire=exchange(lambda w: w.wire),
+        latency=exchange(lambda w: w.latency),
+        kernels=joined(lambda w: w.kernels),
+        sequences=joined(lambda w: w.sequences),
+        ranks=1.0,
+        heat=1.0,
+        hidden=joined(lambda w: w.hidden),
+    )
+
+
+class Replay:
+    """A timer that returns the times of one group's passes in the order they were recorded."""
+
+    def __init__(self, times: Array, ranges: Sequence[tuple[int, int]]) -> None:
+        self.times = times
+        self.left = list(ranges)
+
+    def __call__(
+        self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+    ) -> Number:
+        """Return the next recorded pass's seconds."""
+        start, stop = self.left.pop(0)
+        return self.times[start:stop]
+
+
+def _wide(value: Number, size: int) -> Array:
+    return np.array(np.broadcast_to(np.asarray(value, dtype=float), (size,)))

@@ -1,0 +1,91 @@
+"""Rows in, rows out: a prediction with its range, or the reason to decline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.engine.constants import Constants
+from rackmath.errors import RackmathError
+from rackmath.validation.fit import evaluate
+from rackmath.validation.questions import Question, question
+from rackmath.validation.ranges import row_range
+from rackmath.validation.rows import Row, read_row
+
+MOST_AT_ONCE = 16_000
+"""Rows that are answered together: their constants are one array."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What is said of one row."""
+
+    row: Row | None
+    """None where the row could not be read at all."""
+    predicted: float | None
+    """In the row's own unit and per; None where declined."""
+    low: float | None
+    high: float | None
+    """90 % range."""
+    reason: str
+    """Why it was declined; else what was assumed, if anything."""
+    question: Question | None = None
+
+    @property
+    def error(self) -> float | None:
+        """Predicted over measured, less one; None without both."""
+        if self.predicted is None or self.row is None or not self.row.value:
+            return None
+        return self.predicted / self.row.value - 1
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the measured value lies in the range; None without both."""
+        if self.low is None or self.high is None or self.row is None or not self.row.value:
+            return None
+        return self.low <= self.row.value <= self.high
+
+
+def predict(table: Sequence[Mapping[str, str]], constants: Constants) -> list[Prediction]:
+    """Predict every row of a table, in its order.
+
+    Parameters
+    ----------
+    table : sequence of mappings
+        Cells of the columns of :data:`~rackmath.validation.rows.COLUMNS`.
+    constants : Constants
+        Fitted constants with their ranges.
+    """
+    asked: list[tuple[int, Question]] = []
+    found: list[Prediction | None] = [None] * len(table)
+    for i, cells in enumerate(table):
+        row: Row | None = None
+        try:
+            row = read_row(cells, i + 2)
+            one = question(row)
+            one.system.require_network(int(float(one.deployment.layout.gpus)))
+            asked.append((i, one))
+        except RackmathError as error:
+            found[i] = Prediction(row=row, predicted=None, low=None, high=None, reason=str(error))
+    for start in range(0, len(asked), MOST_AT_ONCE):
+        part = asked[start : start + MOST_AT_ONCE]
+        values, _ = evaluate([q for _, q in part], constants)
+        for (i, one), value in zip(part, values, strict=True):
+            found[i] = _prediction(one, float(value), constants)
+    return [p for p in found if p is not None]
+
+
+def _prediction(one: Question, value: float, constants: Constants) -> Prediction:
+    if not np.isfinite(value) or value <= 0:
+        return Prediction(row=one.row, predicted=None, low=None, high=None, reason="does not fit: no batch can run")
+    low, high = row_range(one, constants.ranges, one.system.chip.name in constants.chips)
+    return Prediction(
+        row=one.row,
+        predicted=value,
+        low=value * low,
+        high=value * high,
+        reason="; ".join(one.assumed),
+        question=one,
+    )

@@ -1,0 +1,106 @@
+"""What is fitted: about 60 constants, where each starts, and how far it may go.
+
+Centres come from kernel timings (op-efficiency of aiconfigurator: long reads reach 0.8 to
+0.97 of peak, large products 0.6 to 0.9, small kernels take 3 to 12 microseconds) or from
+data sheets of engines. None is tied to a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from rackmath.engine.constants import SCALES, inward
+from rackmath.validation.fit import Prior
+
+CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
+    {
+        "stream": (0.85, "part of the memory bandwidth that long reads of weights reach"),
+        "stream_expanded": (0.75, "the same for weights that a kernel expands first, relative to stream"),
+        "cache": (0.7, "part of the bandwidth at which attention reads its cache"),
+        "latent": (0.55, "the same for latent attention"),
+        "matmul": (0.75, "part of the rate that large 16-bit products reach"),
+        "matmul_byte": (0.8, "the same in 8 bit, relative to matmul"),
+        "matmul_nibble": (0.7, "the same in 4 bit, relative to matmul"),
+        "matmul_expanded": (0.6, "the same where weights are expanded first, relative to matmul"),
+        "energy": (0.2e-12, "energy of a FLOP beyond what power allows at the printed rate [J/FLOP]"),
+        "grouped": (0.6, "part of matmul that grouped products of experts reach"),
+        "attention": (0.5, "part of the 16-bit rate that attention reaches"),
+        "unfused": (0.01, "bytes that attention moves per score, where its kernel is not fused [B]"),
+        "rows": (8.0, "rows that a product wastes by tiles [tokens]"),
+        "expert_rows": (32.0, "the same for each expert of a grouped product [tokens]"),
+        "side": (300.0, "width that a product wastes on each side of its matrix [elements]"),
+        "launch": (3e-6, "time of one kernel whatever its size [s]"),
+        "host": (1e-3, "gap of one step: scheduling, sampling [s]"),
+        "host_sequence": (5e-6, "what each sequence adds to that gap [s]"),
+        "wire": (0.6, "part of the network's bandwidth that collectives reach"),
+        "reduction_latency": (1.5, "latency of an all-reduce over that of the network"),
+        "exchange_latency": (3.0, "latency of dispatch or combine over that of the network"),
+        "imbalance": (0.2, "excess of the fullest expert rank over the mean"),
+        "software": (1.1, "what is left between these terms and an engine"),
+        "interruption": (0.8, "part of a prompt's time that the running batch waits for"),
+        "lockstep": (0.3, "part of one group's prompt that all data-parallel groups wait for"),
+        "queueing": (0.1, "part of the prompts of a full burst that a first token waits for"),
+        "exposed": (0.2, "part of the data-parallel exchange of training that nothing hides"),
+        "arrival": (0.06, "time of a request outside the engine [s]"),
+        "acceptance": (0.6, "chance that a drafted token is accepted"),
+    }
+)
+"""Base value of each constant before any row is seen, in its own unit, and what it means."""
+
+MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "matmul": ("llama.cpp", "megatron", "foundry", "ampere", "hopper", "blackwell", "cdna3", "apple", "tpu"),
+        "stream": ("ada",),
+        "software": ("cdna3", "cdna4", "blackwell", "ampere", "sglang", "llama.cpp", "immature", "foundry"),
+        "host": ("vllm", "sglang"),
+        "launch": ("vllm", "blackwell"),
+        "attention": ("llama.cpp",),
+        "unfused": ("llama.cpp",),
+        "matmul_expanded": ("llama.cpp",),
+        "cache": ("llama.cpp",),
+        "interruption": ("trtllm",),
+        "queueing": ("trtllm",),
+        "arrival": ("sglang", "vllm"),
+    }
+)
+"""Generations, families and stages that may differ from the base, by constant."""
+
+SLOPES: Mapping[str, tuple[str, ...]] = MappingProxyType({"software": ("", "cdna3", "cdna4")})
+"""Constants that move with the year, for all or for a generation."""
+
+_BASE_WIDTH = 1.0
+_MOVE_WIDTH = 0.5
+_FAR = ("immature", "unfused")
+"""What may lie far from the rest: early runs by their own words, and kernels of another kind."""
+
+_UNFUSED = 7.0
+"""Log of about ten bytes per score over the base: written and read in 32 bit, as llama.cpp of 2024 did."""
+
+_FAR_WIDTH = 1.5
+_FIRM = 0.1
+
+
+def priors() -> tuple[Prior, ...]:
+    """All constants with their priors, on the inner scale."""
+    base = [
+        Prior(name=n, kind="base", member="", centre=inward(v, SCALES[n]), width=_FIRM if n in _FAR else _BASE_WIDTH)
+        for n, (v, _) in CENTRES.items()
+    ]
+    moves = [
+        Prior(
+            name=n,
+            kind="move",
+            member=m,
+            centre=_UNFUSED if n == "unfused" else 0.0,
+            width=_FAR_WIDTH if m in _FAR or n in _FAR else _MOVE_WIDTH,
+        )
+        for n, members in MOVES.items()
+        for m in members
+    ]
+    slopes = [
+        Prior(name=n, kind="slope", member=m, centre=0.0, width=_MOVE_WIDTH)
+        for n, members in SLOPES.items()
+        for m in members
+    ]
+    return (*base, *moves, *slopes)

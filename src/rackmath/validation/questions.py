@@ -1,0 +1,193 @@
+"""A row -> the question it asks of the engine, or the reason why it cannot be asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rackmath import catalogue
+from rackmath.engine import Layout
+from rackmath.errors import NotUnderstood
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.training import TrainingRun
+from rackmath.validation.deployments import Deployment, attention_split, deployment
+from rackmath.validation.precisions import model_at
+from rackmath.validation.rows import Row
+from rackmath.validation.training_rows import training_run
+
+SERVICE = ("closed", "wave", "full", "pools")
+"""Kinds of question that are a service under load; the others are single passes or training."""
+
+_LENGTHS = 0.9
+"""Mean of lengths drawn uniformly from 0.8 to 1.0 of nominal."""
+
+_DRAFTS = 3.0
+"""Tokens drafted per step where a row says only that it speculates (MTP-3 is the engines' default)."""
+
+_SCALES = {"ms": 1e3, "s": 1.0, "tok/s": 1.0, "queries/s": 1.0, "samples/s": 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a row asks, in terms of the engine. Lengths in tokens, loads in sequences."""
+
+    row: Row
+    architecture: Architecture
+    system: System
+    kind: str
+    """closed, wave, full (as many as memory holds), pools, decode, prefill, static, train."""
+    quantity: str
+    """tpot, ttft, requests, output, total, tokens or latency."""
+    deployment: Deployment
+    load: float
+    """Sequences of the whole deployment; infinite where memory decides."""
+    input: float
+    output: float
+    context: float
+    drafted: float
+    scale: float
+    """The row's number is the quantity in SI times this."""
+    run: TrainingRun | None = None
+    """How a training step is spread, for the kind train."""
+    assumed: tuple[str, ...] = ()
+
+
+def question(row: Row) -> Question:
+    """Translate a row.
+
+    Errors: any :class:`~rackmath.errors.RackmathError` is the reason to decline it.
+    """
+    kind, quantity = _asked(row)
+    system = catalogue.system(row.hardware)
+    if kind == "train":
+        return _training(row, system)
+    cache = row.cache or _usual_cache(row)
+    architecture = model_at(row.model, row.weights, cache)
+    found = deployment(row.parallelism, row.gpus, architecture)
+    if "enables attention_dp and ep for MoE" in row.notes and found is not None:
+        found = attention_split(found, architecture)
+    assumed = [] if cache == row.cache else [f"{cache} cache, as the quantised releases for this engine have"]
+    if found is None:
+        found = _inferred(row, system, architecture)
+        assumed.append(found.inferred)
+    part = _LENGTHS if "uniform 0.8-1.0" in row.notes else 1.0
+    load, context, length = row.load, row.context, row.input
+    if kind in SERVICE and (length is None or row.output is None):
+        raise NotUnderstood("input_len, output_len", (row.input, row.output), "a service needs both lengths")
+    if kind == "closed" and load is None:
+        raise NotUnderstood("batch_or_concurrency", load, "a loaded service needs its concurrency")
+    if kind == "closed" and (row.note("origin") or "").startswith("NVIDIA in-house") and row.family == "sglang":
+        kind = "wave"
+    if kind == "closed" and found.prefill is not None:
+        kind = "pools"
+    if kind in ("decode", "static") and load is None:
+        raise NotUnderstood("batch_or_concurrency", load, "a decode pass needs its batch")
+    if kind == "decode" and context is None:
+        if length is None:
+            raise NotUnderstood("context_len", context, "a decode pass needs its context")
+        context = length + (row.output or 0) / 2
+    if kind == "prefill" and length is None:
+        raise NotUnderstood("input_len", length, "a prompt needs its length")
+    return Question(
+        row=row,
+        architecture=architecture,
+        system=system,
+        kind=kind,
+        quantity=quantity,
+        deployment=found,
+        load=float("inf") if kind == "full" else (load or 1.0),
+        input=(length or 0.0) * part,
+        output=(row.output or 0.0) * part,
+        context=context or 0.0,
+        drafted=_drafted(row),
+        scale=_scale(row, quantity),
+        assumed=tuple(assumed),
+    )
+
+
+def _training(row: Row, system: System) -> Question:
+    architecture = model_at(row.model.removesuffix("-LoRA"), row.weights, "")
+    run, assumed = training_run(row, architecture)
+    return Question(
+        row=row,
+        architecture=architecture,
+        system=system,
+        kind="train",
+        quantity="tokens",
+        deployment=Deployment(layout=run.layout, workers=1.0),
+        run=run,
+        load=row.load or 1.0,
+        input=row.input or 1.0,
+        output=0.0,
+        context=row.input or 1.0,
+        drafted=0.0,
+        scale=_scale(row, "tokens"),
+        assumed=assumed,
+    )
+
+
+def _asked(row: Row) -> tuple[str, str]:
+    """Kind and quantity of a metric."""
+    metric = row.metric.lower()
+    if metric == "time_to_train":
+        raise NotUnderstood("metric", row.metric, "depends on the samples to converge, which the row does not state")
+    if re.match(r"(queries|samples)", metric):
+        raise NotUnderstood("metric", row.metric, "queries per second need their lengths; give tokens per second")
+    if "cache hits" in metric or "kv-cache hits" in metric:
+        raise NotUnderstood("metric", row.metric, "a rate with cache hits needs the hit rate")
+    for pattern, kind, quantity in (
+        (r"^train_throughput", "train", "tokens"),
+        (r"^(tpot|itl)", "closed", "tpot"),
+        (r"^ttft batch1", "prefill", "latency"),
+        (r"^ttft", "closed" if (row.output or 0) > 1 else "prefill", "ttft" if (row.output or 0) > 1 else "latency"),
+        (r"^user_speed", "closed", "speed"),
+        (r"^decode_(speed|throughput)", "decode", "tokens"),
+        (r"^prefill_(speed|throughput)", "prefill", "tokens"),
+        (r"^e2e_latency", "static", "latency"),
+        (r"static batch", "static", "output"),
+        (r"^total_throughput", "closed", "total"),
+        (r"max-load|offline|server|interactive", "full", "output"),
+        (r"^(output_)?throughput", "closed", "output"),
+    ):
+        if re.search(pattern, metric):
+            full = kind == "closed" and re.search(r"max-load|server|interactive", metric)
+            return ("full" if full else kind), quantity
+    raise NotUnderstood("metric", row.metric, "write tpot, ttft, output_throughput, decode_speed or prefill_speed")
+
+
+def _scale(row: Row, quantity: str) -> float:
+    """From SI of the whole system to the row's unit and per."""
+    if row.unit not in _SCALES:
+        raise NotUnderstood("unit", row.unit, f"write one of {', '.join(_SCALES)}")
+    scale = _SCALES[row.unit]
+    if quantity in ("tpot", "ttft", "latency", "speed"):
+        return scale
+    per = {"gpu": 1 / row.gpus, "system": 1.0, "node": 8 / row.gpus, "user": 1 / (row.load or 1.0), "": 1.0}
+    if row.per not in per:
+        raise NotUnderstood("per", row.per, f"write one of {', '.join(p for p in per if p)}")
+    return scale * per[row.per]
+
+
+def _usual_cache(row: Row) -> str:
+    """Format of the cache where a row says nothing: 8-bit releases for TensorRT-LLM quantise it too."""
+    narrow = re.search(r"fp8|fp4", row.weights.lower())
+    return "fp8" if narrow and row.family == "trtllm" else ""
+
+
+def _drafted(row: Row) -> float:
+    """Tokens speculated per step, as far as the row says."""
+    spec = (row.note("spec") or "none").lower()
+    return 0.0 if spec.startswith(("none", "unlabelled")) or not spec else _DRAFTS
+
+
+def _inferred(row: Row, system: System, architecture: Architecture) -> Deployment:
+    """Layout that engines choose when nothing is said: tensor parallel inside a domain."""
+    width = min(row.gpus, system.domain)
+    if row.gpus % width:
+        raise NotUnderstood("parallelism", row.parallelism, f"state it: {row.gpus} GPUs do not divide into domains")
+    return Deployment(
+        layout=Layout(tensor=width),
+        workers=row.gpus / width,
+        inferred=f"tensor parallel over {width} GPUs: the row does not say",
+    )

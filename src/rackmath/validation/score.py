@@ -1,0 +1,63 @@
+"""Errors and coverage of predicted rows, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.validation.predict import Prediction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """How well a set of rows is predicted; None where nothing can be said."""
+
+    name: str
+    rows: int
+    predicted: int
+    measured: int
+    """Rows that are both predicted and measured; the rest of the record is about them."""
+    median_abs_error: float | None
+    p90_abs_error: float | None
+    bias: float | None
+    """Median of predicted over measured, less one."""
+    coverage_90: float | None
+
+
+GROUPS: Mapping[str, Callable[[Prediction], str]] = {
+    "phase": lambda p: p.row.phase if p.row else "unreadable",
+    "hardware": lambda p: p.row.hardware if p.row else "unreadable",
+    "engine": lambda p: p.row.family if p.row else "unreadable",
+}
+"""How rows are grouped in a report of ``rackmath predict``."""
+
+
+def score(name: str, predictions: Sequence[Prediction]) -> Score:
+    """Score one set of rows."""
+    made = [p for p in predictions if p.predicted is not None]
+    errors = np.array([p.error for p in made if p.error is not None])
+    inside = [p.inside for p in made if p.inside is not None]
+    known = len(errors) > 0
+    return Score(
+        name=name,
+        rows=len(predictions),
+        predicted=len(made),
+        measured=len(errors),
+        median_abs_error=float(np.median(np.abs(errors))) if known else None,
+        p90_abs_error=float(np.quantile(np.abs(errors), 0.9)) if known else None,
+        bias=float(np.median(errors)) if known else None,
+        coverage_90=float(np.mean(inside)) if inside else None,
+    )
+
+
+def scores(predictions: Sequence[Prediction]) -> list[Score]:
+    """Score every group of :data:`GROUPS`, largest first within each."""
+    found: list[Score] = []
+    for kind, key in GROUPS.items():
+        parts: dict[str, list[Prediction]] = {}
+        for p in predictions:
+            parts.setdefault(key(p), []).append(p)
+        found += [score(f"{kind}: {name}", part) for name, part in sorted(parts.items(), key=lambda i: -len(i[1]))]
+    return found

@@ -1,0 +1,163 @@
+"""What rows say -> what is asked; what they do not say is refused with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackmath import catalogue
+from rackmath.errors import InputError, NotUnderstood, RackmathError
+from rackmath.validation.deployments import deployment
+from rackmath.validation.precisions import model_at
+from rackmath.validation.questions import question
+from rackmath.validation.rows import read_row
+from tests.validation.rows import cells
+
+MOE = catalogue.model("deepseek-v3")
+
+
+def asked(**changes: str):
+    return question(read_row(cells(**changes), 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "layout", "workers"),
+    [
+        ("agg;tp=4;pp=1;attention_dp=1;moe_tp=1;moe_ep=4", 4, "tp4,ep4,pp1,dp1", 1),
+        ("agg;tp=1;pp=1;attention_dp=8;moe_tp=1;moe_ep=8", 8, "tp1,ep8,pp1,dp8", 1),
+        ("agg;tp=1;pp=1;attention_dp=4;moe_tp=4;moe_ep=1", 4, "tp1,ep4,pp1,dp4", 1),
+        ("agg;tp=8;ep=8;dp_attention=1", 8, "tp1,ep8,pp1,dp8", 1),
+        ("agg;tp=8;ep=1;dp_attention=0", 8, "tp8,ep1,pp1,dp1", 1),
+        ("attention_dp=4;ep=4", 4, "tp1,ep4,pp1,dp4", 1),
+        ("ep=128;attention_dp=128;two-batch overlap", 128, "tp1,ep128,pp1,dp128", 1),
+        ("tp=8;pp=2", 16, "tp8,ep1,pp2,dp1", 1),
+        ("tp=2", 8, "tp2,ep1,pp1,dp1", 4),
+        ("layer split over 4 GPUs", 4, "tp1,ep1,pp4,dp1", 1),
+        ("", 1, "tp1,ep1,pp1,dp1", 1),
+    ],
+)
+def test_every_spelling_of_parallelism(text: str, gpus: int, layout: str, workers: int) -> None:
+    found = deployment(text, gpus, MOE)
+    assert found is not None
+    assert (found.layout.text(), found.workers) == (layout, workers)
+
+
+def test_pools_have_layouts_and_workers_of_their_own() -> None:
+    text = (
+        "disagg;prefill[workers=4;tp=1;ep=1;dp_attention=1;gpus=16];decode[workers=1;tp=8;ep=8;dp_attention=1;gpus=8]"
+    )
+    found = deployment(text, 24, MOE)
+    assert found is not None
+    assert found.prefill is not None
+    assert (found.prefill.text(), found.prefill_workers) == ("tp1,ep4,pp1,dp4", 4)
+    assert (found.layout.text(), found.workers) == ("tp1,ep8,pp1,dp8", 1)
+
+
+def test_tensor_widths_that_heads_do_not_divide_into_mean_data_parallel_attention() -> None:
+    text = "disagg;prefill[workers=?;tp=48;ep=1;dp_attention=0;gpus=48];decode[workers=?;tp=48;ep=1;dp_attention=0;gpus=48]"
+    found = deployment(text, 96, MOE)
+    assert found is not None
+    assert found.layout.text() == "tp1,ep48,pp1,dp48"
+
+
+def test_two_batch_overlap_is_read_and_its_absence_too() -> None:
+    yes = deployment("ep=8;attention_dp=8;two-batch overlap", 8, MOE)
+    no = deployment("ep=8;attention_dp=8;no two-batch overlap", 8, MOE)
+    assert yes is not None
+    assert no is not None
+    assert (yes.two_batch, no.two_batch) == (True, False)
+
+
+def test_widths_that_contradict_the_accelerators_are_refused() -> None:
+    with pytest.raises(NotUnderstood, match="n_gpus = 8"):
+        deployment("tp=16", 8, MOE)
+
+
+def test_units_and_shares_are_the_rows_own() -> None:
+    assert asked().scale == 1e3
+    assert asked(unit="s").scale == 1
+    total = dict(metric="total_throughput (input+output)", unit="tok/s", n_gpus="8", parallelism="tp=8")
+    assert asked(**total, per="system").scale == 1
+    assert asked(**total, per="gpu").scale == pytest.approx(1 / 8)
+    assert asked(**total, per="node").scale == pytest.approx(1.0)
+
+
+def test_lengths_drawn_from_a_range_have_its_mean() -> None:
+    one = asked(notes="lens=uniform 0.8-1.0 x nominal (mean 0.9x)")
+    assert (one.input, one.output) == (900, 450)
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind", "quantity"),
+    [
+        ("tpot_mean", "closed", "tpot"),
+        ("itl_mean", "closed", "tpot"),
+        ("ttft_mean", "closed", "ttft"),
+        ("output_throughput max-load", "full", "output"),
+        ("decode_speed", "decode", "tokens"),
+        ("prefill_speed", "prefill", "tokens"),
+        ("total_throughput (input+output) offline batch", "closed", "total"),
+        ("output_throughput static batch", "static", "output"),
+    ],
+)
+def test_metrics_ask_for_what_they_name(metric: str, kind: str, quantity: str) -> None:
+    unit = "ms" if quantity in ("tpot", "ttft") else "tok/s"
+    one = asked(metric=metric, unit=unit, per="system")
+    assert (one.kind, one.quantity) == (kind, quantity)
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"metric": "happiness"}, "metric"),
+        ({"model": "Nobody-7B"}, "Nobody-7B"),
+        ({"hardware": "Abacus-3000"}, "Abacus-3000"),
+        ({"precision_weights": "fp3"}, "precision_weights"),
+        ({"unit": "furlongs"}, "furlongs"),
+        ({"batch_or_concurrency": ""}, "concurrency"),
+        ({"input_len": ""}, "input_len"),
+        ({"metric": "time_to_train", "phase": "train"}, "converge"),
+    ],
+)
+def test_what_a_row_does_not_say_is_named(changes: dict[str, str], word: str) -> None:
+    with pytest.raises(RackmathError, match=word):
+        asked(**changes)
+
+
+@pytest.mark.parametrize("value", ["nan", "-1", "inf", "many"])
+def test_cells_that_are_no_numbers_name_line_and_column(value: str) -> None:
+    with pytest.raises(InputError, match="input_len in line 2"):
+        asked(input_len=value)
+
+
+def test_loads_per_accelerator_and_in_tokens_are_for_the_whole() -> None:
+    assert read_row(cells(batch_or_concurrency="128/GPU", n_gpus="8"), 2).load == 1024
+    assert read_row(cells(batch_or_concurrency="16384 tok/GPU", n_gpus="8", input_len="4096"), 2).load == 32
+    assert read_row(cells(batch_or_concurrency="16M tokens", input_len="8192"), 2).load == 2048
+
+
+def test_four_bit_releases_of_latent_attention_keep_it_wider() -> None:
+    formats = {name: form.name for name, form in model_at("deepseek-v3", "fp4", "").layers[-1].formats}
+    assert (
+        formats[
+            "mlp.experts.gate_up_proj"
+            if "mlp.experts.gate_up_proj" in formats
+            else next(n for n in formats if "experts" in n)
+        ]
+        == "nvfp4"
+    )
+    assert all(form != "nvfp4" for name, form in formats.items() if "self_attn" in name)
+    published = catalogue.model("gpt-oss-120b")
+    assert model_at("gpt-oss-120b", "mxfp4", "").layers == published.layers
+
+
+def test_the_engines_family_date_and_stage_are_read() -> None:
+    row = read_row(cells(engine="dynamo-trt tensorrtllm-runtime:1.0", notes="date=2026-03-11;immature kernels"), 2)
+    assert (row.family, row.stage) == ("trtllm", "immature")
+    assert row.date == pytest.approx(2026 + 2.5 / 12)
+    assert read_row(cells(), 2).date == 2025.5
+
+
+def test_where_many_accelerators_say_nothing_the_layout_is_inferred_and_said() -> None:
+    one = asked(parallelism="", n_gpus="8", hardware="H100-SXM-80GB")
+    assert one.deployment.layout.text() == "tp8,ep1,pp1,dp1"
+    assert "does not say" in one.assumed[0]
