@@ -109,8 +109,8 @@ def readme(kept: list[Question], values: dict[str, Array]) -> None:
     text = (
         f"On {len(kept):,} published measurements, each predicted\n"
         f"  by constants that never saw its model on its chip, the median error is {np.median(size):.0%}: time per\n"
-        f"  token of a service {per_token}, throughput {rate}, training {training}, single decode passes {single}, prompts\n"
-        f"  {prompts}; {inside.mean():.0%} lie in their 90 % range (`python tools/accuracy.py\n"
+        f"  token of a service {per_token}, throughput {rate}, training {training}, single decode passes {single},\n"
+        f"  prompts {prompts}; {inside.mean():.0%} lie in their 90 % range (`python tools/accuracy.py\n"
         "  ../shared/measured/public.csv`)."
     )
     path = ROOT / "README.md"

@@ -71,7 +71,7 @@ class Engine:
     date: float = REFERENCE_YEAR
     """Year of the software, with its fraction. [years]"""
     stage: str = ""
-    """immature for an early enablement run, which the row itself says."""
+    """immature for an early enablement run, balanced for routing made even; empty for neither."""
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -154,10 +154,10 @@ def operator_time(
     if kind in ("product", "experts"):
         wasted = (k.expert_rows if kind == "experts" else k.rows) / maximum(rows, 1.0)
         compute = compute * (1 + wasted) * (1 + k.side * narrowness) * (1 + k.energy * heat)
-    time = overlapped(compute / of_compute, memory / of_memory + scores * k.unfused)
     if kind == "experts":
-        time = time * (1 + k.imbalance * (1 - 1 / ranks))
-    return time
+        # The fullest rank has more tokens, not more weights to read.
+        compute = compute * (1 + k.imbalance * (1 - 1 / ranks))
+    return overlapped(compute / of_compute, memory / of_memory + scores * k.unfused)
 
 
 def overlapped(compute: Number, memory: Number) -> Number:

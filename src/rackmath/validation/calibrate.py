@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,12 +11,16 @@ import numpy as np
 from rackmath.engine.constants import SCALES, Constants, inward, outward
 from rackmath.errors import InputError, RackmathError
 from rackmath.validation.answers import Array
+from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
 from rackmath.validation.left_out import left_out, weights
 from rackmath.validation.priors import CENTRES, priors
 from rackmath.validation.questions import Question, question
 from rackmath.validation.ranges import fitted_ranges
 from rackmath.validation.rows import read_row
+
+_FLAWED = re.compile(r"artefact|outlier|anomalous|impossible", re.IGNORECASE)
+"""What a source's own notes say of a row that measures something else than it names."""
 
 FEWEST = 8
 """Rows below which constants are not fitted."""
@@ -38,8 +43,8 @@ class Calibration:
 def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Questions of the rows that can be fitted on, and the others with the reason.
 
-    A row is left out where it cannot be asked, has no value, or beats the ideal bound:
-    no engine is faster than its machine, so such a row is mislabelled.
+    A row is left out where it cannot be asked, has no value, or is called an artefact, an
+    outlier, anomalous or impossible by its own notes.
     """
     found: list[Question] = []
     others: list[tuple[str, str]] = []
@@ -51,7 +56,10 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
         except RackmathError as error:
             others.append((name, str(error)))
             continue
-        if one.row.value:
+        flaw = _FLAWED.search(one.row.notes)
+        if flaw is not None:
+            others.append((name, f"the row calls itself flawed: {flaw.group(0)}"))
+        elif one.row.value:
             found.append(one)
         else:
             others.append((name, "no measured value"))
@@ -154,8 +162,6 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
 
 def _possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Drop rows that beat the ideal bound by more than rounding."""
-    from rackmath.validation.baselines import ideal_values
-
     measured = np.array([q.row.value for q in questions], dtype=float)
     bound = ideal_values(questions)
     slow = np.array([q.quantity in ("tpot", "ttft", "latency") for q in questions])

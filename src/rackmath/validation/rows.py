@@ -96,7 +96,9 @@ class Row:
 
     @property
     def stage(self) -> str:
-        """Immature where the row itself says that it was an early run, else empty."""
+        """Immature or balanced where the row itself says that it was an early run or routed evenly, else empty."""
+        if re.search(r"balanced (?:routing|moe)", f"{self.notes} {self.engine}".lower()):
+            return "balanced"
         return "immature" if re.search(r"immature|early enablement|known-slow|early 20\d\d engines", self.notes) else ""
 
     def note(self, key: str) -> str | None:
