@@ -233,7 +233,7 @@ def _targets(
         part = np.array([bool(chosen(q)) for q in kept])
         wanted = f"median {median:.0%}" + (f", p90 {p90:.0%}" if p90 else "")
         yield (
-            f"| {name} | {wanted} | median {np.median(size[part]):.1%}, p90 {np.quantile(size[part], 0.9):.0%}"
+            f"| {name} | {wanted} | median {np.median(size[part]):.1%}, p90 {np.quantile(size[part], 0.9):.1%}"
             f" ({part.sum():,} rows) |"
         )
     for name, found in inside.items():
