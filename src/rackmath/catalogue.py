@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from rackmath import tables
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, MemoryTier, System
 from rackmath.models.architecture import Architecture
@@ -23,7 +24,8 @@ from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
 from rackmath.units import parse
 
-_LARGEST_FILE = 16 * 2**20
+_LARGEST_CONFIG = 16 * 2**20
+"""No config of a model comes near it. [B]"""
 _VARIANT = re.compile(r"[-_](?:instruct|chat|it|base|hf)(?=$|[-_])", re.IGNORECASE)
 """Parts of a repository's name that tell how a model was tuned; its architecture is the same."""
 _DATA: Traversable = files("rackmath") / "data"
@@ -190,7 +192,7 @@ def model(name: str) -> Architecture:
         if not path.is_file():
             raise InputError("MODEL", name, "the folder holds no config.json")
     if path.suffix == ".json" or path.is_file():
-        return _model_of(read_json(path, "MODEL"), _model_label(path), _sidecar(path))
+        return _model_of(tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path))
     wanted = _plain(name.rsplit("/", maxsplit=1)[-1])
     for stem in model_names():
         if _plain(stem) == wanted:
@@ -208,21 +210,6 @@ def model_source(name: str) -> str:
     """Where a catalogue model's config comes from."""
     raw = json.loads((_DATA / "models" / f"{name}.json").read_text())
     return str(raw["source"])
-
-
-def read_json(path: Path, field: str) -> Mapping[str, Any]:
-    """Read a JSON object of believable size from disk."""
-    try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InputError(field, str(path), f"a config is smaller than {_LARGEST_FILE >> 20} MiB")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(field, str(path), f"is no JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise InputError(field, str(path), "must hold one JSON object")
-    return data
 
 
 @lru_cache(maxsize=1)
@@ -265,7 +252,7 @@ def _totals_of(config: Mapping[str, Any], name: str) -> Architecture:
 def _sidecar(path: Path) -> Mapping[str, Any] | None:
     for beside in (path.with_name("hf_quant_config.json"), path.with_suffix(".hf_quant_config.json")):
         if beside.is_file() and beside != path:
-            return read_json(beside, "hf_quant_config.json")
+            return tables.read_json(beside, "hf_quant_config.json", _LARGEST_CONFIG)
     return None
 
 

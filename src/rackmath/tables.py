@@ -57,12 +57,14 @@ def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[
     return rows
 
 
-def read_json(path: Path, field: str) -> Mapping[str, Any]:
-    """Read one JSON object.
+def read_json(path: Path, field: str, largest: int = _LARGEST_FILE) -> Mapping[str, Any]:
+    """Read one JSON object of at most ``largest`` bytes.
 
     Errors: :class:`InputError` for anything else.
     """
     try:
+        if path.stat().st_size > largest:
+            raise InputError(field, str(path), f"such a file is smaller than {largest >> 20} MiB")
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error

@@ -102,7 +102,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     balanced = replace(k, imbalance=0.0)
     ideal: Number = 0.0
     even: Number = 0.0
-    real: Number = 0.0
+    waiting: Number = 0.0
     for op in work.operators:
         args = (
             op.operator.kind,
@@ -116,19 +116,20 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
             work.heat,
         )
         ideal = ideal + op.time
-        even = even + operator_time(*args, balanced)
+        alone = operator_time(*args, balanced)
+        even = even + alone
         if op.operator.kind == "experts":
-            real = real + operator_time(*args, k) - operator_time(*args, balanced)
-    network = exchange_time(work, k, even + real)
+            waiting = waiting + operator_time(*args, k) - alone
+    network = exchange_time(work, k, even + waiting)
     launches = work.kernels * k.launch
     host = host_time(work.kernels, work.sequences, k) - launches
-    before = even + real + network + launches + host
+    before = even + waiting + network + launches + host
     return {
         "below peak": even - ideal,
         "launches": launches,
         "host": host,
         "network": network - work.exchange,
-        "imbalance": real,
+        "imbalance": waiting,
         "software": before * (k.software - 1),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -145,13 +145,7 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         decode = Pool(layout=layout, workers=workers)
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
         return state, np.ones(len(group.questions))
-    each = Load(
-        concurrency=np.maximum(load.concurrency / workers, 1.0),
-        input=load.input,
-        output=load.output,
-        drafted=load.drafted,
-        wave=load.wave,
-    )
+    each = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0))
     return closed_loop(a, system, layout, each, timer, s, running), workers
 
 
@@ -163,25 +157,16 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     if group.kind == "decode":
         step = timer("decode", layout, batch, context, group.array("drafted"))
         return batch * workers * s.accepted(group.array("drafted")) / step, batch
+    latency = np.array([q.quantity == "latency" for q in group.questions])
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
     prompt = prompt * _staggered(group, length)
     if group.kind == "prefill":
         speed = batch * workers * length / prompt
-        return np.array(
-            [
-                t if q.quantity == "latency" else v
-                for q, t, v in zip(group.questions, np.broadcast_to(prompt, speed.shape), speed, strict=True)
-            ]
-        ), batch
+        return np.where(latency, prompt, speed), batch
     total = prompt + output * timer("decode", layout, batch, length + output / 2, 0.0)
     made = batch * workers * output / total
-    return np.array(
-        [
-            t if q.quantity == "latency" else v
-            for q, t, v in zip(group.questions, np.broadcast_to(total, made.shape), made, strict=True)
-        ]
-    ), batch
+    return np.where(latency, total, made), batch
 
 
 def _training(group: Group, timer: Timer, exposed: Number) -> Array:
