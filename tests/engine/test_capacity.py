@@ -24,3 +24,12 @@ def test_one_more_sequence_than_the_largest_batch_does_not_fit(name: str, layout
 
 def test_a_model_that_is_too_large_holds_nothing(deepseek) -> None:
     assert largest_batch(deepseek, catalogue.system("rtx-4090"), Layout(), context=1000, tokens=1) == 0
+
+
+def test_ranks_that_share_a_latent_by_tokens_hold_as_many_times_more(deepseek) -> None:
+    system = catalogue.system("h200-sxm")
+    one, eight = (
+        largest_batch(deepseek, system, Layout(tensor=8, expert=8, context_parallel=cut), context=1e5, tokens=1.0)
+        for cut in (1, 8)
+    )
+    assert eight == pytest.approx(8 * one, abs=8)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, send
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import Layout, as_floats
+from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import Link
 from tests.conftest import make_system
 
@@ -90,6 +91,29 @@ def test_a_dense_layer_reduces_twice_and_a_parallel_one_once(llama) -> None:
     assert communication(llama, layout, make_system(), 10.0, 10.0).tensor == pytest.approx(2 * 80 * one)
     parallel = replace(llama, layers=tuple(replace(layer, parallel=True) for layer in llama.layers))
     assert communication(parallel, layout, make_system(), 10.0, 10.0).tensor == pytest.approx(80 * one)
+
+
+def test_ranks_that_share_a_cache_exchange_queries_and_results(deepseek) -> None:
+    quiet = make_system()
+    plain_layout, cut = as_floats(Layout(tensor=8)), as_floats(Layout(tensor=8, context_parallel=4))
+    more = (
+        communication(deepseek, cut, quiet, 10.0, 10.0).tensor
+        - communication(deepseek, plain_layout, quiet, 10.0, 10.0).tensor
+    )
+    # 4 of 8 ranks hold half of 128 heads; a query has 576 elements, its answer 512, in 16 bit.
+    sent = 61 * 10 * 64 * (576 + 512) * 2 * 3 / 4
+    assert more == pytest.approx(sent / BETA)
+    prefill = communication(deepseek, cut, quiet, 10.0, 10.0, decode=False).tensor
+    assert prefill == pytest.approx(communication(deepseek, plain_layout, quiet, 10.0, 10.0).tensor)
+
+
+def test_a_cache_travels_over_as_many_links_as_the_smaller_group_has(deepseek) -> None:
+    system = make_system(domain=8)
+    near = transfer_time(deepseek, system, Layout(tensor=4), Layout(tensor=2), 1000.0, 8.0)
+    # 61 layers of 576 elements in 16 bit over two links.
+    assert near == pytest.approx(1000 * 61 * 576 * 2 / 2 / BETA)
+    far = transfer_time(deepseek, system, Layout(tensor=4), Layout(tensor=2), 1000.0, 16.0)
+    assert far == pytest.approx(8 * near)
 
 
 def test_data_parallel_groups_need_no_reduction(deepseek) -> None:

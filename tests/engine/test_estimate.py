@@ -234,3 +234,18 @@ def test_domains_without_a_network_between_them_are_refused(llama) -> None:
     lonely = replace(make_system(), scale_out=None)
     with pytest.raises(DoesNotFit, match="span more than one"):
         estimate(llama, lonely, Layout(tensor=8, data=2), batch=1, context=1)
+
+
+def test_a_cache_cut_by_tokens_spares_decode_and_not_prompts(deepseek, nvl72) -> None:
+    whole, cut = Layout(tensor=8, expert=8), Layout(tensor=8, expert=8, context_parallel=8)
+    settings = {"batch": 64.0, "context": 50_000.0}
+    decode = [estimate(deepseek, nvl72, x, **settings) for x in (whole, cut)]
+    read = [
+        sum(op.cache for op in timed_operators(deepseek, local_pass("decode", 64.0, 5e4, 0.0, x, None), x, nvl72))
+        for x in (as_floats(whole), as_floats(cut))
+    ]
+    assert read[1] == pytest.approx(read[0] / 8)
+    assert decode[1].memory.cache == pytest.approx(decode[0].memory.cache / 8)
+    assert decode[1].terms["communication"] > decode[0].terms["communication"]
+    prompts = [estimate(deepseek, nvl72, x, phase="prefill", **settings).time for x in (whole, cut)]
+    assert prompts[0] == prompts[1]

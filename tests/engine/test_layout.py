@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackmath.engine.layout import candidate_layouts, parse_layout
+from rackmath.engine.layout import Layout, candidate_layouts, context_widths, parse_layout
 from rackmath.errors import InputError
 
 
@@ -29,6 +29,8 @@ def test_what_is_left_out_follows_from_the_accelerators(deepseek) -> None:
         ("ep512,dp512", 512, "256 experts"),
         ("tp4,ep6,dp3", 12, "multiple"),
         ("tp8,ep3", 8, "divide it"),
+        ("tp8,cp3", 8, "cp must divide tp"),
+        ("tp8,cp16", 8, "not exceed 8"),
     ],
 )
 def test_bad_layouts_are_refused_with_the_reason(deepseek, text: str, gpus: int, why: str) -> None:
@@ -39,6 +41,16 @@ def test_bad_layouts_are_refused_with_the_reason(deepseek, text: str, gpus: int,
 def test_a_dense_model_has_no_experts_to_spread(llama) -> None:
     with pytest.raises(InputError, match="no experts"):
         parse_layout("tp8,ep8", 8, llama)
+
+
+def test_a_cache_is_cut_by_tokens_only_where_ranks_hold_copies(llama, deepseek) -> None:
+    # 8 key-value heads on 8 ranks leave no copies; on 16 two ranks hold each head; a latent is on all.
+    assert context_widths(Layout(tensor=8), llama) == [1]
+    assert context_widths(Layout(tensor=16), llama) == [1, 2]
+    assert context_widths(Layout(tensor=8), deepseek) == [1, 2, 4, 8]
+    with pytest.raises(InputError, match="not exceed 1"):
+        parse_layout("tp8,cp2", 8, llama)
+    assert parse_layout("tp16,cp2", 16, llama).text() == "tp16,ep1,pp1,dp1,cp2"
 
 
 @pytest.mark.parametrize("gpus", [1, 8, 72, 96])

@@ -106,6 +106,16 @@ def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
     assert again == pytest.approx(np.maximum(s.running, again), rel=0.05)
 
 
+def test_a_cache_that_travels_delays_the_first_token_only() -> None:
+    load = Load(concurrency=1000.0, input=1.0, output=100.0)
+    here, sent = (
+        settled_pools(0.01, 0.1, 1e9, 1e9, load, Scheduling(queueing=0.0), transfer) for transfer in (0.0, 0.4)
+    )
+    assert sent.time_to_first_token - here.time_to_first_token == pytest.approx(0.4)
+    assert sent.time_per_output_token == here.time_per_output_token
+    assert sent.requests_per_second == pytest.approx(1000 / (1.11 + 0.4))
+
+
 def test_a_given_batch_is_taken_as_it_is(llama) -> None:
     system, layout = make_system(), Layout(tensor=8)
     load = Load(concurrency=64.0, input=500.0, output=500.0)

@@ -11,7 +11,7 @@ from rackmath.engine.layout import Layout
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, Experts, Layer, Pool
 from rackmath.models.counts import weight_format_of
-from rackmath.models.mixers import Grouped, PooledCache
+from rackmath.models.mixers import Grouped, Latent, PooledCache
 from rackmath.models.numbers import Number
 from rackmath.models.weights import layer_weights
 
@@ -24,7 +24,7 @@ class Communication:
     """Seconds by kind, all layers, one pass."""
 
     tensor: Number
-    """All-reduces of tensor parallelism. [s]"""
+    """All-reduces of tensor parallelism, and what ranks that share a cache tell each other. [s]"""
     dispatch: Number
     """Tokens to their experts. [s]"""
     combine: Number
@@ -41,7 +41,7 @@ class Communication:
 
 
 def communication(
-    architecture: Architecture, layout: Layout, system: System, tokens: Number, sampled: Number
+    architecture: Architecture, layout: Layout, system: System, tokens: Number, sampled: Number, decode: bool = True
 ) -> Communication:
     """Collectives of one pass.
 
@@ -51,6 +51,8 @@ def communication(
         New tokens of one data-parallel group in the pass. [tokens]
     sampled : Number
         Positions whose logits are needed, in one group. [tokens]
+    decode : bool
+        Whether queries meet a cache that context-parallel ranks share.
 
     Source: architectures.md section 6.
     """
@@ -61,6 +63,8 @@ def communication(
     spread = np.greater(layout.expert, layout.tensor) * 1.0
     reduction = all_reduce(size, layout.tensor, system)
     for layer, count in architecture.groups:
+        if decode:
+            tensor = tensor + count * _shared_attention(layer, layout, system, tokens)
         mixture = next((f for f in layer.feed_forwards if isinstance(f, Experts)), None)
         attention, feed_forward = _reductions(layer)
         if mixture is None:
@@ -92,6 +96,27 @@ def _reductions(layer: Layer) -> tuple[int, int]:
     if layer.parallel and mixers and feed_forward:
         return mixers, 0
     return mixers, feed_forward
+
+
+def _shared_attention(layer: Layer, layout: Layout, system: System, tokens: Number) -> Number:
+    """Queries to all ranks that share a cache by tokens, and their partial results back. [s]
+
+    Each of the ranks meets its part of the tokens with the heads of all of them.
+    Source: decode context parallelism of vLLM; Helix (Bhatia et al. 2025, arXiv:2507.07120).
+    """
+    ranks = layout.context_parallel
+    group = tokens * ACTIVATION_BYTES * ranks / layout.tensor
+    total: Number = 0.0
+    for mixer in layer.mixers:
+        if isinstance(mixer, Grouped):
+            asked, answered = mixer.key_dim, mixer.value_dim
+        elif isinstance(mixer, Latent):
+            asked, answered = mixer.kv_rank + mixer.rope_dim, mixer.kv_rank
+        else:
+            continue
+        total = total + all_gather(group * mixer.query_heads * asked, ranks, system)
+        total = total + all_gather(group * mixer.query_heads * answered, ranks, system)
+    return total
 
 
 def _exchange(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rackmath.engine.layout import Layout, as_floats
+from rackmath.engine.layout import Layout, as_floats, widths
 from rackmath.engine.pass_work import PassWork, pass_work
 from rackmath.engine.roofline import held_sequences, local_pass
 from rackmath.hardware import System
@@ -37,9 +37,7 @@ def gathered(
     a: Architecture, system: System, phase: str, point: Mapping[str, Number], absorbed: bool | None
 ) -> Gathered:
     """Gather the ideal work of a pass at ``point``: batch, context, cached, drafted, two_batch, widths."""
-    layout = as_floats(
-        Layout(tensor=point["tensor"], expert=point["expert"], pipeline=point["pipeline"], data=point["data"])
-    )
+    layout = as_floats(Layout(**{name: point[name] for name in widths(Layout())}))
     batch, context = point["batch"] * 1.0, point["context"] * 1.0
     held = held_sequences(batch, layout)
     local = local_pass(phase, batch, context, point["cached"] * 1.0, layout, absorbed, point["drafted"] * 1.0)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.cache import mixer_cache
 from rackmath.models.numbers import Number, maximum
-from rackmath.models.weights import mixer_parts
+from rackmath.models.weights import cache_parts, mixer_parts
 
-_TOKEN = re.compile(r"^(tp|ep|pp|dp)(\d{1,7})$")
-_NAMES = {"tp": "tensor", "ep": "expert", "pp": "pipeline", "dp": "data"}
+_TOKEN = re.compile(r"^(tp|ep|pp|dp|cp)(\d{1,7})$")
+_NAMES = {"tp": "tensor", "ep": "expert", "pp": "pipeline", "dp": "data", "cp": "context_parallel"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,13 +24,15 @@ class Layout:
     Attention runs ``tensor`` wide in each of ``data`` groups, which hold different
     sequences. Experts are dealt to ``expert`` ranks: inside each tensor group if
     ``expert <= tensor`` (an expert is then cut into ``tensor / expert`` slices), else
-    across ``expert / tensor`` groups, which meet in an all-to-all.
+    across ``expert / tensor`` groups, which meet in an all-to-all. Where ranks of a tensor
+    group would hold copies of one cache, ``context_parallel`` of them share it by tokens.
     """
 
     tensor: Number = 1
     expert: Number = 1
     pipeline: Number = 1
     data: Number = 1
+    context_parallel: Number = 1
 
     @property
     def gpus(self) -> Number:
@@ -47,8 +50,9 @@ class Layout:
         return maximum(1, self.tensor / self.expert)
 
     def text(self) -> str:
-        """Write the layout as ``tp8,ep8,pp1,dp1``."""
-        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}"
+        """Write the layout as ``tp8,ep8,pp1,dp1``, and ``cp2`` behind it where caches are cut by tokens."""
+        cut = f",cp{self.context_parallel:g}" if self.context_parallel > 1 else ""
+        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}{cut}"
 
 
 def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Layout:
@@ -101,6 +105,12 @@ def candidate_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]
                     yield layout
 
 
+def context_widths(layout: Layout, architecture: Architecture) -> list[int]:
+    """Widths of context parallelism that cut copies of a cache, 1 among them."""
+    copies = _copies(int(layout.tensor), architecture)
+    return [w for w in _divisors(int(layout.tensor)) if w <= copies]
+
+
 def expert_count(architecture: Architecture) -> int:
     """Routed experts of a layer at most; 0 for a dense model."""
     return max(
@@ -115,9 +125,21 @@ def head_count(architecture: Architecture) -> int | None:
     return min((h for h in heads if h is not None), default=None)
 
 
+def widths(layout: Layout) -> dict[str, Number]:
+    """All widths of a layout by name."""
+    return {f.name: getattr(layout, f.name) for f in fields(layout)}
+
+
 def as_floats(layout: Layout) -> Layout:
     """Return the layout in floats, so that divisions never truncate."""
-    return replace(layout, **{name: getattr(layout, name) * 1.0 for name in ("tensor", "expert", "pipeline", "data")})
+    return replace(layout, **{name: width * 1.0 for name, width in widths(layout).items()})
+
+
+def _copies(tensor: int, architecture: Architecture) -> int:
+    """Fewest ranks of a tensor group that hold the same cache; 1 where none do."""
+    parts = [cache_parts(m) for layer, _ in architecture.groups for m in layer.mixers if mixer_cache(m).growing]
+    held = [tensor if p == 0 else 1 if p is None else max(tensor // p, 1) for p in parts]
+    return min(held, default=1)
 
 
 def _misfit(layout: Layout, architecture: Architecture) -> str | None:
@@ -132,6 +154,10 @@ def _misfit(layout: Layout, architecture: Architecture) -> str | None:
         return "the model has no experts; leave ep at 1"
     if expert > max(experts, 1):
         return f"ep cannot exceed the {experts} experts of the model"
+    cut = int(layout.context_parallel)
+    copies = _copies(tensor, architecture)
+    if cut > 1 and (tensor % cut or cut > copies):
+        return f"cp must divide tp and not exceed {copies}, the ranks that hold the same cache"
     if expert <= tensor:
         return None if tensor % expert == 0 else "ep below tp must divide it"
     if expert % tensor or (tensor * data) % expert:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,9 +101,12 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
     """Each operator of a pass with its seconds.
 
     Stages of unequal length wait for the longest: operators inside layers are scaled
-    by its share times the number of stages.
+    by its share times the number of stages. A prompt's queries meet all keys on every
+    rank, so context parallelism spares reading in decode only.
     """
     chip = system.chip
+    if work.phase != "decode":
+        layout = replace(layout, context_parallel=1.0)
     uneven = stage_share(architecture, layout) * layout.pipeline
     for op in operators(architecture, work):
         part, held = operator_share(op, layout)

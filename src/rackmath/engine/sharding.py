@@ -11,10 +11,9 @@ from rackmath.engine.layout import Layout
 from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.cache import layer_caches, stored_bytes
 from rackmath.models.counts import tensor_bytes, weight_format_of
-from rackmath.models.mixers import Mixer, PooledCache
-from rackmath.models.numbers import Number, above_one, ceiling, maximum
+from rackmath.models.numbers import Number, above_one, ceiling, maximum, minimum
 from rackmath.models.operators import Operator
-from rackmath.models.weights import layer_weights, mixer_parts, model_weights, weight_parts
+from rackmath.models.weights import cache_parts, layer_weights, model_weights, weight_parts
 
 USABLE = 1.0
 """Part of the printed capacity that weights, cache and activations may fill.
@@ -48,15 +47,22 @@ def split_share(split: str, parts: int | None, layout: Layout) -> Number:
             return share(parts, layout.tensor)
 
 
-def cache_share(parts: int | None, tensor: Number) -> Number:
-    """Part of a cache on one rank: 0 parts means that every rank holds all of it. [1]"""
-    return 1.0 if parts == 0 else share(parts, tensor)
+def cache_share(parts: int | None, layout: Layout) -> Number:
+    """Part of a cache on one rank: 0 parts means that every rank holds all of it. [1]
+
+    Ranks that would hold copies share them by tokens, as many as are context-parallel.
+    """
+    if parts is None:
+        return share(None, layout.tensor)
+    copies = layout.tensor if parts == 0 else maximum(layout.tensor / parts, 1.0)
+    kept = 1.0 if parts == 0 else share(parts, layout.tensor)
+    return kept / minimum(layout.context_parallel, copies)
 
 
 def operator_share(operator: Operator, layout: Layout) -> tuple[Number, Number]:
     """Parts of an operator's work and of its cache traffic on one rank. [1]"""
     work = split_share(operator.split, operator.parts, layout)
-    return work, cache_share(operator.cache_split, layout.tensor)
+    return work, cache_share(operator.cache_split, layout)
 
 
 def stage_share(architecture: Architecture, layout: Layout) -> Number:
@@ -109,7 +115,7 @@ def memory(
     held = sum(
         (
             count
-            * cache_share(_cache_parts(mixer), layout.tensor)
+            * cache_share(cache_parts(mixer), layout)
             * stored_bytes(cache, context, architecture.cache_format, architecture.state_format)
             for mixer, cache, count in layer_caches(architecture)
         ),
@@ -123,15 +129,6 @@ def memory(
         activations=live + logits if architecture.vocabulary else 0.0 * tokens,
         capacity=capacity,
     )
-
-
-def _cache_parts(mixer: Mixer) -> int | None:
-    """Parts that a mixer's cache divides into; latents (one for all heads) are replicated."""
-    if isinstance(mixer, PooledCache):
-        return None
-    if hasattr(mixer, "kv_rank") or hasattr(mixer, "out_groups"):
-        return 0
-    return mixer_parts(mixer, "kv_heads")
 
 
 def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Weight, layout: Layout) -> Number:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine.gather import gathered
-from rackmath.engine.layout import Layout, expert_count
+from rackmath.engine.layout import Layout, expert_count, widths
 from rackmath.engine.losses import Losses
 from rackmath.engine.pass_work import LOSSES, lost_seconds
 from rackmath.engine.roofline import TERMS, spent
@@ -131,7 +131,7 @@ def estimate(
         "cached": cached,
         "drafted": drafted,
         "two_batch": two_batch,
-        **{name: getattr(layout, name) for name in ("tensor", "expert", "pipeline", "data")},
+        **widths(layout),
     }
     shape = np.broadcast_shapes(*(np.shape(value) for value in point.values()))
     call = _Call(architecture, system, phase, absorbed, losses)

@@ -122,6 +122,20 @@ def mixer_weights(mixer: Mixer, hidden: int) -> Iterator[Weight]:
             return recurrent_weights(mixer, hidden)
 
 
+def cache_parts(mixer: Mixer) -> int | None:
+    """Parts that a mixer's cache divides into over ranks: None for any number, 0 where each rank holds all.
+
+    Latents, one for all heads, are held by every rank.
+    """
+    match mixer:
+        case PooledCache():
+            return None
+        case Latent() | Compressed():
+            return 0
+        case _:
+            return mixer_parts(mixer, "kv_heads")
+
+
 def feed_forward_weights(block: FeedForward, hidden: int) -> Iterator[Weight]:
     """Tensors of one feed-forward block."""
     match block:

@@ -14,6 +14,7 @@ import numpy as np
 from rackmath.engine import Layout
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.timer import Timer
+from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
@@ -145,16 +146,19 @@ def disaggregated(
 ) -> Steady:
     """Steady state of two pools of workers, one for prompts and one for answers.
 
-    Prompts do not interrupt answers. ``running`` as in :func:`closed_loop`.
+    Prompts do not interrupt answers; their caches are sent over. ``running`` as in
+    :func:`closed_loop`.
     """
     prompt = prompt_time(prefill.layout, load, timer)
     served = prefill.workers * prefill.layout.data / prompt
+    gpus = prefill.workers * prefill.layout.gpus + decode.workers * decode.layout.gpus
+    transfer = transfer_time(architecture, system, prefill.layout, decode.layout, load.input, gpus)
     held = largest_batch(architecture, system, decode.layout, context=load.input + load.output, tokens=CHUNK)
     capacity = decode.workers * held
 
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
-        return settled_pools(step, prompt, served, capacity, load, s)
+        return settled_pools(step, prompt, served, capacity, load, s, transfer)
 
     if running is not None:
         return at(running)
@@ -199,18 +203,22 @@ def settled(step: Number, prompt: Number, capacity: Number, load: Load, groups: 
     )
 
 
-def settled_pools(step: Number, prompt: Number, served: Number, capacity: Number, load: Load, s: Scheduling) -> Steady:
+def settled_pools(
+    step: Number, prompt: Number, served: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
+) -> Steady:
     """Balance of two pools: the slower one sets the rate, the rest of the users wait before it.
 
     Parameters
     ----------
     served : Number
         Prompts that the prefill pool reads per second. [requests/s]
+    transfer : Number
+        Time to send a prompt's cache to the pool that answers. [s]
     """
     tpot = step / s.accepted(load.drafted)
     busy = load.output * tpot
     readers = served * prompt
-    first = time_to_first_token(step, prompt, load.concurrency, load, readers, s)
+    first = time_to_first_token(step, prompt, load.concurrency, load, readers, s) + transfer
     rate = minimum(minimum(load.concurrency / (first + busy), served), maximum(capacity, 1.0) / busy)
     return Steady(
         time_per_output_token=tpot,

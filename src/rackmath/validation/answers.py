@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.constants import OF_SCHEDULING, OF_TRAINING, Constants, Engine
+from rackmath.engine.layout import widths
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -223,5 +224,4 @@ def taken(record: T, at: Ints) -> T:
 
 
 def _stacked(layouts: Sequence[Layout]) -> Layout:
-    names = ("tensor", "expert", "pipeline", "data")
-    return Layout(**{n: np.array([getattr(one, n) for one in layouts], dtype=float) for n in names})
+    return Layout(**{n: np.array([getattr(one, n) for one in layouts], dtype=float) for n in widths(Layout())})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from rackmath.models.architecture import Architecture
 
 _PAIR = re.compile(r"([a-z_]+)=(\d+)")
 _POOL = re.compile(r"(prefill|decode)\[([^\]]*)\]")
+_CORES = re.compile(r"over (\d+) \w*cores \((\d+) chips\)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +56,20 @@ def deployment(text: str, gpus: int, architecture: Architecture) -> Deployment |
     widths = {key: int(value) for key, value in _PAIR.findall(plain)}
     if not widths:
         return Deployment(layout=Layout(), workers=1.0) if gpus == 1 else None
+    if cores := _CORES.search(plain):
+        widths = _of_chips(widths, int(cores.group(1)) // max(int(cores.group(2)), 1))
     layout = _layout(widths, gpus, architecture)
     workers = gpus / float(layout.gpus)
     if workers < 1 or workers != int(workers):
         raise NotUnderstood("parallelism", text, f"its {layout.gpus} accelerators do not divide n_gpus = {gpus}")
     return Deployment(layout=layout, workers=workers, two_batch=overlap)
+
+
+def _of_chips(widths: dict[str, int], cores: int) -> dict[str, int]:
+    """Widths counted in cores as widths counted in chips: the cores of a chip share its tensor ranks first."""
+    inside = math.gcd(widths.get("tp", 1), cores)
+    outside = math.gcd(widths.get("attention_dp", 1), cores // inside)
+    return widths | {"tp": widths.get("tp", 1) // inside, "attention_dp": widths.get("attention_dp", 1) // outside}
 
 
 def attention_split(found: Deployment, architecture: Architecture) -> Deployment:

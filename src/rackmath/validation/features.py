@@ -16,6 +16,7 @@ import numpy as np
 from rackmath.engine import Layout, Losses
 from rackmath.engine.communication import Communication
 from rackmath.engine.gather import gathered
+from rackmath.engine.layout import widths
 from rackmath.engine.losses import host_time, operator_time
 from rackmath.engine.pass_work import PassWork, exchange_time
 from rackmath.models.numbers import Number
@@ -77,7 +78,7 @@ class Recorder:
     ) -> Number:
         """Keep the pass; return its ideal seconds, which only set what is asked next."""
         size = len(self.group.questions)
-        wide = {n: _wide(getattr(layout, n), size) for n in ("tensor", "expert", "pipeline", "data")}
+        wide = {n: _wide(v, size) for n, v in widths(layout).items()}
         hidden = self.group.two_batch
         loads = {"batch": batch, "context": context, "drafted": drafted, "cached": cached, "two_batch": hidden}
         point = {**wide, **{n: _wide(v, size) for n, v in loads.items()}}
