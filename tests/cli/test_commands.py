@@ -16,6 +16,8 @@ from rackmath import catalogue
 from rackmath.cli.app import COMMANDS, cli, main
 
 DATA = Path(__file__).parents[1] / "data"
+PLAN = ["plan", "qwen3-30b-a3b", "--on", "h100-sxm", "--gpus", "4", "--input", "2000", "--output", "500"]
+LIMITS = ["--ttft", "2", "--tpot", "0.03"]
 ESTIMATE = ["estimate", "deepseek-v3", "--on", "gb200-nvl72", "--batch", "2048", "--context", "8192"]
 KEYS = {
     ("model", "deepseek-v3"): (
@@ -26,6 +28,7 @@ KEYS = {
         "time time_low time_high bound_by terms fits memory_per_gpu tokens_per_second tokens_per_second_per_gpu "
         "usd_per_million_tokens assumptions"
     ),
+    (*PLAN, *LIMITS): "evaluated seconds frontier best launch",
     ("solve", "balance-batch", "--for", "B_star", "R=300", "S=8"): "value unit latex steps",
 }
 LIST_KEYS = {
@@ -202,8 +205,11 @@ def test_every_command_has_help_with_a_worked_example_that_runs(capsys, tmp_path
     text = " ".join(result.output.split())
     example = text.split("Example: rackmath ", maxsplit=1)[1].split("(")[0]
     status, out, err = run(capsys, *example.split())
-    # Fitting shows its progress on standard error.
-    assert (status, "".join(line for line in err.splitlines() if not line.startswith("calibrate:"))) == (0, "")
+    # Fitting and searching say how they get on, on standard error.
+    assert (status, "".join(line for line in err.splitlines() if not line.startswith(("calibrate:", "plan:")))) == (
+        0,
+        "",
+    )
     assert out
 
 
@@ -233,3 +239,89 @@ def test_every_catalogue_system_runs_a_model(capsys, name: str) -> None:
     )
     assert (status, err) == (0, "")
     assert json.loads(out)["fits"]
+
+
+def test_a_plan_holds_the_contracts_keys_at_every_point(capsys) -> None:
+    _, out, _ = run(capsys, *PLAN, *LIMITS, "--json")
+    facts = json.loads(out)
+    wanted = set(
+        [
+            "layout",
+            "batch",
+            "tokens_per_second_per_gpu",
+            "tokens_per_second_per_user",
+            "time_to_first_token",
+            "time_per_output_token",
+            "usd_per_million_output_tokens",
+            "bound_by",
+        ]
+    )
+    assert all(wanted <= set(point) for point in facts["frontier"])
+    assert wanted - {"bound_by"} <= set(facts["best"])
+    assert {"vllm", "sglang"} <= set(facts["launch"])
+    assert facts["best"]["time_per_output_token"] <= 0.03
+    for name in ("tokens_per_second_per_gpu", "usd_per_million_output_tokens", "time_to_first_token"):
+        assert facts["best"][f"{name}_low"] < facts["best"][name] < facts["best"][f"{name}_high"]
+    # One dollar buys the tokens of one accelerator for as long as it pays for.
+    cost, speed = (facts["best"][k] for k in ("usd_per_million_output_tokens", "tokens_per_second_per_gpu"))
+    hourly = catalogue.system("h100-sxm").price * 3600
+    assert cost == pytest.approx(hourly / (speed * 3600) * 1e6)
+
+
+def test_a_plan_is_readable_and_says_how_to_launch(capsys) -> None:
+    status, out, err = run(capsys, *PLAN, *LIMITS, "--explain")
+    assert status == 0
+    assert "configurations in" in err
+    for word in (
+        "best under the limits",
+        "frontier",
+        "stopped by",
+        "vllm serve",
+        "sglang.launch_server",
+        "@ is the best",
+    ):
+        assert word in out
+
+
+def test_limits_that_nothing_keeps_are_an_answer(capsys) -> None:
+    status, out, _ = run(capsys, *PLAN, "--ttft", "0.001", "--json")
+    facts = json.loads(out)
+    assert (status, facts["best"], facts["frontier"]) == (0, None, [])
+    assert "shortest time to first token" in facts["reason"]
+    status, out, _ = run(capsys, *PLAN, "--tpot", "0.0001")
+    assert status == 0
+    assert "no deployment keeps the limits" in out
+    assert "per output token" in out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (["--input", "nan"], "input = nan"),
+        (["--output", "-3"], "output = -3"),
+        (["--gpus", "0"], "gpus = 0"),
+        (["--ttft", "-1"], "time_to_first_token"),
+        (["--cached-prefix", "1.5"], "cached prefix"),
+        (["--weights", "fp7"], "fp7"),
+        (["--drafted", "0,x"], "--drafted = 'x'"),
+        (["--rate", "1e9"], "requests per second"),
+    ],
+)
+def test_bad_plans_get_one_line(capsys, wrong: list[str], why: str) -> None:
+    status, out, err = run(capsys, *PLAN, *wrong)
+    assert (status, out) == (2, "")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def test_modes_hold_the_contracts_points(capsys) -> None:
+    status, out, _ = run(capsys, "modes", *PLAN[1:], "--json")
+    facts = json.loads(out)
+    assert status == 0
+    for name in ("fast", "standard", "slow"):
+        assert {"speed_ratio", "price_ratio", "why"} <= set(facts[name])
+    assert facts["standard"]["speed_ratio"] == facts["standard"]["price_ratio"] == 1
+    assert facts["waiting"]["idle_at_mean"] == pytest.approx(0.5)
+    assert facts["train"]["worst"] == pytest.approx(2 * facts["train"]["period"])
+    status, _, err = run(capsys, "modes", *PLAN[1:], "--peak-to-mean", "0.5")
+    assert (status, err.count("\n")) == (2, 1)

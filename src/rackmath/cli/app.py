@@ -20,6 +20,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "estimate": ("rackmath.cli.serve", "Time, memory and cost of one decode or prefill pass."),
         "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
         "models": ("rackmath.cli.facts", "Models of the catalogue."),
+        "modes": ("rackmath.cli.modes", "What fast, standard and slow cost on a system, and why."),
+        "plan": ("rackmath.cli.plan", "Search every deployment: frontier, best under limits, launch commands."),
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
         "systems": ("rackmath.cli.facts", "Systems of the catalogue, with the sources of their numbers."),

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 _BAR = 40
+_SKETCH = (70, 16)
+_FEWEST = 2
 
 
 def to_plain(value: Any) -> Any:
@@ -75,6 +77,43 @@ def show_bars(title: str, parts: Mapping[str, float], show: Any) -> None:
     for name, value in sorted(parts.items(), key=lambda item: -item[1]):
         bar = "#" * round(_BAR * value / total)
         out.print(f"  {name:<{width}}  {show(value):>9}  {value / total:5.0%}  {bar}", markup=False)
+
+
+def show_sketch(
+    title: str,
+    points: Sequence[tuple[float, float]],
+    across: str,
+    up: str,
+    mark: tuple[float, float] | None = None,
+) -> None:
+    """Print points as a picture of characters; ``mark`` is drawn as ``@``."""
+    if len(points) < _FEWEST:
+        return
+    wide, high = _SKETCH
+    right, top = (max(p[i] for p in points) or 1.0 for i in (0, 1))
+    grid = [[" "] * (wide + 1) for _ in range(high + 1)]
+    for x, y in points:
+        grid[high - round(high * y / top)][round(wide * x / right)] = "*"
+    if mark is not None:
+        grid[high - round(high * mark[1] / top)][round(wide * mark[0] / right)] = "@"
+    out = console()
+    out.print(f"{title}{' (@ is the best under the limits)' if mark else ''}", style="bold")
+    for i, row in enumerate(grid):
+        label = f"{top * (1 - i / high):>9.3g}" if i % 4 == 0 else " " * 9
+        out.print(f"  {label} |{''.join(row)}".rstrip(), markup=False)
+    out.print(f"  {0:>9} +{'-' * wide}", markup=False)
+    out.print(f"  {'':>9}  0{across + f', up to {right:.3g}':>{wide - 1}}", markup=False)
+    out.print(f"  {'':>9}  up: {up}", markup=False)
+
+
+def show_title(text: str) -> None:
+    """Print a heading of its own."""
+    console().print(text, style="bold", markup=False)
+
+
+def show_note(text: str) -> None:
+    """Print a line about the work itself, such as how long it took, beside the result."""
+    sys.stderr.write(f"{text}\n")
 
 
 def show_lines(title: str, lines: Iterable[str]) -> None:

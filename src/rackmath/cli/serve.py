@@ -7,12 +7,12 @@ from typing import Any
 import click
 import numpy as np
 
-from rackmath import catalogue, constants_file
+from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.engine import Estimate, Layout, Losses, parse_layout
+from rackmath.cli.inputs import FAMILIES, NOW, engine_of, losses_of, price_note, price_of
+from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as run
 from rackmath.engine.communication import communication
-from rackmath.engine.constants import Engine
 from rackmath.engine.layout import as_floats, candidate_layouts
 from rackmath.engine.roofline import held_sequences, local_pass, timed_operators
 from rackmath.errors import DoesNotFit, InputError
@@ -23,11 +23,6 @@ from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from rackmath.units import show
 
-FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
-"""Engines that constants are fitted for."""
-
-FIRST_YEAR, LAST_YEAR = 2023, 2028
-_NOW = 2026.5
 _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 
 
@@ -44,7 +39,7 @@ _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 @click.option("--kv", help="Format of the cache: bf16, fp8, nvfp4 (default: the config's).")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True, help="Family of the engine.")
-@click.option("--year", type=float, default=_NOW, show_default=True, help="When its version is from.")
+@click.option("--year", type=float, default=NOW, show_default=True, help="When its version is from.")
 @click.option("--drafted", type=float, default=0.0, help="Decode: tokens speculated and verified with each step.")
 @click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
@@ -84,27 +79,18 @@ def estimate(
         "phase": phase,
         "cached": cached,
         "drafted": drafted,
-        "losses": None if as_ideal else _losses(system, phase, engine, year),
+        "losses": None if as_ideal else losses_of(system, engine_of(system, engine, year), _CLASS[phase]),
     }
     layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
     result = run(architecture, system, layout, **settings)
-    price = _price(system, usd_per_gpu_hour)
-    facts = _facts(architecture, system, result, layout, price, (*chosen, *_price_note(system, usd_per_gpu_hour)))
+    price = price_of(system, usd_per_gpu_hour)
+    facts = _facts(architecture, system, result, layout, price, (*chosen, *price_note(system, usd_per_gpu_hour)))
     if as_json:
         render.show_json(facts)
         return
     _show(system.chip.name, facts, phase, batch, context)
     if explain:
         _explain(architecture, system, layout, result, settings)
-
-
-def _losses(system: System, phase: str, engine: str, year: float) -> Losses:
-    """Losses of an engine on a system, with the range of the phase."""
-    known = constants_file.constants()
-    if not FIRST_YEAR <= year <= LAST_YEAR:
-        raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
-    low, high = known.range(_CLASS[phase], system.chip.name)
-    return known.losses(Engine(generation=system.chip.generation, family=engine, date=year), low, high)
 
 
 def _layout(
@@ -129,25 +115,6 @@ def _layout(
         return best, (f"layout {best.text()}: the fastest of {len(fitting)} that fit, of {len(found)} considered",)
     best = min(found, key=lambda pair: float(pair[0].memory.total))[1]
     return best, (f"layout {best.text()}: none of {len(found)} fits, this one needs least memory",)
-
-
-def _price(system: System, usd_per_hour: float | None) -> float | None:
-    if usd_per_hour is None:
-        return system.price
-    if not 0 < usd_per_hour < 1e6:
-        raise InputError("--usd-per-gpu-hour", usd_per_hour, "write a positive number of dollars")
-    return usd_per_hour / 3600
-
-
-def _price_note(system: System, given: float | None) -> tuple[str, ...]:
-    if given is not None:
-        return (f"price {given:g} $ per GPU-hour, as given",)
-    if system.price is None:
-        return ("no price is known for this system: give --usd-per-gpu-hour",)
-    source = catalogue.sources()[system.sources["price"]]
-    return (
-        f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",
-    )
 
 
 def _facts(
@@ -257,7 +224,7 @@ def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, setti
     )
     timed = sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
-    exchange = communication(a, wide, system, work.tokens, sampled)
+    exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
     render.show_lines(
         "how",
         (

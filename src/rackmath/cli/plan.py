@@ -1,0 +1,202 @@
+"""``plan``: the best deployment of a model on a budget of accelerators, and the frontier."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from rackmath.cli import render
+from rackmath.cli.plan_text import show_plan
+from rackmath.cli.planning import Asked, asked, planning_options
+from rackmath.engine import estimate
+from rackmath.engine.layout import expert_count
+from rackmath.serving.choice import describe
+from rackmath.serving.launch import Server, notes, pools_yaml, sglang_command, vllm_command
+from rackmath.serving.plan import Plan
+from rackmath.serving.plan import plan as run
+from rackmath.serving.points import Ints
+from rackmath.serving.search import Found
+from rackmath.serving.workload import Limits, Space
+from rackmath.units import show
+
+_CLASSES = {
+    "tokens_per_second_per_gpu": "throughput",
+    "tokens_per_second_per_user": "time per token",
+    "time_to_first_token": "first token",
+    "time_per_output_token": "time per token",
+    "usd_per_million_output_tokens": "throughput",
+}
+"""Class of measurements that each number's range comes from."""
+_INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
+"""Numbers that fall where the measured quantity of their class rises."""
+
+
+@click.command(
+    epilog="Example: rackmath plan deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2 --tpot 0.05"
+)
+@click.argument("model", metavar="MODEL")
+@click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
+@planning_options
+@click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plan(model: str, on: str, explain: bool, as_json: bool, **given: Any) -> None:
+    """Search every sensible deployment: the frontier, the best under limits, launch commands.
+
+    MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
+    """
+    question = asked(model, on, given)
+    start = time.perf_counter()
+    result = run(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
+    seconds = time.perf_counter() - start
+    facts = PointFacts(question, result.found, question.space)
+    shown = {
+        "model": question.architecture.name,
+        "system": question.system.name,
+        "evaluated": result.found.evaluated,
+        "fitting": result.found.fitting,
+        "seconds": seconds,
+        "frontier": facts.frontier(result.frontier),
+        "best": None if result.best is None else facts.point(result.best) | _stop(result),
+        "reason": "" if result.best is not None else _unmet(result, question.limits),
+        "spent": dict(result.spent),
+        "runners_up": [
+            facts.point(x.place) | {"behind": x.behind, "spends_more_on": x.spends, "stopped_by": x.ending.stopped_by}
+            for x in result.losers
+        ],
+        "launch": {} if result.best is None else _launch(model, question, result, result.best),
+        "assumptions": list(question.notes),
+    }
+    if as_json:
+        render.show_json(shown)
+        return
+    show_plan(shown, explain)
+
+
+class PointFacts:
+    """Numbers of points, with their ranges."""
+
+    def __init__(self, question: Asked, found: Found, space: Space) -> None:
+        self.question, self.found, self.space = question, found, space
+        self.ranges = {name: question.range(kind) for name, kind in _CLASSES.items()}
+
+    def point(self, place: int) -> dict[str, Any]:
+        """All that is said of one point."""
+        p, space = self.found.points, self.space
+        variant = space.variants[int(p.variant[place])]
+        tokens = float(p.rate[place]) * self.question.work.output
+        values = {
+            "tokens_per_second_per_gpu": tokens / float(p.gpus[place]),
+            "tokens_per_second_per_user": 1 / float(p.time_per_output_token[place]),
+            "time_to_first_token": float(p.time_to_first_token[place]),
+            "time_per_output_token": float(p.time_per_output_token[place]),
+            "usd_per_million_output_tokens": (
+                None if self.question.price is None else self.question.price * float(p.gpus[place]) / tokens * 1e6
+            ),
+        }
+        return {
+            "layout": describe(self.found.layouts, p, place),
+            "units": float(p.units[place]),
+            "gpus": float(p.gpus[place]),
+            "weights": variant.weights,
+            "kv": variant.kv,
+            "batch": float(p.batch[place]),
+            "concurrency": float(p.concurrency[place] * p.units[place]),
+            "chunk": float(p.chunk[place]),
+            "drafted": float(p.drafted[place]),
+            "requests_per_second": float(p.rate[place]),
+            **values,
+            **self._bounds(values),
+        }
+
+    def _bounds(self, values: Mapping[str, float | None]) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        for name, value in values.items():
+            low, high = self.ranges[name]
+            if name in _INVERSE:
+                low, high = 1 / high, 1 / low
+            found[f"{name}_low"] = None if value is None else value * low
+            found[f"{name}_high"] = None if value is None else value * high
+        return found
+
+    def frontier(self, places: Ints) -> list[dict[str, Any]]:
+        """Points of the frontier, fastest first, with what binds the step of each."""
+        p, space, found = self.found.points, self.space, self.found
+        rows: list[dict[str, Any]] = []
+        for place in places:
+            step = estimate(
+                space.variants[int(p.variant[place])].architecture,
+                self.question.system,
+                found.layouts[int(p.layout[place])],
+                batch=float(p.batch[place]),
+                context=self.question.work.input + self.question.work.output / 2,
+                drafted=float(p.drafted[place]),
+                losses=self.question.losses,
+            )
+            rows.append(self.point(int(place)) | {"bound_by": str(step.bound_by)})
+        return rows
+
+
+def _unmet(result: Plan, limits: Limits) -> str:
+    """Why no point keeps the limits, and how near the nearest comes."""
+    p = result.found.points
+    if not len(result.frontier):
+        return (
+            f"the shortest time to first token is {show(float(p.time_to_first_token.min()), 's')}:"
+            " allow a longer --ttft, or use more --gpus"
+        )
+    fastest = float(p.time_per_output_token[result.frontier].min())
+    return (
+        f"within {limits.time_to_first_token:g} s to the first token the fastest takes {show(fastest, 's')} per"
+        " output token: allow a longer --tpot, or use more --gpus"
+    )
+
+
+def _stop(result: Plan) -> dict[str, Any]:
+    ending = result.ending
+    return {} if ending is None else {"stopped_by": ending.stopped_by, "used": ending.use}
+
+
+def _launch(model: str, question: Asked, result: Plan, place: int) -> dict[str, Any]:
+    a, work = question.architecture, question.work
+    p, found, space = result.found.points, result.found, result.space
+    variant = space.variants[int(p.variant[place])]
+    native = variant.weights == space.variants[0].weights and variant.architecture.groups == a.groups
+    common: dict[str, Any] = {
+        "model": model,
+        "chunk": float(p.chunk[place]),
+        "context": work.input + work.output,
+        "drafted": float(p.drafted[place]),
+        "mixture": expert_count(a) > 0,
+        "quantise": "" if native else variant.weights,
+        "cache": variant.kv,
+        "cached": work.cached > 0,
+    }
+    decode = Server(
+        **common,
+        layout=found.layouts[int(p.layout[place])],
+        role="decode" if p.prefill[place] >= 0 else "",
+        batch=float(p.batch[place]),
+    )
+    if p.prefill[place] < 0:
+        return {
+            "instances": int(p.units[place]),
+            "vllm": vllm_command(decode),
+            "sglang": sglang_command(decode),
+            "notes": notes(decode),
+        }
+    layout = found.layouts[int(p.prefill[place])]
+    prefill = Server(
+        **common, layout=layout, role="prefill", batch=max(1.0, common["chunk"] // work.read) * float(layout.data)
+    )
+    units = int(p.units[place])
+    counts = [(prefill, units * int(p.prefill_workers[place])), (decode, units * int(p.workers[place]))]
+    return {
+        "instances": units,
+        "vllm": "\n\n".join(f"# {n} x {s.role}\n{vllm_command(s)}" for s, n in counts),
+        "sglang": "\n\n".join(f"# {n} x {s.role}\n{sglang_command(s)}" for s, n in counts),
+        "kubernetes": pools_yaml(a.name.replace("/", "-").replace(".", "-").lower(), counts),
+        "notes": list(dict.fromkeys([*notes(prefill), *notes(decode)])),
+    }

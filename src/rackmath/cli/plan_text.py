@@ -1,0 +1,129 @@
+"""A plan as text: the best point, the frontier, why others lose, how to launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rackmath.cli import render
+from rackmath.units import show
+
+_ROWS = 14
+
+
+def _range(point: Mapping[str, Any], name: str, unit: str = "") -> str:
+    value, low, high = (point[name + end] for end in ("", "_low", "_high"))
+    if value is None:
+        return "unknown: give --usd-per-gpu-hour"
+    text = show(value, unit) if unit else f"{value:.3g}"
+    if low == high:
+        return text
+    return f"{text} ({show(low, unit)} to {show(high, unit)})" if unit else f"{text} ({low:.3g} to {high:.3g})"
+
+
+def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
+    """Print a plan; ``explain`` adds the equations and where accelerator time goes."""
+    rows, best = facts["frontier"], facts["best"]
+    render.show_note(f"plan: {facts['evaluated']:,} configurations in {facts['seconds']:.2f} s")
+    render.show_title(
+        f"{facts['model']} on {facts['system']}: {facts['evaluated']:,} configurations evaluated, "
+        f"{facts['fitting']:,} fit and have a steady state"
+    )
+    if best is None:
+        render.show_lines("no deployment keeps the limits", [facts["reason"]])
+    else:
+        _show_best(best)
+    thinned = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).round().astype(int))]
+    render.show_table(
+        "frontier (fastest first)",
+        [">tok/s/GPU", ">tok/s/user", ">TTFT", ">$/M out", ">batch", ">draft", "weights,kv", "bound by", "deployment"],
+        [
+            (
+                f"{r['tokens_per_second_per_gpu']:.0f}",
+                f"{r['tokens_per_second_per_user']:.1f}",
+                show(r["time_to_first_token"], "s"),
+                "-" if r["usd_per_million_output_tokens"] is None else f"{r['usd_per_million_output_tokens']:.2f}",
+                f"{r['batch']:.0f}",
+                f"{r['drafted']:.0f}",
+                f"{r['weights']},{r['kv']}",
+                r["bound_by"],
+                f"{r['units']:.0f} x ({r['layout']})",
+            )
+            for r in thinned
+        ],
+    )
+    render.show_sketch(
+        "throughput against speed",
+        [(r["tokens_per_second_per_user"], r["tokens_per_second_per_gpu"]) for r in rows],
+        "tokens/s of one user",
+        "tokens/s per GPU",
+        mark=None if best is None else (best["tokens_per_second_per_user"], best["tokens_per_second_per_gpu"]),
+    )
+    if best is not None:
+        _show_choice(facts, explain)
+    render.show_lines("assumed", facts["assumptions"])
+
+
+def _show_choice(facts: Mapping[str, Any], explain: bool) -> None:
+    """Why this one, how to launch it, and where its accelerator time goes."""
+    render.show_table(
+        "why others lose under the limits",
+        [">behind", "spends more accelerator time on (parts of the best's)", "stopped by", "deployment"],
+        [
+            (
+                f"{x['behind']:.1%}",
+                x["spends_more_on"],
+                x["stopped_by"],
+                f"{x['units']:.0f} x ({x['layout']}) {x['weights']},{x['kv']} draft {x['drafted']:.0f}",
+            )
+            for x in facts["runners_up"]
+        ],
+    )
+    _show_launch(facts["launch"])
+    if explain:
+        _explain(facts)
+
+
+def _show_best(best: Mapping[str, Any]) -> None:
+    render.show_pairs(
+        "best under the limits",
+        [
+            ("deployment", f"{best['units']:.0f} x ({best['layout']}), {best['gpus']:.0f} GPUs"),
+            ("formats", f"weights {best['weights']}, cache {best['kv']}"),
+            (
+                "batch",
+                f"{best['batch']:.0f} sequences per worker, {best['concurrency']:.0f} requests in all; "
+                f"chunk {best['chunk']:.0f}, {best['drafted']:.0f} drafted",
+            ),
+            ("tokens/s per GPU", _range(best, "tokens_per_second_per_gpu")),
+            ("tokens/s per user", _range(best, "tokens_per_second_per_user")),
+            ("time to first token", _range(best, "time_to_first_token", "s")),
+            ("time per output token", _range(best, "time_per_output_token", "s")),
+            ("requests per second", f"{best['requests_per_second']:.3g}"),
+            ("$ per million output", _range(best, "usd_per_million_output_tokens")),
+            ("stopped by", f"{best['stopped_by']}, {best['used']:.0%} used"),
+        ],
+    )
+
+
+def _show_launch(launch: Mapping[str, Any]) -> None:
+    for name in ("vllm", "sglang"):
+        render.show_lines(f"launch with {name} ({launch['instances']} of these)", launch[name].splitlines())
+    if "kubernetes" in launch:
+        render.show_title("as a Kubernetes resource: see launch.kubernetes with --json")
+    render.show_lines("what the flags do not say", launch["notes"])
+
+
+def _explain(facts: Mapping[str, Any]) -> None:
+    render.show_bars("accelerator time per output token of the best", facts["spent"], lambda v: show(v, "s"))
+    render.show_lines(
+        "how",
+        (
+            "time per output token = step / accepted + interruption x prompts met per token x time of a prompt",
+            "users C = B (answer + first) / answer; first = arrival + prompt + step + queueing (C / groups - 1) prompt",
+            "throughput = units x B / (output x time per output token), per accelerator in use",
+            "two pools: writers at batch B need B / (output x tpot) prompts per second; readers must keep up",
+        ),
+    )

@@ -1,0 +1,148 @@
+"""Choosing among operating points: the frontier, the best under limits, and what the others lose by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine.capacity import largest_batch
+from rackmath.hardware import System
+from rackmath.serving.points import Ints, Points, undominated
+from rackmath.serving.search import Found
+from rackmath.serving.steady import Scheduling
+from rackmath.serving.workload import Limits, Space, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a deployment is not run at a larger batch, or why another one is preferred."""
+
+    stopped_by: str
+    """What would be violated next: a limit, or memory."""
+    use: float
+    """Part of it that is used. [1]"""
+
+
+def within(points: Points, limits: Limits) -> np.ndarray:
+    """Which points keep both limits. (points,)"""
+    return (points.time_to_first_token <= limits.time_to_first_token) & (
+        points.time_per_output_token <= limits.time_per_output_token
+    )
+
+
+def frontier(points: Points, limits: Limits) -> Ints:
+    """Places of undominated points, throughput per accelerator against speed, fastest first.
+
+    Only points that keep the limit on the first token are meant.
+    """
+    inside = np.flatnonzero(points.time_to_first_token <= limits.time_to_first_token)
+    return inside[undominated(points.per_gpu[inside], points.time_per_output_token[inside])]
+
+
+def best(points: Points, limits: Limits) -> int | None:
+    """Place of the point with most requests per accelerator under both limits; the faster of equals."""
+    inside = np.flatnonzero(within(points, limits))
+    if not len(inside):
+        return None
+    order = np.lexsort((points.time_per_output_token[inside], -points.per_gpu[inside]))
+    return int(inside[order[0]])
+
+
+def runners_up(points: Points, limits: Limits, winner: int, count: int) -> list[int]:
+    """Best points of other deployments: another layout, pools, or formats; best first.
+
+    Of the same layouts only the better number formats are listed.
+    """
+    inside = np.flatnonzero(within(points, limits))
+    order = inside[np.argsort(-points.per_gpu[inside], kind="stable")]
+    seen = {_family(points, winner)}
+    chosen: list[int] = []
+    for place in order:
+        family = _family(points, int(place))
+        if family not in seen:
+            seen.add(family)
+            chosen.append(int(place))
+        if len(chosen) == count:
+            break
+    return chosen
+
+
+def _family(points: Points, place: int) -> tuple[int, int, bool]:
+    return (
+        int(points.layout[place]),
+        int(points.prefill[place]),
+        bool(points.drafted[place] > 0),
+    )
+
+
+def gpu_seconds(
+    system: System,
+    work: Workload,
+    space: Space,
+    found: Found,
+    place: int,
+    losses: Losses | None,
+    s: Scheduling,
+) -> Mapping[str, float]:
+    """Accelerator-seconds per output token by what they go to; they add up to gpus / (rate x output). [s]
+
+    The step's terms and losses as in :class:`~rackmath.engine.Estimate`, prompts that
+    interrupt it or have a pool of their own, and accelerators that wait.
+    """
+    p = found.points
+    layout = found.layouts[int(p.layout[place])]
+    architecture = space.variants[int(p.variant[place])].architecture
+    drafted, batch = float(p.drafted[place]), float(p.batch[place])
+    step = estimate(
+        architecture,
+        system,
+        layout,
+        batch=batch,
+        context=work.input + work.output / 2,
+        drafted=drafted,
+        losses=losses,
+    )
+    tokens = batch * float(s.accepted(drafted))
+    share = float(layout.gpus) / tokens
+    parts = {name: float(v) * share for name, v in step.terms.items()}
+    parts |= {name: float(v) * share for name, v in step.lost.items()}
+    total = float(p.gpus[place] / (p.rate[place] * work.output))
+    parts["prompts and waiting"] = max(total - sum(parts.values()), 0.0)
+    return parts
+
+
+def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int = 2) -> str:
+    """Write what a deployment spends more accelerator time on than the winner, largest first."""
+    total = sum(winner.values())
+    more = {name: (other[name] - winner[name]) / total for name in winner}
+    largest = sorted(more.items(), key=lambda item: -item[1])[:count]
+    return ", ".join(f"{name} {extra:+.0%}" for name, extra in largest if extra > 0.005) or "nothing stands out"
+
+
+def ending(system: System, work: Workload, limits: Limits, space: Space, found: Found, place: int) -> Ending:
+    """What stops a point from running a larger batch: the limit or memory that is used most."""
+    p = found.points
+    architecture = space.variants[int(p.variant[place])].architecture
+    layout = found.layouts[int(p.layout[place])]
+    room = largest_batch(architecture, system, layout, context=work.input + work.output, tokens=float(p.chunk[place]))
+    pooled = bool(p.prefill[place] >= 0)
+    held = float(p.batch[place]) if pooled else float(p.concurrency[place])
+    used = {
+        "time to first token": float(p.time_to_first_token[place]) / limits.time_to_first_token,
+        "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,
+        "memory": held / max(float(room), 1.0),
+    }
+    name = max(used, key=lambda n: used[n])
+    return Ending(stopped_by=name, use=used[name])
+
+
+def describe(layouts: Sequence[Layout], points: Points, place: int) -> str:
+    """Write a deployment in one line."""
+    text = layouts[int(points.layout[place])].text()
+    if points.prefill[place] < 0:
+        return text
+    read = layouts[int(points.prefill[place])].text()
+    return f"{points.prefill_workers[place]:g} x {read} read, {points.workers[place]:g} x {text} write"

@@ -1,0 +1,198 @@
+"""What a provider sells: fast, standard and slow, read off the frontier of one system.
+
+The standard point is where speed and throughput trade one for one: a user who wants
+1 % more speed pays 1 % more. To its left speed costs more than it brings, to its right
+waiting saves less than it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rackmath.engine import Losses
+from rackmath.engine.timer import engine_timer
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.hardware import System
+from rackmath.serving.choice import frontier
+from rackmath.serving.points import Points
+from rackmath.serving.prompts import reading_time
+from rackmath.serving.search import Found, search
+from rackmath.serving.steady import Scheduling
+from rackmath.serving.workload import Limits, Space, Workload
+
+SPEEDUP = 2.5
+"""Of fast modes on price pages (Claude fast mode, February 2026): "up to 2.5x"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lever:
+    """One way to be faster, and what it costs."""
+
+    name: str
+    reached: float
+    """Speed over the standard's, at most the one asked for or the fastest there is. [1]"""
+    price: float
+    """Accelerator time per token over the standard's, at that speed. [1]"""
+    place: int | None
+    """Place among the points of the full search, where it is one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Modes:
+    """Result of :func:`modes`."""
+
+    found: Found
+    standard: int
+    fast: int | None
+    """Cheapest point of the speed asked for; None where no deployment is that fast."""
+    slow: int
+    """Point of most throughput: the cost floor."""
+    fastest: int
+    """Point of most speed: the latency floor."""
+    levers: tuple[Lever, ...]
+    saved_by_waiting: float
+    """Part of the standard's cost that the cost floor is below it: what is left to amortise. [1]"""
+    reread: float
+    """Accelerator time of reading an interrupted request again, over that of a request. [1]"""
+
+    def ratio(self, place: int) -> tuple[float, float]:
+        """Speed and accelerator time per token of a point, over the standard's. [1], [1]"""
+        return _ratio(self.found.points, place, self.found.points, self.standard)
+
+
+def modes(
+    system: System,
+    work: Workload,
+    limits: Limits,
+    space: Space,
+    losses: Losses | None,
+    scheduling: Scheduling,
+    *,
+    speedup: float = SPEEDUP,
+    speed: float | None = None,
+) -> Modes:
+    """Find the points that a provider would sell as fast, standard and slow.
+
+    Parameters
+    ----------
+    system, work, limits, space, losses, scheduling
+        As in :func:`~rackmath.serving.search.search`; the limit on the first token holds
+        for all points, the limit on output tokens for none.
+    speedup : float
+        Speed of the fast mode over the standard's. [1]
+    speed : float, optional
+        Speed of the standard; by default where speed and throughput trade one for one. [tokens/s]
+
+    Errors: :class:`DoesNotFit` where nothing fits, or no point reaches ``speed``.
+    """
+    if not 1 < speedup < 1000:
+        raise InputError("speedup", speedup, "write a factor above 1")
+    found = search(system, work, limits, space, losses, scheduling)
+    p = found.points
+    places = frontier(p, limits)
+    if not len(places):
+        raise DoesNotFit(
+            f"no deployment reads a prompt within {limits.time_to_first_token:g} s", "allow a longer --ttft"
+        )
+    standard = _standard(p, places, speed)
+    wanted = p.time_per_output_token[standard] / speedup
+    fast = [int(i) for i in places if p.time_per_output_token[i] <= wanted]
+    slow, fastest = int(places[-1]), int(places[0])
+    chosen = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
+    levers = _levers(system, work, limits, space, losses, scheduling, found, standard, wanted)
+    return Modes(
+        found=found,
+        standard=standard,
+        fast=chosen,
+        slow=slow,
+        fastest=fastest,
+        levers=levers,
+        saved_by_waiting=1 - float(p.per_gpu[standard] / p.per_gpu[slow]),
+        reread=_reread(system, work, space, losses, found, standard),
+    )
+
+
+def _standard(p: Points, places: np.ndarray, speed: float | None) -> int:
+    if speed is None:
+        return int(places[np.argmax(p.per_gpu[places] / p.time_per_output_token[places])])
+    quick = [int(i) for i in places if 1 / p.time_per_output_token[i] >= speed]
+    if not quick:
+        most = 1 / float(p.time_per_output_token[places].min())
+        raise DoesNotFit(
+            f"no deployment writes {speed:g} tokens per second; the fastest writes {most:.3g}", "ask for less --speed"
+        )
+    return max(quick, key=lambda i: p.per_gpu[i])
+
+
+def _ratio(p: Points, place: int, of: Points, standard: int) -> tuple[float, float]:
+    return (
+        float(of.time_per_output_token[standard] / p.time_per_output_token[place]),
+        float(of.per_gpu[standard] / p.per_gpu[place]),
+    )
+
+
+def _levers(
+    system: System,
+    work: Workload,
+    limits: Limits,
+    space: Space,
+    losses: Losses | None,
+    s: Scheduling,
+    found: Found,
+    standard: int,
+    wanted: float,
+) -> tuple[Lever, ...]:
+    """Each choice opened after the other: what the speed costs with what has been opened."""
+    p = found.points
+    variant = space.variants[int(p.variant[standard])]
+    held = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
+    drafting = replace(held, drafted=space.drafted)
+    faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
+    same = _deployment(found, standard)
+    steps: Mapping[str, tuple[System, Space]] = {
+        "a smaller batch": (system, held),
+        "and other parallelism": (system, held),
+        "and speculative decoding": (system, drafting),
+        "and other formats": (system, space),
+        "and twice the memory bandwidth": (faster, space),
+    }
+    levers: list[Lever] = []
+    for name, (on, choices) in steps.items():
+        other = found if (on, choices) == (system, space) else search(on, work, limits, choices, losses, s)
+        q = other.points
+        inside = np.flatnonzero(q.time_to_first_token <= limits.time_to_first_token)
+        if name == "a smaller batch":
+            inside = np.array(
+                [i for i in inside if _deployment(other, int(i)) == same],
+                dtype=np.int64,
+            )
+        quick = inside[q.time_per_output_token[inside] <= wanted]
+        chosen = (
+            int(quick[np.argmax(q.per_gpu[quick])])
+            if len(quick)
+            else int(inside[np.argmin(q.time_per_output_token[inside])])
+        )
+        reached, price = _ratio(q, chosen, p, standard)
+        levers.append(Lever(name=name, reached=reached, price=price, place=chosen if other is found else None))
+    return tuple(levers)
+
+
+def _deployment(found: Found, place: int) -> tuple[str, float, float]:
+    """Layout that writes answers, and workers of both kinds."""
+    p = found.points
+    return found.layouts[int(p.layout[place])].text(), float(p.workers[place]), float(p.prefill_workers[place])
+
+
+def _reread(system: System, work: Workload, space: Space, losses: Losses | None, found: Found, standard: int) -> float:
+    """Reading a request that was interrupted halfway, over all its accelerator time. [1]"""
+    p = found.points
+    reader = int(p.prefill[standard] if p.prefill[standard] >= 0 else p.layout[standard])
+    layout = found.layouts[reader]
+    timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses)
+    again = Workload(input=work.input + work.output / 2, output=work.output)
+    _, full, _ = reading_time(layout, again, float(p.chunk[standard]), timer)
+    spent = float(full) * float(layout.gpus) / float(layout.data)
+    return spent * float(p.per_gpu[standard])

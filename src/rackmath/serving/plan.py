@@ -1,0 +1,110 @@
+"""A plan: the frontier of a search, the best point under limits, and why others lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rackmath.engine import Losses
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.choice import Ending, best, ending, frontier, gpu_seconds, loses_by, runners_up
+from rackmath.serving.points import Ints
+from rackmath.serving.search import Found, search
+from rackmath.serving.steady import Scheduling
+from rackmath.serving.variants import supported
+from rackmath.serving.workload import Limits, Space, Workload
+
+_RUNNERS_UP = 6
+_MTP_DRAFTS = (0.0, 1.0, 2.0, 3.0)
+"""Drafts that are tried where a model brings layers that speculate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Loser:
+    """Another deployment under the same limits."""
+
+    place: int
+    behind: float
+    """Requests per accelerator that it lacks, as a part of the best. [1]"""
+    spends: str
+    """What it spends more accelerator time on."""
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Plan:
+    """Result of :func:`plan`."""
+
+    found: Found
+    space: Space
+    frontier: Ints
+    """Places of undominated points that keep the limit on the first token, fastest first."""
+    best: int | None
+    """Place of the best point under both limits; None where none keeps them."""
+    ending: Ending | None
+    """What stops the best point from a larger batch."""
+    spent: Mapping[str, float]
+    """Accelerator-seconds per output token of the best point, by what they go to. [s]"""
+    losers: tuple[Loser, ...]
+
+
+def space_of(
+    architecture: Architecture,
+    system: System,
+    gpus: int,
+    *,
+    weights: Sequence[str] = (),
+    kv: Sequence[str] = (),
+    drafted: Sequence[float] = (),
+    pools: bool = True,
+) -> Space:
+    """Choices for a model on a system; what is not given is everything that is supported."""
+    drafts = tuple(drafted) or (_MTP_DRAFTS if architecture.mtp else (0.0,))
+    return Space(gpus=gpus, variants=supported(architecture, system.chip, weights, kv), drafted=drafts, pools=pools)
+
+
+def plan(
+    system: System,
+    work: Workload,
+    limits: Limits,
+    space: Space,
+    losses: Losses | None,
+    scheduling: Scheduling,
+) -> Plan:
+    """Search all deployments and choose.
+
+    Arguments as of :func:`~rackmath.serving.search.search`.
+    Errors: :class:`~rackmath.errors.DoesNotFit` where nothing fits.
+    """
+    found = search(system, work, limits, space, losses, scheduling)
+    winner = best(found.points, limits)
+    if winner is None:
+        return Plan(
+            found=found,
+            space=space,
+            frontier=frontier(found.points, limits),
+            best=None,
+            ending=None,
+            spent={},
+            losers=(),
+        )
+    spent = gpu_seconds(system, work, space, found, winner, losses, scheduling)
+    losers = tuple(
+        Loser(
+            place=place,
+            behind=1 - float(found.points.per_gpu[place] / found.points.per_gpu[winner]),
+            spends=loses_by(spent, gpu_seconds(system, work, space, found, place, losses, scheduling)),
+            ending=ending(system, work, limits, space, found, place),
+        )
+        for place in runners_up(found.points, limits, winner, _RUNNERS_UP)
+    )
+    return Plan(
+        found=found,
+        space=space,
+        frontier=frontier(found.points, limits),
+        best=winner,
+        ending=ending(system, work, limits, space, found, winner),
+        spent=spent,
+        losers=losers,
+    )

@@ -1,0 +1,89 @@
+"""Operating points of deployments as columns, and which of them nothing beats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Points:
+    """Operating points, one per entry of every column. (points,)"""
+
+    variant: Ints
+    """Place of the number formats among the variants."""
+    layout: Ints
+    """Place of the layout that writes answers among all layouts."""
+    prefill: Ints
+    """The same of the layout that reads prompts; -1 where the same accelerators do."""
+    workers: Array
+    """Workers that write answers, in one unit. [workers]"""
+    prefill_workers: Array
+    """Workers that read prompts only, in one unit. [workers]"""
+    units: Array
+    """Times that the unit is repeated. [units]"""
+    batch: Array
+    """Sequences in a step of one worker. [sequences]"""
+    chunk: Array
+    """Tokens of prompts in one pass at most. [tokens]"""
+    drafted: Array
+    """Tokens speculated with each step. [tokens]"""
+    concurrency: Array
+    """Requests in one unit: waiting, being read, being answered. [requests]"""
+    gpus: Array
+    """Accelerators in use. [accelerators]"""
+    rate: Array
+    """Requests served by the whole deployment. [requests/s]"""
+    time_to_first_token: Array
+    """Mean. [s]"""
+    time_per_output_token: Array
+    """Of one user. [s]"""
+
+    def __len__(self) -> int:
+        """Count points."""
+        return len(self.rate)
+
+    def taken(self, chosen: Ints | Mask) -> Points:
+        """Return some of the points."""
+        return Points(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
+
+    @property
+    def per_gpu(self) -> Array:
+        """Requests per second and accelerator. [requests/s]"""
+        return self.rate / self.gpus
+
+
+def joined(parts: Sequence[Points]) -> Points:
+    """Put points of several blocks together."""
+    columns: dict[str, Any] = {
+        f.name: np.concatenate([getattr(p, f.name) for p in parts])
+        if parts
+        else np.zeros(0, dtype=np.int64 if f.name in ("variant", "layout", "prefill") else float)
+        for f in fields(Points)
+    }
+    return Points(**columns)
+
+
+def undominated(gain: Array, cost: Array, group: Ints | None = None) -> Ints:
+    """Places of the points that no other of their group beats in both: more gain at no more cost.
+
+    Sorted by group, then by cost.
+    """
+    if not len(gain):
+        return np.zeros(0, dtype=np.int64)
+    groups = np.zeros(len(gain), dtype=np.int64) if group is None else group
+    order = np.lexsort((-gain, cost, groups))
+    # Ranks of the gain, lifted by group: the best of an earlier group never hides a later one.
+    rank = np.unique(gain, return_inverse=True)[1][order]
+    lifted = rank + groups[order] * (len(gain) + 1)
+    best = np.maximum.accumulate(lifted)
+    first = np.concatenate([[True], (best[1:] > best[:-1])]) & (best == lifted)
+    return order[first]

@@ -1,0 +1,42 @@
+"""Time of reading prompts in chunks, with a cached prefix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rackmath.engine import Layout
+from rackmath.engine.timer import Timer
+from rackmath.models.numbers import Number, ceiling, maximum
+from rackmath.serving.workload import Workload
+
+
+def reading_time(layout: Layout, work: Workload, chunk: Number, timer: Timer) -> tuple[Number, Number, Number]:
+    r"""Time that one prompt takes of its group: alone, and when passes are filled. [s], [s], [prompts]
+
+    A prompt longer than a chunk is read in m equal pieces, each of which sees those
+    before it; they follow each other through P stages:
+
+    .. math:: t = \frac{m + P - 1}{P} \, T(\text{piece in the middle})
+
+    since the time of a piece is linear in what it sees. Shorter prompts share a pass, as
+    many as fill the chunk.
+
+    Parameters
+    ----------
+    chunk : Number
+        Tokens of prompts in one pass at most. [tokens]
+
+    Returns
+    -------
+    tuple of Number
+        Time alone, time per prompt in a full pass, prompts in a full pass.
+    """
+    known = work.input - work.read
+    pieces = ceiling(work.read / chunk)
+    each = work.read / pieces
+    seen = known + each * (pieces - 1) / 2
+    stages = layout.pipeline * 1.0
+    alone = timer("prefill", layout, layout.data * 1.0, seen + each, 0.0, seen) * (pieces + stages - 1) / stages
+    together = maximum(np.floor(chunk / work.read), 1.0)
+    full = timer("prefill", layout, layout.data * together, seen + each, 0.0, seen) / together
+    return alone, np.where(together > 1, full, alone), together

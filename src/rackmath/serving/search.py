@@ -1,0 +1,264 @@
+"""Search over deployments: every sensible one is evaluated, as arrays.
+
+A point is a deployment with a batch. The time of a decode step at that batch comes from
+the engine; Little's law turns it into the number of users at which that batch is the
+steady one, what they see, and what the deployment delivers. No point is iterated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.layout import candidate_layouts, context_widths, widths
+from rackmath.engine.timer import Timer, engine_timer
+from rackmath.errors import DoesNotFit
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.points import Array, Mask, Points, joined, undominated
+from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
+from rackmath.serving.prompts import reading_time
+from rackmath.serving.steady import Load, Scheduling, time_per_output_token, time_to_first_token
+from rackmath.serving.workload import Limits, Space, Variant, Workload
+
+BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
+"""Sequences in a step of one worker: four per doubling, 1 to 16,384. [sequences]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """Result of :func:`search`."""
+
+    points: Points
+    """Undominated points of every layout, and the best of each under the limits."""
+    layouts: tuple[Layout, ...]
+    evaluated: int
+    """Points whose time, throughput and memory were computed."""
+    fitting: int
+    """Those of them that fit in memory and have a steady state."""
+
+
+def search(
+    system: System, work: Workload, limits: Limits, space: Space, losses: Losses | None, scheduling: Scheduling
+) -> Found:
+    """Evaluate all sensible deployments of a model.
+
+    Parameters
+    ----------
+    system : System
+        What is there to deploy on.
+    work, limits, space
+        Requests, what users accept, and the choices.
+    losses : Losses, optional
+        What separates the engine from the bound; None for the bound.
+    scheduling : Scheduling
+        How the engine mixes prompts and answers.
+
+    Errors: :class:`DoesNotFit` where no deployment holds the weights and one request, or
+    serves the rate of requests.
+    """
+    parts: list[Points] = []
+    layouts: list[Layout] = []
+    evaluated = fitting = 0
+    for place, variant in enumerate(space.variants):
+        grid = _grid(system, work, space, variant, losses)
+        if not grid.layouts:
+            continue
+        start = len(layouts)
+        layouts += grid.layouts
+        kept, n, good = _one_pool(grid, work, space, scheduling)
+        evaluated, fitting = evaluated + n, fitting + good
+        parts.append(_placed(_worth_keeping(kept, limits), place, start))
+        if space.pools:
+            decode, prefill = _options(grid, scheduling)
+            pooled, n, good = two_pools(system, work, limits, space, variant.architecture, decode, prefill, scheduling)
+            evaluated, fitting = evaluated + n, fitting + good
+            parts.append(_placed(pooled, place, start))
+    points = joined(parts)
+    if not len(points):
+        raise DoesNotFit(
+            f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request",
+            "use more --gpus, narrower --weights or --kv, or shorter prompts",
+        )
+    served = _enough(points, work)
+    if not len(served):
+        raise DoesNotFit(
+            f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
+            f" the most is {float(points.rate.max()):.3g}",
+            "use more --gpus or a lower --rate",
+        )
+    return Found(points=served, layouts=tuple(layouts), evaluated=evaluated, fitting=fitting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Grid:
+    """Times of all layouts of one variant, over batches, drafts and chunks."""
+
+    layouts: list[Layout]
+    gpus: Array
+    groups: Array
+    """Data-parallel groups. (layouts,)"""
+    step: Array
+    """Time of a decode step. (layouts, batches, drafts) [s]"""
+    alone: Array
+    """Time of one prompt alone. (layouts, chunks) [s]"""
+    full: Array
+    """Time of one prompt in a full pass. (layouts, chunks) [s]"""
+    together: Array
+    """Prompts in a full pass. (chunks,)"""
+    capacity: Array
+    """Sequences that fit. (layouts, chunks)"""
+
+
+def _layouts(architecture: Architecture, system: System, work: Workload, space: Space) -> list[Layout]:
+    """Layouts of one worker that divide the budget and hold the model with one request."""
+    found: list[Layout] = []
+    most = space.gpus if system.scale_out is not None else min(space.gpus, system.domain)
+    for gpus in [g for g in range(1, most + 1) if space.gpus % g == 0 or (g & (g - 1)) == 0]:
+        for layout in candidate_layouts(architecture, gpus):
+            found += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
+    if not found:
+        return []
+    stacked = Layout(**{n: np.array([getattr(x, n) for x in found], dtype=float) for n in widths(Layout())})
+    room = largest_batch(architecture, system, stacked, context=work.input + work.output, tokens=min(space.chunks))
+    return [layout for layout, held in zip(found, np.asarray(room), strict=True) if held >= layout.data]
+
+
+def _grid(system: System, work: Workload, space: Space, variant: Variant, losses: Losses | None) -> _Grid:
+    a = variant.architecture
+    found = _layouts(a, system, work, space)
+    timer = engine_timer(a, system, losses)
+    if not found:
+        none = np.zeros(0)
+        return _Grid(layouts=[], gpus=none, groups=none, step=none, alone=none, full=none, together=none, capacity=none)
+    names = widths(Layout())
+    deep = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None, None] for n in names})
+    flat = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None] for n in names})
+    drafted, chunks = np.array(space.drafted), np.array(space.chunks)
+    alone, full, together = reading_time(flat, work, chunks, timer)
+    shape = (len(found), len(chunks))
+    return _Grid(
+        layouts=found,
+        gpus=np.array([float(x.gpus) for x in found]),
+        groups=np.array([float(x.data) for x in found]),
+        step=_steps(deep, work, drafted, timer),
+        alone=np.broadcast_to(np.asarray(alone), shape),
+        full=np.broadcast_to(np.asarray(full), shape),
+        together=np.broadcast_to(np.asarray(together), chunks.shape),
+        capacity=np.asarray(largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks)),
+    )
+
+
+def _steps(layout: Layout, work: Workload, drafted: Array, timer: Timer) -> Array:
+    context = work.input + work.output / 2
+    return np.asarray(timer("decode", layout, BATCHES[None, :, None], context, drafted[None, None, :]))
+
+
+def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
+    """Points where the same accelerators read prompts and write answers, all layouts at once."""
+    shape = (len(grid.layouts), len(BATCHES), len(space.drafted), len(space.chunks))
+    batch = BATCHES[None, :, None, None]
+    groups = grid.groups[:, None, None, None]
+    drafted = np.array(space.drafted)[None, None, :, None]
+    # Passes fill up only where enough requests finish at a time.
+    filled = batch / groups >= grid.together
+    prompt = np.where(filled, grid.full[:, None, None, :], grid.alone[:, None, None, :])
+    load = Load(concurrency=batch, input=work.input, output=work.output, drafted=drafted)
+    step = grid.step[..., None]
+    tpot = time_per_output_token(step, prompt, batch, load, groups, s)
+    busy = np.asarray(work.output * tpot)
+    # The first token of a request that meets no queue, and what each further request adds.
+    base = np.asarray(time_to_first_token(step, prompt, groups, load, groups, s))
+    users, steady = steady_users(batch, busy, base, s.queueing * prompt / groups, groups)
+    first = np.asarray(base + s.queueing * prompt * np.maximum(users / groups - 1, 0.0))
+    good = np.broadcast_to(steady & (users <= grid.capacity[:, None, None, :]), shape)
+    at = np.nonzero(good)
+    units = np.floor(space.gpus / grid.gpus)[at[0]]
+    tpot_at = np.broadcast_to(np.asarray(tpot), shape)[at]
+    points = Points(
+        variant=np.zeros(len(at[0]), dtype=np.int64),
+        layout=at[0],
+        prefill=np.full(len(at[0]), -1),
+        workers=np.ones(len(at[0])),
+        prefill_workers=np.zeros(len(at[0])),
+        units=units,
+        batch=BATCHES[at[1]],
+        chunk=np.array(space.chunks)[at[3]],
+        drafted=np.array(space.drafted)[at[2]],
+        concurrency=np.broadcast_to(users, shape)[at],
+        gpus=units * grid.gpus[at[0]],
+        rate=units * BATCHES[at[1]] / (work.output * tpot_at),
+        time_to_first_token=np.broadcast_to(first, shape)[at],
+        time_per_output_token=tpot_at,
+    )
+    return points, int(np.prod(shape)), len(points)
+
+
+def steady_users(batch: Array, busy: Array, base: Array, each: Array, groups: Array) -> tuple[Array, Mask]:
+    r"""Users at which ``batch`` of them are being answered, by Little's law.
+
+    .. math:: C = B (b + f) / b, \qquad f = f_0 + q \max(C - g, 0)
+
+    with b the time of an answer and f the time to its first token, of which q is what each
+    user beyond one per group adds. Linear in C on either side of g.
+
+    Returns
+    -------
+    tuple of array
+        Users, and whether there is such a number: with :math:`q B \ge b` prompts queue
+        faster than they are read.
+    """
+    alone = batch * (busy + base) / busy
+    room = 1 - batch * each / busy
+    queued = batch * (busy + base - each * groups) / busy / np.where(room > 0, room, 1.0)
+    users = np.where(alone <= groups, alone, queued)
+    return users, (alone <= groups) | (room > 0)
+
+
+def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:
+    """The same times, read as those of pools that only write or only read."""
+    return (
+        DecodeOptions(
+            layouts=grid.layouts,
+            gpus=grid.gpus,
+            batches=BATCHES,
+            step=grid.step,
+            capacity=grid.capacity.max(axis=1),
+            scheduling=s,
+        ),
+        PrefillOptions(layouts=grid.layouts, gpus=grid.gpus, groups=grid.groups, prompt=grid.full, alone=grid.alone),
+    )
+
+
+def _worth_keeping(points: Points, limits: Limits) -> Points:
+    """Per layout the points that nothing beats, with and without the limit on the first token."""
+    inside = np.flatnonzero(points.time_to_first_token <= limits.time_to_first_token)
+    kept = [
+        some[undominated(points.per_gpu[some], points.time_per_output_token[some], points.layout[some])]
+        for some in (inside, np.arange(len(points)))
+    ]
+    return points.taken(np.unique(np.concatenate(kept)))
+
+
+def _placed(points: Points, variant: int, start: int) -> Points:
+    return replace(
+        points,
+        variant=np.full(len(points), variant, dtype=np.int64),
+        layout=points.layout + start,
+        prefill=np.where(points.prefill >= 0, points.prefill + start, -1),
+    )
+
+
+def _enough(points: Points, work: Workload) -> Points:
+    """With a stated rate of requests: as many units as serve it, and no more than that rate."""
+    if not np.isfinite(work.rate):
+        return points
+    each = points.rate / points.units
+    needed = np.ceil(work.rate / each * (1 - 1e-12))
+    kept = points.taken(needed <= points.units)
+    units = needed[needed <= points.units]
+    gpus = kept.gpus / kept.units * units
+    return replace(kept, units=units, gpus=gpus, rate=np.full(len(kept), work.rate))

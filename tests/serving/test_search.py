@@ -1,0 +1,196 @@
+"""The search: no iteration, yet the same steady states; nothing better is thrown away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath import catalogue
+from rackmath.engine import Losses, estimate
+from rackmath.engine.timer import engine_timer
+from rackmath.engine.transfer import transfer_time
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.serving import Load, Scheduling
+from rackmath.serving.choice import best, frontier, within
+from rackmath.serving.plan import plan, space_of
+from rackmath.serving.points import undominated
+from rackmath.serving.search import Found, search, steady_users
+from rackmath.serving.steady import closed_loop, settled, settled_pools
+from rackmath.serving.workload import Limits, Space, Variant, Workload
+
+USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
+LOSSES = Losses(stream=0.8, matmul=0.7, launch=2e-6, host=5e-4, reduction_latency=1.2, wire=0.8)
+WORK = Workload(input=5000, output=500)
+
+
+def space(model: str, gpus: int, **choices: object) -> Space:
+    return replace(space_of(catalogue.model(model), catalogue.system("h100-sxm"), gpus), **choices)
+
+
+def found(model: str, gpus: int, work: Workload = WORK, limits: Limits | None = None, **choices: object) -> Found:
+    return search(catalogue.system("h100-sxm"), work, limits or Limits(), space(model, gpus, **choices), LOSSES, USUAL)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batch=st.floats(1, 5000),
+    step=st.floats(1e-3, 0.2),
+    prompt=st.floats(1e-3, 0.5),
+    output=st.floats(32, 4000),
+    groups=st.sampled_from([1.0, 4.0]),
+)
+def test_users_of_a_batch_invert_the_fixed_point(
+    batch: float, step: float, prompt: float, output: float, groups: float
+) -> None:
+    s = replace(USUAL, interruption=0.0)
+    busy = output * step
+    base = s.arrival + prompt + step
+    users, steady = steady_users(
+        np.array(batch), np.array(busy), np.array(base), np.array(s.queueing * prompt / groups), np.array(groups)
+    )
+    if not steady or users < 1:
+        return
+    again = settled(step, prompt, 1e12, Load(concurrency=float(users), input=1.0, output=output), groups, s)
+    assert again.running == pytest.approx(batch, rel=1e-6) or batch < 1.001
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=40))
+def test_undominated_points_are_those_that_nothing_beats(pairs: list[tuple[int, int]]) -> None:
+    gain, cost = (np.array([p[i] for p in pairs], dtype=float) for i in (0, 1))
+    kept = {pairs[i] for i in undominated(gain, cost)}
+    beaten = {p for p in pairs if any((q[0] >= p[0] and q[1] < p[1]) or (q[0] > p[0] and q[1] <= p[1]) for q in pairs)}
+    assert kept == set(pairs) - beaten
+
+
+def test_groups_do_not_hide_each_others_points() -> None:
+    gain, cost = np.array([5.0, 1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    assert undominated(gain, cost).tolist() == [0]
+    assert undominated(gain, cost, np.array([0, 1, 1, 1])).tolist() == [0, 1, 2]
+    assert undominated(gain, cost, np.array([2, 1, 0, 0])).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
+def test_points_of_one_pool_are_steady_states(model: str) -> None:
+    result = found(model, 4, pools=False, chunks=(8192.0,))
+    system, p = catalogue.system("h100-sxm"), result.points
+    variants = space(model, 4).variants
+    for i in range(0, len(p), max(len(p) // 25, 1)):
+        architecture = variants[p.variant[i]].architecture
+        layout = result.layouts[p.layout[i]]
+        load = Load(concurrency=float(p.concurrency[i]), input=5000.0, output=500.0, drafted=float(p.drafted[i]))
+        timer = engine_timer(architecture, system, LOSSES)
+        state = closed_loop(architecture, system, layout, load, timer, USUAL, running=float(p.batch[i]))
+        assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=1e-3)
+        assert p.time_per_output_token[i] == pytest.approx(float(state.time_per_output_token), rel=1e-3)
+        assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
+        memory = estimate(architecture, system, layout, batch=float(p.batch[i]), context=5500).memory
+        assert memory.fits
+
+
+def test_points_of_two_pools_are_steady_states() -> None:
+    result = found("llama-3.1-8b", 4, chunks=(8192.0,))
+    system, p = catalogue.system("h100-sxm"), result.points
+    pooled = np.flatnonzero(p.prefill >= 0)
+    assert len(pooled)
+    variants = space("llama-3.1-8b", 4).variants
+    for i in pooled[:: max(len(pooled) // 25, 1)]:
+        architecture = variants[p.variant[i]].architecture
+        timer = engine_timer(architecture, system, LOSSES)
+        write, read = result.layouts[p.layout[i]], result.layouts[p.prefill[i]]
+        step = timer("decode", write, float(p.batch[i]), 5250.0, 0.0)
+        prompt = timer("prefill", read, float(read.data), 5000.0, 0.0)
+        readers = float(p.prefill_workers[i] * read.data)
+        gpus = float(p.gpus[i] / p.units[i])
+        sent = transfer_time(architecture, system, read, write, 5000.0, gpus)
+        load = Load(concurrency=float(p.concurrency[i]), input=5000.0, output=500.0)
+        state = settled_pools(step, prompt, readers / prompt, 1e12, load, USUAL, sent)
+        assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=1e-3)
+        assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
+        # The readers keep up with the writers.
+        assert p.rate[i] / p.units[i] * prompt <= readers * (1 + 1e-9)
+
+
+def test_no_deployment_uses_more_than_the_budget_and_limits_hold() -> None:
+    limits = Limits(time_to_first_token=1.0, time_per_output_token=0.03)
+    result = found("qwen3-30b-a3b", 6, limits=limits)
+    p = result.points
+    assert p.gpus.max() <= 6
+    chosen = best(p, limits)
+    assert chosen is not None
+    inside = within(p, limits)
+    assert inside[chosen]
+    assert p.per_gpu[chosen] == p.per_gpu[inside].max()
+    assert result.evaluated >= result.fitting >= len(p)
+
+
+def test_the_frontier_trades_speed_for_throughput() -> None:
+    p = found("llama-3.1-8b", 4).points
+    places = frontier(p, Limits())
+    assert np.all(np.diff(p.time_per_output_token[places]) > 0)
+    assert np.all(np.diff(p.per_gpu[places]) > 0)
+    assert p.per_gpu[places[-1]] == p.per_gpu.max()
+
+
+def test_a_cached_prefix_never_hurts_and_losses_never_help() -> None:
+    limits = Limits(time_per_output_token=0.03)
+    plain = found("llama-3.1-8b", 2, limits=limits).points
+    cached = found("llama-3.1-8b", 2, work=replace(WORK, cached=0.8), limits=limits).points
+    ideal = search(catalogue.system("h100-sxm"), WORK, limits, space("llama-3.1-8b", 2), None, USUAL).points
+    most = [float(p.per_gpu[within(p, limits)].max()) for p in (plain, cached, ideal)]
+    assert most[1] > 1.2 * most[0]
+    assert most[2] > most[0]
+
+
+def test_a_stated_rate_takes_as_few_accelerators_as_serve_it() -> None:
+    limits = Limits(time_per_output_token=0.05)
+    free = found("llama-3.1-8b", 8, limits=limits).points
+    most = float(free.per_gpu[within(free, limits)].max())
+    asked = found("llama-3.1-8b", 8, work=replace(WORK, rate=2.5 * most), limits=limits).points
+    chosen = best(asked, limits)
+    assert chosen is not None
+    assert asked.gpus[chosen] == 3
+    assert asked.rate[chosen] == pytest.approx(2.5 * most)
+    with pytest.raises(DoesNotFit, match="requests per second; the most is"):
+        found("llama-3.1-8b", 8, work=replace(WORK, rate=1e6))
+
+
+def test_what_does_not_fit_is_refused_with_the_way_out() -> None:
+    with pytest.raises(DoesNotFit, match="no deployment on up to 2 accelerators"):
+        found("deepseek-v3", 2)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"input": 0.0}, {"output": float("nan")}, {"cached": 1.0}, {"cached": -0.1}, {"rate": 0.0}, {"input": 1e12}],
+)
+def test_requests_that_are_none_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        Workload(**({"input": 100.0, "output": 10.0} | bad))
+
+
+def test_what_a_plan_spends_adds_up_and_losers_are_behind() -> None:
+    limits = Limits(time_to_first_token=1.0, time_per_output_token=0.03)
+    chosen = plan(catalogue.system("h100-sxm"), WORK, limits, space("qwen3-30b-a3b", 4), LOSSES, USUAL)
+    p = chosen.found.points
+    assert chosen.best is not None
+    total = p.gpus[chosen.best] / (p.rate[chosen.best] * WORK.output)
+    assert sum(chosen.spent.values()) == pytest.approx(total, rel=1e-6)
+    assert chosen.losers
+    assert all(x.behind >= 0 for x in chosen.losers)
+    assert chosen.ending is not None
+    assert 0.5 < chosen.ending.use <= 1
+
+
+def test_every_precision_that_the_chip_has_is_tried() -> None:
+    llama = catalogue.model("llama-3.1-8b")
+    tried = {(v.weights, v.kv) for v in space_of(llama, catalogue.system("b200-sxm"), 1).variants}
+    assert tried == {(w, k) for w in ("bf16", "fp8", "nvfp4") for k in ("bf16", "fp8")}
+    on_a100 = {(v.weights, v.kv) for v in space_of(llama, catalogue.system("a100-sxm"), 1).variants}
+    assert on_a100 == {("bf16", "bf16")}
+    asked = space_of(llama, catalogue.system("a100-sxm"), 1, weights=["int4"]).variants
+    assert [v.weights for v in asked] == ["int4"]
+    assert isinstance(asked[0], Variant)
