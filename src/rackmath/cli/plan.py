@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from rackmath.cli import render
+from rackmath.cli.figures import check_picture, save
+from rackmath.cli.pictures import frontier_figure
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import Asked, asked, planning_options
 from rackmath.engine import estimate
@@ -41,12 +43,14 @@ _INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @planning_options
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
+@click.option("--plot", metavar="FILE", help="Draw the frontier: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plan(model: str, on: str, explain: bool, as_json: bool, **given: Any) -> None:
+def plan(model: str, on: str, explain: bool, plot: str | None, as_json: bool, **given: Any) -> None:
     """Search every sensible deployment: the frontier, the best under limits, launch commands.
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
+    drawn = check_picture(plot)
     question = asked(model, on, given)
     start = time.perf_counter()
     result = run(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
@@ -55,6 +59,7 @@ def plan(model: str, on: str, explain: bool, as_json: bool, **given: Any) -> Non
     shown = {
         "model": question.architecture.name,
         "system": question.system.name,
+        "gpus": question.space.gpus,
         "evaluated": result.found.evaluated,
         "fitting": result.found.fitting,
         "seconds": seconds,
@@ -69,6 +74,8 @@ def plan(model: str, on: str, explain: bool, as_json: bool, **given: Any) -> Non
         "launch": {} if result.best is None else _launch(model, question, result, result.best),
         "assumptions": list(question.notes),
     }
+    if drawn is not None:
+        save(frontier_figure(shown), drawn)
     if as_json:
         render.show_json(shown)
         return

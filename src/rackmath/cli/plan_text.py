@@ -28,7 +28,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
     rows, best = facts["frontier"], facts["best"]
     render.show_note(f"plan: {facts['evaluated']:,} configurations in {facts['seconds']:.2f} s")
     render.show_title(
-        f"{facts['model']} on {facts['system']}: {facts['evaluated']:,} configurations evaluated, "
+        f"{facts['model']} on up to {facts['gpus']} x {facts['system']}: {facts['evaluated']:,} configurations, "
         f"{facts['fitting']:,} fit and have a steady state"
     )
     if best is None:

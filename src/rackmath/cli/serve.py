@@ -6,22 +6,29 @@ from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath import catalogue
-from rackmath.cli import render
+from rackmath.cli import pictures, render
+from rackmath.cli.figures import Figure, check_picture, save
 from rackmath.cli.inputs import FAMILIES, NOW, engine_of, losses_of, price_note, price_of
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as run
+from rackmath.engine.capacity import largest_batch
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import as_floats, candidate_layouts
-from rackmath.engine.roofline import held_sequences, local_pass, timed_operators
+from rackmath.engine.roofline import OperatorTime, held_sequences, local_pass, timed_operators
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.operators import Pass
 from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from rackmath.units import show
+
+PICTURES = ("roofline", "batch", "memory")
+"""What ``--plot`` draws: operators on the roofline, the lecture's two graphs, memory by kind."""
 
 _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 
@@ -43,6 +50,8 @@ _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 @click.option("--drafted", type=float, default=0.0, help="Decode: tokens speculated and verified with each step.")
 @click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
+@click.option("--plot", metavar="FILE", help="Draw a picture: FILE.html, FILE.png or FILE.svg.")
+@click.option("--picture", type=click.Choice(PICTURES), default="roofline", show_default=True, help="What to draw.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def estimate(
     model: str,
@@ -61,12 +70,15 @@ def estimate(
     drafted: float,
     as_ideal: bool,
     explain: bool,
+    plot: str | None,
+    picture: str,
     as_json: bool,
 ) -> None:
     """Estimate one decode or prefill pass: time with its range, what binds, memory, cost.
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
+    drawn = check_picture(plot)
     architecture = requantise(
         catalogue.model(model),
         weights=weight_format(weights) if weights else None,
@@ -85,6 +97,8 @@ def estimate(
     result = run(architecture, system, layout, **settings)
     price = price_of(system, usd_per_gpu_hour)
     facts = _facts(architecture, system, result, layout, price, (*chosen, *price_note(system, usd_per_gpu_hour)))
+    if drawn is not None:
+        save(_figure(picture, architecture, system, layout, settings, price, facts), drawn)
     if as_json:
         render.show_json(facts)
         return
@@ -210,9 +224,11 @@ def _show(chip: str, facts: dict[str, Any], phase: str, batch: float, context: f
     render.show_lines("assumed", facts["assumptions"])
 
 
-def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, settings: dict[str, Any]) -> None:
+def _operators(
+    a: Architecture, system: System, layout: Layout, settings: dict[str, Any]
+) -> tuple[Pass, list[OperatorTime]]:
+    """The pass on the busiest accelerator, and its operators, longest first."""
     wide = as_floats(layout)
-    held = held_sequences(float(settings["batch"]), wide)
     work = local_pass(
         settings["phase"],
         float(settings["batch"]),
@@ -222,7 +238,46 @@ def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, setti
         None,
         float(settings["drafted"]),
     )
-    timed = sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
+    return work, sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
+
+
+def _figure(
+    picture: str,
+    a: Architecture,
+    system: System,
+    layout: Layout,
+    settings: dict[str, Any],
+    price: float | None,
+    facts: dict[str, Any],
+) -> Figure:
+    title = f"{facts['model']} on {facts['gpus']} x {system.chip.name}, {facts['layout']}, {settings['phase']}"
+    note = "; ".join(facts["assumptions"][:2])
+    if picture == "roofline":
+        _, timed = _operators(a, system, layout, settings)
+        return pictures.roofline_figure(f"{title}, batch {settings['batch']:g}", system, timed, note)
+    room = float(largest_batch(a, system, layout, context=settings["context"], tokens=1.0))
+    most = max(2 * room, settings["batch"], 16.0)
+    if picture == "memory":
+        batches = np.unique(np.round(np.geomspace(1, most, 9)))
+        curve = _curve(a, system, layout, settings, batches)
+        return pictures.memory_figure(f"{title}, context {settings['context']:,.0f}", curve, list(batches), note)
+    batches = np.unique(np.round(np.geomspace(1, most, 120)))
+    curve = _curve(a, system, layout, settings, batches)
+    return pictures.batch_figure(f"{title}, context {settings['context']:,.0f}", curve, list(batches), price, note)
+
+
+def _curve(
+    a: Architecture, system: System, layout: Layout, settings: dict[str, Any], batches: NDArray[np.float64]
+) -> Estimate:
+    """The same pass at many batches."""
+    changed: dict[str, Any] = {**settings, "batch": batches}
+    return run(a, system, layout, **changed)
+
+
+def _explain(a: Architecture, system: System, layout: Layout, e: Estimate, settings: dict[str, Any]) -> None:
+    wide = as_floats(layout)
+    held = held_sequences(float(settings["batch"]), wide)
+    work, timed = _operators(a, system, layout, settings)
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
     exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
     render.show_lines(

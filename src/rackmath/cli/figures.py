@@ -1,0 +1,187 @@
+"""Figures as data, and their two renderers: Plotly for HTML, Matplotlib for PNG and SVG. No browser."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rackmath.errors import InputError
+
+SUFFIXES = (".html", ".png", ".svg")
+_COLOURS = ("#1f5fa8", "#c2571a", "#2b8a57", "#8d3a8a", "#7a6a00", "#4c4c4c", "#0d8b99", "#b0203a")
+"""Told apart in print and by readers who do not see red and green apart."""
+_WIDE, _HIGH = 8.5, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Series:
+    """Points that belong together."""
+
+    name: str
+    x: Sequence[float] | Sequence[str]
+    y: Sequence[float]
+    kind: str = "line"
+    """line, points, bars (stacked), or mark (one point that stands out)."""
+    labels: Sequence[str] = ()
+    """What a reader sees at each point: in HTML when pointing at it, else beside points."""
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    """Ends of a range around y, if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """One pair of axes."""
+
+    across: str
+    up: str
+    series: Sequence[Series]
+    log_across: bool = False
+    log_up: bool = False
+    show_labels: bool = False
+    """Whether labels are written beside points in a still picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Figure:
+    """A picture: panels side by side, a title, and where its numbers come from."""
+
+    title: str
+    panels: Sequence[Panel]
+    note: str = ""
+
+
+def check_picture(path: str | None) -> Path | None:
+    """Read the path of a picture before any work is done for it.
+
+    Errors: :class:`InputError` for a suffix that no renderer writes, and for a folder
+    that does not exist.
+    """
+    if path is None:
+        return None
+    out = Path(path)
+    if out.suffix.lower() not in SUFFIXES:
+        raise InputError("--plot", path, f"end the name with one of {', '.join(SUFFIXES)}")
+    if not out.parent.is_dir():
+        raise InputError("--plot", path, "its folder does not exist")
+    return out
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the file appears whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=path.suffix.lower())
+    os.close(handle)
+    written = Path(name)
+    try:
+        if path.suffix.lower() == ".html":
+            _html(figure, written)
+        else:
+            _still(figure, written)
+        # mkstemp makes files that only their owner reads.
+        written.chmod(0o644)
+        written.replace(path)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def _html(figure: Figure, path: Path) -> None:
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    out: Any = make_subplots(rows=1, cols=len(figure.panels))
+    for column, panel in enumerate(figure.panels, start=1):
+        for i, s in enumerate(panel.series):
+            out.add_trace(_trace(go, s, _COLOURS[i % len(_COLOURS)]), row=1, col=column)
+        kinds = {"type": "log" if panel.log_across else "-", "title_text": panel.across}
+        out.update_xaxes(row=1, col=column, **kinds)
+        out.update_yaxes(row=1, col=column, type="log" if panel.log_up else "-", title_text=panel.up)
+    out.update_layout(
+        title={"text": figure.title, "subtitle": {"text": figure.note}},
+        barmode="stack",
+        template="plotly_white",
+        legend={"orientation": "h", "y": -0.2},
+    )
+    out.write_html(path, include_plotlyjs=True, full_html=True)
+
+
+def _trace(go: Any, s: Series, colour: str) -> Any:
+    text = list(s.labels) or None
+    hover = "%{text}<br>%{x}, %{y}<extra></extra>" if text else None
+    if s.kind == "bars":
+        return go.Bar(name=s.name, x=list(s.x), y=list(s.y), marker_color=colour, hovertext=text)
+    bars = {}
+    if len(s.low):
+        up = np.asarray(s.high) - np.asarray(s.y)
+        down = np.asarray(s.y) - np.asarray(s.low)
+        bars = {"error_y": {"array": up, "arrayminus": down, "thickness": 1, "width": 2}}
+    mode = {"line": "lines", "points": "markers", "mark": "markers"}[s.kind]
+    size = {"size": 13, "symbol": "star"} if s.kind == "mark" else {"size": 7}
+    return go.Scatter(
+        name=s.name,
+        x=list(s.x),
+        y=list(s.y),
+        mode=mode,
+        marker={"color": colour, **size},
+        line={"color": colour},
+        text=text,
+        hovertemplate=hover,
+        **bars,
+    )
+
+
+def _still(figure: Figure, path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    # The same figure is the same file: no random names, no date.
+    mpl.rcParams.update({"svg.hashsalt": "rackmath", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot as plt
+
+    wide = _WIDE if len(figure.panels) == 1 else _WIDE * 1.35
+    drawn, axes = plt.subplots(1, len(figure.panels), figsize=(wide, _HIGH), squeeze=False, layout="constrained")
+    for axis, panel in zip(axes[0], figure.panels, strict=True):
+        _draw(axis, panel)
+    drawn.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    if figure.note:
+        drawn.supxlabel(figure.note, fontsize=7, color="#555555", x=0.01, ha="left")
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    drawn.savefig(path, dpi=160, metadata=metadata)
+    plt.close(drawn)
+
+
+def _draw(axis: Any, panel: Panel) -> None:
+    base = np.zeros(max((len(s.x) for s in panel.series), default=0))
+    for i, s in enumerate(panel.series):
+        colour = _COLOURS[i % len(_COLOURS)]
+        if s.kind == "bars":
+            axis.bar(list(s.x), list(s.y), bottom=base, label=s.name, color=colour, width=0.65)
+            base = base + np.asarray(s.y)
+        elif s.kind == "line":
+            axis.plot(s.x, s.y, label=s.name, color=colour, linewidth=1.6)
+        elif s.kind == "mark":
+            axis.scatter(s.x, s.y, label=s.name, color=colour, marker="*", s=160, zorder=3)
+        else:
+            axis.scatter(s.x, s.y, label=s.name, color=colour, s=26)
+        if len(s.low):
+            axis.fill_between(list(s.x), list(s.low), list(s.high), color=colour, alpha=0.15, linewidth=0)
+        if panel.show_labels:
+            for x, y, text in zip(s.x, s.y, s.labels, strict=False):
+                axis.annotate(text, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7)
+    axis.set_xlabel(panel.across)
+    axis.set_ylabel(panel.up)
+    if panel.log_across:
+        axis.set_xscale("log")
+    if panel.log_up:
+        axis.set_yscale("log")
+    elif panel.series:
+        axis.set_ylim(bottom=0)
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False, fontsize=8)

@@ -1,0 +1,182 @@
+"""Results -> figures: the frontier, the roofline, latency and cost against batch, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.engine import Estimate
+from rackmath.engine.roofline import OperatorTime
+from rackmath.hardware import System
+
+_LABELS = 6
+"""Spots of a roofline that are named."""
+_APART = 0.15
+"""Logarithm of the ratio of two intensities below which markers would cover each other."""
+
+
+def frontier_figure(facts: Mapping[str, Any]) -> Figure:
+    """Throughput against speed, and cost against time per token, of a plan."""
+    rows, best = facts["frontier"], facts["best"]
+    labels = [f"{r['units']:.0f} x ({r['layout']}), batch {r['batch']:.0f}, draft {r['drafted']:.0f}" for r in rows]
+
+    def panel(x: str, y: str, across: str, up: str, scale: float = 1.0) -> Panel:
+        series = [
+            Series(
+                name="frontier, with 90 % range",
+                x=[r[x] * scale for r in rows],
+                y=[r[y] for r in rows],
+                low=[r[f"{y}_low"] for r in rows],
+                high=[r[f"{y}_high"] for r in rows],
+                labels=labels,
+            ),
+            Series(
+                name="deployments",
+                x=[r[x] * scale for r in rows],
+                y=[r[y] for r in rows],
+                kind="points",
+                labels=labels,
+            ),
+        ]
+        if best is not None:
+            series.append(Series(name="best under the limits", x=[best[x] * scale], y=[best[y]], kind="mark"))
+        return Panel(across=across, up=up, series=series)
+
+    panels = [
+        panel(
+            "tokens_per_second_per_user", "tokens_per_second_per_gpu", "tokens/s of one user", "output tokens/s per GPU"
+        )
+    ]
+    if rows and rows[0]["usd_per_million_output_tokens"] is not None:
+        cost = panel(
+            "time_per_output_token",
+            "usd_per_million_output_tokens",
+            "time per output token [ms]",
+            "$ per million output tokens",
+            1e3,
+        )
+        panels.append(Panel(across=cost.across, up=cost.up, series=cost.series, log_up=True))
+    return Figure(
+        title=f"{facts['model']} on up to {facts['gpus']} x {facts['system']}: {facts['evaluated']:,} configurations",
+        panels=panels,
+        note="; ".join(facts["assumptions"][:2]),
+    )
+
+
+def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], note: str) -> Figure:
+    """Operators on the chip's roofline: FLOPs per byte against FLOP/s at the bound."""
+    chip = system.chip
+    shown = [t for t in timed if float(t.time) > 0 and float(t.compute) > 0 and float(t.memory) > 0]
+    rates = {t.operator.compute for t in shown}
+    found: list[Series] = []
+    flops = {id(t): float(t.compute) * chip.rate(t.operator.compute) for t in shown}
+    intensity = {id(t): flops[id(t)] / (float(t.memory) * chip.memory_bandwidth) for t in shown}
+    low = min(intensity.values(), default=1.0) / 3
+    high = max([*intensity.values(), chip.rate("bf16") / chip.memory_bandwidth]) * 3
+    across = np.geomspace(low, high, 200)
+    for precision in sorted(rates):
+        roof = np.minimum(across * chip.memory_bandwidth, chip.rate(precision))
+        found.append(Series(name=f"roof at {chip.runs_at(precision)}", x=list(across), y=list(roof / 1e12)))
+    spots = _spots(shown, intensity)
+    longest = sorted(spots, key=lambda spot: -sum(float(t.time) for t in spot))[:_LABELS]
+    found.append(
+        Series(
+            name="operators at their bound",
+            x=[intensity[id(spot[0])] for spot in spots],
+            y=[flops[id(spot[0])] / float(spot[0].time) / 1e12 for spot in spots],
+            kind="points",
+            labels=[_spot_label(spot) if spot in longest else "" for spot in spots],
+        )
+    )
+    return Figure(
+        title=title,
+        panels=[
+            Panel(
+                across="FLOPs per byte of memory traffic",
+                up="TFLOP/s per accelerator",
+                series=found,
+                log_across=True,
+                log_up=True,
+                show_labels=True,
+            )
+        ],
+        note=note,
+    )
+
+
+def _spots(shown: Sequence[OperatorTime], intensity: Mapping[int, float]) -> list[list[OperatorTime]]:
+    """Operators that a reader could not tell apart, together; each spot starts with its longest."""
+    spots: list[list[OperatorTime]] = []
+    for t in sorted(shown, key=lambda t: -float(t.time)):
+        near = (s for s in spots if abs(np.log(intensity[id(s[0])] / intensity[id(t)])) < _APART)
+        same = next(near, None)
+        if same is None:
+            spots.append([t])
+        else:
+            same.append(t)
+    return spots
+
+
+def _spot_label(spot: Sequence[OperatorTime]) -> str:
+    more = f" and {len(spot) - 1} more" if len(spot) > 1 else ""
+    return f"{spot[0].operator.name}{more}"
+
+
+def batch_figure(title: str, curve: Estimate, batch: Sequence[float], price: float | None, note: str) -> Figure:
+    """The lecture's two graphs: time per token, and cost per token, against batch."""
+    fits = np.asarray(curve.memory.fits)
+    time, low, high = (np.asarray(x) * 1e3 for x in (curve.time, curve.time_low, curve.time_high))
+    ideal = np.asarray(curve.time_overlapped) * 1e3
+    per_token = 1.0 if price is None else price * 1e6
+    unit = "GPU-seconds per token" if price is None else "$ per million tokens"
+    gpus = np.broadcast_to(np.asarray(curve.gpus, dtype=float), time.shape)
+
+    def cost(of: Any) -> list[float]:
+        return list(np.asarray(of) * 1e-3 * gpus * per_token / np.asarray(batch))
+
+    edge = [float(np.asarray(batch)[fits].max())] if fits.any() and not fits.all() else []
+    marks = [
+        Series(name="memory is full", x=edge, y=[float(np.interp(edge[0], batch, values))], kind="mark")
+        for values in (time, np.asarray(cost(time)))
+        if edge
+    ]
+    panels = [
+        Panel(
+            across="sequences in the batch",
+            up=up,
+            log_across=True,
+            log_up=log,
+            series=[
+                Series(name="estimate, with 90 % range", x=list(batch), y=list(y), low=list(lower), high=list(upper)),
+                Series(name="the lecture's bound: all overlaps", x=list(batch), y=list(bound)),
+                *marks[i : i + 1],
+            ],
+        )
+        for i, (up, log, y, lower, upper, bound) in enumerate(
+            (
+                ("time per token [ms]", False, time, low, high, ideal),
+                (unit, True, cost(time), cost(low), cost(high), cost(ideal)),
+            )
+        )
+    ]
+    return Figure(title=title, panels=panels, note=note)
+
+
+def memory_figure(title: str, curve: Estimate, batch: Sequence[float], note: str) -> Figure:
+    """Memory per accelerator by kind, against batch."""
+    m = curve.memory
+    shape = np.shape(np.asarray(curve.time))
+    names = [f"{b:g}" for b in batch]
+    parts = [
+        Series(name=name, x=names, y=list(np.broadcast_to(np.asarray(value, dtype=float), shape) / 1e9), kind="bars")
+        for name, value in (("weights", m.weights), ("cache", m.cache), ("activations", m.activations))
+    ]
+    capacity = Series(name="capacity", x=names, y=[m.capacity / 1e9] * len(names))
+    return Figure(
+        title=title,
+        panels=[Panel(across="sequences in the batch", up="GB per accelerator", series=[*parts, capacity])],
+        note=note,
+    )

@@ -1,0 +1,108 @@
+"""Pictures: whole or not at all, self-contained, and of what was computed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from rackmath.cli import figures
+from rackmath.cli.app import main
+from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.errors import InputError
+
+FIGURE = Figure(
+    title="two points",
+    note="from nowhere",
+    panels=[
+        Panel(
+            across="x",
+            up="y",
+            series=[
+                Series(name="line", x=[1.0, 2.0], y=[3.0, 4.0], low=[2.0, 3.0], high=[5.0, 6.0], labels=["a", "b"]),
+                Series(name="one", x=[1.5], y=[3.5], kind="mark"),
+            ],
+        ),
+        Panel(across="kind", up="GB", series=[Series(name="bars", x=["p", "q"], y=[1.0, 2.0], kind="bars")]),
+    ],
+)
+ESTIMATE = ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--batch", "8", "--context", "2000"]
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
+def test_a_figure_is_the_same_file_twice_and_leaves_nothing_else(tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"figure{suffix}"
+    save(FIGURE, out)
+    assert list(tmp_path.iterdir()) == [out]
+    if suffix == ".svg":
+        first = out.read_bytes()
+        save(FIGURE, out)
+        assert out.read_bytes() == first
+        ElementTree.fromstring(first)
+        for text in ("two points", "from nowhere", "line", "bars"):
+            assert text in first.decode()
+    if suffix == ".png":
+        assert out.read_bytes().startswith(b"\x89PNG")
+    if suffix == ".html":
+        page = out.read_text(encoding="utf-8")
+        assert "two points" in page
+        assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"http", page)
+
+
+def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch) -> None:
+    out = tmp_path / "old.svg"
+    out.write_text("old")
+
+    def broken(figure: Figure, path: Path) -> None:
+        path.write_text("half")
+        raise RuntimeError
+
+    monkeypatch.setattr(figures, "_still", broken)
+    with pytest.raises(RuntimeError):
+        save(FIGURE, out)
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("path", ["figure.pdf", "figure", "nowhere/at/all.svg"])
+def test_paths_that_cannot_be_written_are_refused_before_the_work(path: str) -> None:
+    with pytest.raises(InputError, match="--plot"):
+        check_picture(path)
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [
+        ("roofline", ["roof at bf16", "FLOPs per byte"]),
+        ("batch", ["time per token [ms]", "$ per million tokens", "the lecture's bound"]),
+        ("memory", ["weights", "cache", "capacity"]),
+    ],
+)
+def test_every_picture_of_an_estimate_is_drawn(tmp_path: Path, capsys, picture: str, words: list[str]) -> None:
+    out = tmp_path / "picture.svg"
+    with pytest.raises(SystemExit) as ended:
+        main([*ESTIMATE, "--plot", str(out), "--picture", picture])
+    assert not ended.value.code
+    capsys.readouterr()
+    drawn = out.read_text(encoding="utf-8")
+    # Matplotlib writes text as text, so that words can be looked up.
+    for word in words:
+        assert word in drawn.replace("&#x27;", "'")
+
+
+def test_the_frontier_is_drawn_with_its_deployments(tmp_path: Path, capsys) -> None:
+    out = tmp_path / "frontier.html"
+    with pytest.raises(SystemExit):
+        main(
+            [
+                *("plan", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2", "--input", "1000", "--output", "200"),
+                *("--tpot", "0.05", "--plot", str(out)),
+            ]
+        )
+    capsys.readouterr()
+    # Plotly writes slashes in its data as escapes.
+    page = out.read_text(encoding="utf-8").replace("\\u002f", "/")
+    for word in ("output tokens/s per GPU", "best under the limits", "tp1,ep1,pp1,dp1"):
+        assert word in page
