@@ -177,6 +177,27 @@ def sources() -> dict[str, SourceFile]:
     return {key: SourceFile.model_validate(raw) for key, raw in data.items()}
 
 
+def price_of(system: System, usd_per_hour: float | None) -> float | None:
+    """Price of one accelerator: the one that is given, or the catalogue's. [USD/s]"""
+    if usd_per_hour is None:
+        return system.price
+    if not 0 < usd_per_hour < 1e6:
+        raise InputError("--usd-per-gpu-hour", usd_per_hour, "write a positive number of dollars")
+    return usd_per_hour / 3600
+
+
+def price_note(system: System, given: float | None) -> tuple[str, ...]:
+    """Where a price comes from, for the reader."""
+    if given is not None:
+        return (f"price {given:g} $ per GPU-hour, as given",)
+    if system.price is None:
+        return ("no price is known for this system: give --usd-per-gpu-hour",)
+    source = sources()[system.sources["price"]]
+    return (
+        f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",
+    )
+
+
 def model(name: str) -> Architecture:
     """Read a model by catalogue name, by path of a ``config.json``, or by folder.
 

@@ -11,8 +11,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rackmath.engine.constants import SCALES, Constants
+from rackmath.engine import Losses
+from rackmath.engine.constants import OF_SCHEDULING, SCALES, Constants, Engine
 from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.serving import Scheduling
+
+FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
+"""Engines that constants are fitted for."""
+
+FIRST_YEAR, LAST_YEAR = 2023, 2028
+NOW = 2026.5
+"""Year that is meant where none is given."""
 
 _SHIPPED = files("rackmath") / "data" / "constants.toml"
 
@@ -71,6 +81,26 @@ def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
     for kind, table in (("move", entry.move), ("slope", entry.slope)):
         found.update({(kind, n, m): one.deviation for n, members in table.items() for m, one in members.items()})
     return found
+
+
+def engine_of(system: System, family: str, year: float) -> Engine:
+    """What the constants of an engine on a system depend on."""
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
+    return Engine(generation=system.chip.generation, family=family, date=year)
+
+
+def losses_of(system: System, engine: Engine, kind: str) -> Losses:
+    """Losses of an engine on a system, with the range of one class of questions."""
+    known = constants()
+    low, high = known.range(kind, system.chip.name)
+    return known.losses(engine, low, high)
+
+
+def scheduling_of(engine: Engine) -> Scheduling:
+    """How an engine mixes prompts and answers."""
+    known = constants()
+    return Scheduling(**{name: known.value(name, engine) for name in OF_SCHEDULING})
 
 
 def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:

@@ -9,11 +9,12 @@ import click
 
 from rackmath.cli import render
 from rackmath.cli.plan import PointFacts
-from rackmath.cli.planning import Asked, asked, planning_options
+from rackmath.cli.planning import planning_options
 from rackmath.errors import InputError
 from rackmath.serving.modes import SPEEDUP, Modes
 from rackmath.serving.modes import modes as run
 from rackmath.serving.trains import expected_waits, simulated_waits
+from rackmath.sweeps.asked import Asked, asked
 from rackmath.units import show
 
 _ARRIVALS = 100_000

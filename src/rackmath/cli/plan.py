@@ -12,7 +12,7 @@ from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.pictures import frontier_figure
 from rackmath.cli.plan_text import show_plan
-from rackmath.cli.planning import Asked, asked, planning_options
+from rackmath.cli.planning import planning_options
 from rackmath.engine import estimate
 from rackmath.engine.layout import expert_count
 from rackmath.serving.choice import describe
@@ -22,6 +22,7 @@ from rackmath.serving.plan import plan as run
 from rackmath.serving.points import Ints
 from rackmath.serving.search import Found
 from rackmath.serving.workload import Limits, Space
+from rackmath.sweeps.asked import Asked, asked
 from rackmath.units import show
 
 _CLASSES = {

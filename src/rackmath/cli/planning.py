@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from rackmath import catalogue, constants_file
-from rackmath.cli.inputs import (
-    FAMILIES,
-    NOW,
-    engine_of,
-    losses_of,
-    names,
-    numbers,
-    price_note,
-    price_of,
-    scheduling_of,
-)
-from rackmath.engine import Losses
-from rackmath.hardware import System
-from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.serving import Scheduling
-from rackmath.serving.plan import space_of
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.constants_file import FAMILIES, NOW
 
 _OPTIONS = (
     click.option("--gpus", type=int, required=True, help="Accelerators at most."),
@@ -50,94 +31,7 @@ _OPTIONS = (
 
 
 def planning_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of :class:`Asked`."""
+    """Give a command the options of :func:`rackmath.sweeps.asked.asked`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The question behind a plan, ready for :func:`rackmath.serving.plan.plan`."""
-
-    architecture: Architecture
-    system: System
-    work: Workload
-    limits: Limits
-    space: Space
-    losses: Losses | None
-    scheduling: Scheduling
-    price: float | None
-    """Of one accelerator. [USD/s]"""
-    notes: tuple[str, ...]
-
-    def range(self, kind: str) -> tuple[float, float]:
-        """90 % range of measured over predicted values of a class; none of the pure bound."""
-        if self.losses is None:
-            return 1.0, 1.0
-        return constants_file.constants().range(kind, self.system.chip.name)
-
-
-def asked(model: str, on: str, given: dict[str, Any]) -> Asked:
-    """Read a model, a system and the options of :func:`planning_options`.
-
-    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
-    """
-    architecture, system = catalogue.model(model), catalogue.system(on)
-    work = Workload(
-        input=given["input_"],
-        output=given["output"],
-        cached=given["cached_prefix"],
-        rate=float("inf") if given["rate"] is None else given["rate"],
-    )
-    limits = Limits(
-        **{
-            field: given[option]
-            for field, option in (("time_to_first_token", "ttft"), ("time_per_output_token", "tpot"))
-            if given[option] is not None
-        }
-    )
-    space = space_of(
-        architecture,
-        system,
-        given["gpus"],
-        weights=[weight_format(name).name for name in names(given["weights"])],
-        kv=[cache_format(name) and name for name in names(given["kv"])],
-        drafted=numbers(given["drafted"], "--drafted", 0, 16),
-        pools=not given["one_pool"],
-    )
-    engine = engine_of(system, given["engine"], given["year"])
-    ideal = given["as_ideal"]
-    return Asked(
-        architecture=architecture,
-        system=system,
-        work=work,
-        limits=limits,
-        space=space,
-        losses=None if ideal else losses_of(system, engine, "time per token"),
-        scheduling=scheduling_of(engine),
-        price=price_of(system, given["usd_per_gpu_hour"]),
-        notes=(
-            *price_note(system, given["usd_per_gpu_hour"]),
-            *_assumptions(given["engine"], given["year"], space, ideal),
-        ),
-    )
-
-
-def _assumptions(engine: str, year: float, space: Space, ideal: bool) -> list[str]:
-    drafts = (
-        "tokens are drafted by the model's own layers; each is accepted with the fitted chance, given those before it"
-        if any(space.drafted)
-        else "no speculative decoding: the model brings no layers for it (see --drafted)"
-    )
-    basis = (
-        "ideal bound: nothing is lost"
-        if ideal
-        else f"{engine} of {year:g}: losses and ranges fitted on {constants_file.constants().basis}"
-    )
-    return [
-        basis,
-        drafts,
-        "a narrower format is taken as given: what it does to answers is not judged",
-        "requests are alike, arrive as others finish, and never fail",
-    ]

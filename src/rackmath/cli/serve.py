@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rackmath import catalogue
 from rackmath.cli import pictures, render
 from rackmath.cli.figures import Figure, check_picture, save
-from rackmath.cli.inputs import FAMILIES, NOW, engine_of, losses_of, price_note, price_of
+from rackmath.constants_file import FAMILIES, NOW, engine_of, losses_of
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as run
 from rackmath.engine.capacity import largest_batch
@@ -95,8 +95,10 @@ def estimate(
     }
     layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
     result = run(architecture, system, layout, **settings)
-    price = price_of(system, usd_per_gpu_hour)
-    facts = _facts(architecture, system, result, layout, price, (*chosen, *price_note(system, usd_per_gpu_hour)))
+    price = catalogue.price_of(system, usd_per_gpu_hour)
+    facts = _facts(
+        architecture, system, result, layout, price, (*chosen, *catalogue.price_note(system, usd_per_gpu_hour))
+    )
     if drawn is not None:
         save(_figure(picture, architecture, system, layout, settings, price, facts), drawn)
     if as_json:

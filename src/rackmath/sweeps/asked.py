@@ -1,0 +1,123 @@
+"""Plain values, as a command or a row of a sweep holds them -> the question behind a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rackmath import catalogue, constants_file
+from rackmath.engine import Losses
+from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.serving import Scheduling
+from rackmath.serving.plan import space_of
+from rackmath.serving.workload import Limits, Space, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The question behind a plan, ready for :func:`rackmath.serving.plan.plan`."""
+
+    architecture: Architecture
+    system: System
+    work: Workload
+    limits: Limits
+    space: Space
+    losses: Losses | None
+    scheduling: Scheduling
+    price: float | None
+    """Of one accelerator. [USD/s]"""
+    notes: tuple[str, ...]
+
+    def range(self, kind: str) -> tuple[float, float]:
+        """90 % range of measured over predicted values of a class; none of the pure bound."""
+        if self.losses is None:
+            return 1.0, 1.0
+        return constants_file.constants().range(kind, self.system.chip.name)
+
+
+def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
+    """Read a model, a system, and what was given by the names of the options.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    architecture, system = catalogue.model(model), catalogue.system(on)
+    work = Workload(
+        input=given["input_"],
+        output=given["output"],
+        cached=given["cached_prefix"],
+        rate=float("inf") if given["rate"] is None else given["rate"],
+    )
+    limits = Limits(
+        **{
+            field: given[option]
+            for field, option in (("time_to_first_token", "ttft"), ("time_per_output_token", "tpot"))
+            if given[option] is not None
+        }
+    )
+    space = space_of(
+        architecture,
+        system,
+        given["gpus"],
+        weights=[weight_format(name).name for name in names(given["weights"])],
+        kv=[cache_format(name) and name for name in names(given["kv"])],
+        drafted=numbers(given["drafted"], "--drafted", 0, 16),
+        pools=not given["one_pool"],
+    )
+    engine = constants_file.engine_of(system, given["engine"], given["year"])
+    ideal = given["as_ideal"]
+    return Asked(
+        architecture=architecture,
+        system=system,
+        work=work,
+        limits=limits,
+        space=space,
+        losses=None if ideal else constants_file.losses_of(system, engine, "time per token"),
+        scheduling=constants_file.scheduling_of(engine),
+        price=catalogue.price_of(system, given["usd_per_gpu_hour"]),
+        notes=(
+            *catalogue.price_note(system, given["usd_per_gpu_hour"]),
+            *_assumptions(given["engine"], given["year"], space, ideal),
+        ),
+    )
+
+
+def _assumptions(engine: str, year: float, space: Space, ideal: bool) -> list[str]:
+    drafts = (
+        "tokens are drafted by the model's own layers; each is accepted with the fitted chance, given those before it"
+        if any(space.drafted)
+        else "no speculative decoding: the model brings no layers for it (see --drafted)"
+    )
+    basis = (
+        "ideal bound: nothing is lost"
+        if ideal
+        else f"{engine} of {year:g}: losses and ranges fitted on {constants_file.constants().basis}"
+    )
+    return [
+        basis,
+        drafts,
+        "a narrower format is taken as given: what it does to answers is not judged",
+        "requests are alike, arrive as others finish, and never fail",
+    ]
+
+
+def names(text: str | None) -> list[str]:
+    """``a,b,c`` -> its parts, without empty ones."""
+    return [part.strip().lower() for part in (text or "").split(",") if part.strip()]
+
+
+def numbers(text: str | None, field: str, low: float, high: float) -> list[float]:
+    """``1,2,3`` -> numbers from ``low`` to ``high``."""
+    found: list[float] = []
+    for part in names(text):
+        try:
+            value = float(part)
+        except ValueError as error:
+            raise InputError(field, part, "write numbers with commas between them") from error
+        if not low <= value <= high:
+            raise InputError(field, part, f"write numbers from {low:g} to {high:g}")
+        found.append(value)
+    return found
