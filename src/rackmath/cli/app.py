@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
         "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
+        "compare": ("rackmath.cli.sweep:compare", "Models, systems and formats side by side; sweeps of any input."),
         "estimate": ("rackmath.cli.serve", "Time, memory and cost of one decode or prefill pass."),
         "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
         "models": ("rackmath.cli.facts", "Models of the catalogue."),
@@ -24,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "plan": ("rackmath.cli.plan", "Search every deployment: frontier, best under limits, launch commands."),
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
+        "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
         "systems": ("rackmath.cli.facts", "Systems of the catalogue, with the sources of their numbers."),
     }
 )

@@ -180,6 +180,7 @@ def _draw(axis: Any, panel: Panel) -> None:
     if panel.log_up:
         axis.set_yscale("log")
     elif panel.series:
+        axis.margins(y=0.08)
         axis.set_ylim(bottom=0)
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)

@@ -116,6 +116,13 @@ def show_note(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
+def show_progress(text: str) -> None:
+    """Say how far long work is: on one line of a terminal, and not at all where nobody looks."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{text}  ")
+        sys.stderr.flush()
+
+
 def show_lines(title: str, lines: Iterable[str]) -> None:
     """Print a heading and lines below it, if there are any."""
     shown = list(lines)

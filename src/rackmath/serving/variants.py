@@ -23,7 +23,7 @@ def main_format(architecture: Architecture) -> Format:
     for layer, count in architecture.groups:
         for weight in layer_weights(layer, architecture.hidden):
             if weight.owned:
-                held[weight_format_of(architecture, layer, weight)] += count * weight.rows * weight.columns
+                held[weight_format_of(architecture, layer, weight)] += count * weight.elements
     return max(held, key=lambda f: held[f], default=architecture.format)
 
 
