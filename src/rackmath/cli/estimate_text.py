@@ -1,0 +1,128 @@
+"""An estimate as text: the result, where the time goes, and how it was computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rackmath.cli import render
+from rackmath.engine import Estimate, Layout
+from rackmath.engine.communication import communication
+from rackmath.engine.layout import as_floats
+from rackmath.engine.roofline import OperatorTime, held_sequences, local_pass, timed_operators
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.operators import Pass
+from rackmath.units import show
+
+
+def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, context: float) -> None:
+    """Print an estimate; the same facts as in JSON."""
+    memory, cost = facts["memory"], facts["usd_per_million_tokens"]
+    what = "one token of every sequence" if phase == "decode" else "the whole prompt"
+    span = (
+        ""
+        if facts["time_low"] == facts["time_high"]
+        else (f", range {show(facts['time_low'], 's')} to {show(facts['time_high'], 's')}")
+    )
+    pairs = [
+        ("time", f"{show(facts['time'], 's')} for {what}{span}"),
+        (
+            "ideal bound",
+            f"{show(facts['time_ideal'], 's')} operator by operator, "
+            f"{show(facts['time_overlapped'], 's')} if all overlaps",
+        ),
+        ("bound by", facts["bound_by"]),
+        (
+            "tokens per second",
+            f"{show(facts['tokens_per_second'])}, {show(facts['tokens_per_second_per_gpu'])} per GPU",
+        ),
+        (
+            "memory per GPU",
+            f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "
+            f"weights {show(memory['weights'], 'B')}, "
+            f"cache {show(memory['cache'], 'B')}, activations {show(memory['activations'], 'B')}",
+        ),
+        ("fits", "yes" if facts["fits"] else "no: use more GPUs, a narrower format, or a smaller batch"),
+        (
+            "cost",
+            "unknown: give --usd-per-gpu-hour"
+            if cost is None
+            else f"{cost:.3g} $ per million tokens"
+            + (
+                f", range {facts['usd_per_million_tokens_low']:.3g} to {facts['usd_per_million_tokens_high']:.3g}"
+                if span
+                else ""
+            ),
+        ),
+    ]
+    if phase == "decode":
+        pairs.insert(1, ("speed", f"{show(1 / facts['time'])} tokens/s for each user"))
+    title = (
+        f"{facts['model']} on {facts['gpus']} x {chip} ({facts['layout']}), {phase}, "
+        f"{batch:,.0f} sequences, context {context:,.0f}"
+    )
+    render.show_pairs(title, pairs)
+    render.show_bars("where the ideal time goes", facts["terms"], lambda v: show(v, "s"))
+    if any(facts["lost"].values()):
+        render.show_bars("what is lost beyond it", facts["lost"], lambda v: show(v, "s"))
+    render.show_lines("assumed", facts["assumptions"])
+
+
+def longest_operators(
+    a: Architecture, system: System, layout: Layout, settings: dict[str, Any]
+) -> tuple[Pass, list[OperatorTime]]:
+    """The pass on the busiest accelerator, and its operators, longest first."""
+    wide = as_floats(layout)
+    work = local_pass(
+        settings["phase"],
+        float(settings["batch"]),
+        float(settings["context"]),
+        float(settings["cached"]),
+        wide,
+        None,
+        float(settings["drafted"]),
+    )
+    return work, sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
+
+
+def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimate, settings: dict[str, Any]) -> None:
+    """Print the equations with numbers put in, the operators and the collectives."""
+    wide = as_floats(layout)
+    held = held_sequences(float(settings["batch"]), wide)
+    work, timed = longest_operators(a, system, layout, settings)
+    sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
+    exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
+    render.show_lines(
+        "how",
+        (
+            "time of an operator = max(FLOPs / rate, bytes / bandwidth) on the busiest GPU; one follows the other",
+            f"sequences per group = ceil({settings['batch']:g} / dp {layout.data:g}) = {held:g}; "
+            f"in one pass ceil({held:g} / pp {layout.pipeline:g}) = {work.sequences:g}",
+            f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, "
+            f"bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
+            f"sum of operators and collectives = {show(float(e.time_ideal), 's')}; "
+            f"with losses of {show(sum(float(v) for v in e.lost.values()), 's')} it is {show(float(e.time), 's')}",
+        ),
+    )
+    render.show_table(
+        "operators, all layers, one GPU",
+        ["operator", ">layers", "rate", ">FLOPs each", ">weights each", ">compute", ">memory", ">time"],
+        [
+            (
+                t.operator.name,
+                t.operator.count,
+                system.chip.runs_at(t.operator.compute),
+                show(float(t.operator.flops), "FLOP"),
+                show(float(t.operator.weight_bytes), "B"),
+                show(float(t.compute), "s"),
+                show(float(t.memory), "s"),
+                show(float(t.time), "s"),
+            )
+            for t in timed
+            if float(t.time) > 0
+        ],
+    )
+    kinds = {k: getattr(exchange, k) for k in ("tensor", "dispatch", "combine", "outside", "pipeline")}
+    render.show_table(
+        "collectives", ["kind", ">time"], [(k, show(float(v), "s")) for k, v in kinds.items() if float(v) > 0]
+    )
