@@ -1,4 +1,4 @@
-"""Draw the README's picture from real output, docs/estimate.svg, and the frontier of `plan`, docs/frontier.svg.
+"""Draw the README's picture from real output, docs/estimate.svg, and those of the command pages.
 
 python tools/picture.py
 """
@@ -16,8 +16,14 @@ from rackmath.cli import render
 from rackmath.cli.app import main as rackmath
 
 OUT = Path(__file__).parent.parent / "docs/estimate.svg"
-FRONTIER = OUT.with_name("frontier.svg")
-PLAN = "rackmath plan deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2 --tpot 0.05"
+CHARTS = {
+    "rackmath plan deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2 --tpot 0.05": "frontier.svg",
+    "rackmath racks --sizes 1 --sparsity 1": "racks.svg",
+    "rackmath context llama-3.1-70b,gemma-3-27b,deepseek-v3,deepseek-v3.2,qwen3-next-80b-a3b --on gb200-nvl72 --gpus 8": (
+        "context.svg"
+    ),
+}
+"""Commands whose pictures the documents show, and their files."""
 COMMAND = "rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192"
 
 
@@ -33,8 +39,9 @@ def main() -> None:
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "DejaVu Sans Mono")
     OUT.write_text(svg, encoding="utf-8")
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        rackmath([*PLAN.split()[1:], "--json", "--plot", str(FRONTIER)])
+    for command, name in CHARTS.items():
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+            rackmath([*command.split()[1:], "--json", "--plot", str(OUT.with_name(name))])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,10 @@ class Series:
     """line, points, bars (stacked), or mark (one point that stands out)."""
     labels: Sequence[str] = ()
     """What a reader sees at each point: in HTML when pointing at it, else beside points."""
+    colour: int | None = None
+    """Place among the colours; by default that of the series among its kin."""
+    named: bool = True
+    """Whether the legend names it."""
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     """Ends of a range around y, if there is one."""
@@ -97,7 +101,7 @@ def _html(figure: Figure, path: Path) -> None:
     out: Any = make_subplots(rows=1, cols=len(figure.panels))
     for column, panel in enumerate(figure.panels, start=1):
         for i, s in enumerate(panel.series):
-            out.add_trace(_trace(go, s, _COLOURS[i % len(_COLOURS)]), row=1, col=column)
+            out.add_trace(_trace(go, s, _colour(s, i)), row=1, col=column)
         kinds = {"type": "log" if panel.log_across else "-", "title_text": panel.across}
         out.update_xaxes(row=1, col=column, **kinds)
         out.update_yaxes(row=1, col=column, type="log" if panel.log_up else "-", title_text=panel.up)
@@ -108,6 +112,10 @@ def _html(figure: Figure, path: Path) -> None:
         legend={"orientation": "h", "y": -0.2},
     )
     out.write_html(path, include_plotlyjs=True, full_html=True)
+
+
+def _colour(s: Series, place: int) -> str:
+    return _COLOURS[(place if s.colour is None else s.colour) % len(_COLOURS)]
 
 
 def _trace(go: Any, s: Series, colour: str) -> Any:
@@ -129,6 +137,7 @@ def _trace(go: Any, s: Series, colour: str) -> Any:
         mode=mode,
         marker={"color": colour, **size},
         line={"color": colour},
+        showlegend=s.named,
         text=text,
         hovertemplate=hover,
         **bars,
@@ -158,16 +167,16 @@ def _still(figure: Figure, path: Path) -> None:
 def _draw(axis: Any, panel: Panel) -> None:
     base = np.zeros(max((len(s.x) for s in panel.series), default=0))
     for i, s in enumerate(panel.series):
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour, label = _colour(s, i), s.name if s.named else None
         if s.kind == "bars":
-            axis.bar(list(s.x), list(s.y), bottom=base, label=s.name, color=colour, width=0.65)
+            axis.bar(list(s.x), list(s.y), bottom=base, label=label, color=colour, width=0.65)
             base = base + np.asarray(s.y)
         elif s.kind == "line":
-            axis.plot(s.x, s.y, label=s.name, color=colour, linewidth=1.6)
+            axis.plot(s.x, s.y, label=label, color=colour, linewidth=1.6)
         elif s.kind == "mark":
-            axis.scatter(s.x, s.y, label=s.name, color=colour, marker="*", s=160, zorder=3)
+            axis.scatter(s.x, s.y, label=label, color=colour, marker="*", s=160, zorder=3)
         else:
-            axis.scatter(s.x, s.y, label=s.name, color=colour, s=26)
+            axis.scatter(s.x, s.y, label=label, color=colour, s=26)
         if len(s.low):
             axis.fill_between(list(s.x), list(s.low), list(s.high), color=colour, alpha=0.15, linewidth=0)
         if panel.show_labels:

@@ -1,0 +1,129 @@
+"""Cost of a token against the context it sees, and where a model stops being servable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine.layout import candidate_layouts, context_widths, widths
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.points import Array
+
+_BATCHES = np.unique(np.round(2 ** (np.arange(0, 29) / 2)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ContextCost:
+    """Cheapest decode at each context. Arrays of (contexts,)."""
+
+    contexts: Array
+    gpu_seconds: Array
+    """Accelerator time per token; not a number where it is not servable. [s]"""
+    batch: Array
+    layout: tuple[str, ...]
+    time: Array
+    """Per token of a user. [s]"""
+    servable_to: float
+    """Longest context that fits and keeps the limit on time, between grid points; infinite beyond the grid. [tokens]"""
+    stopped_by: str
+    """memory, or time per token; empty where the grid ends first."""
+
+
+def cost_against_context(
+    architecture: Architecture,
+    system: System,
+    gpus: int,
+    contexts: Array,
+    *,
+    slowest: float,
+    losses: Losses | None = None,
+) -> ContextCost:
+    """Cheapest accelerator time per token at every context, over layouts and batches.
+
+    Parameters
+    ----------
+    gpus : int
+        Accelerators that hold one copy, or several data-parallel ones.
+    contexts : array
+        Tokens that each new token sees, ascending. (contexts,)
+    slowest : float
+        Time per token that is still served. [s]
+
+    Errors: :class:`DoesNotFit` where not even the shortest context is servable.
+    """
+    if not slowest > 0:
+        raise InputError("slowest", slowest, "write a positive time")
+    layouts = [
+        replace(layout, context_parallel=cut)
+        for layout in candidate_layouts(architecture, gpus)
+        for cut in context_widths(layout, architecture)
+    ]
+    if not layouts:
+        raise DoesNotFit(f"no layout of {gpus} accelerators divides {architecture.name}", "use another --gpus")
+    system.require_network(gpus)
+    shape = (len(layouts), len(contexts), len(_BATCHES))
+    wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts])[:, None, None] for n in widths(Layout())})
+    found = estimate(
+        architecture,
+        system,
+        wide,
+        batch=_BATCHES[None, None, :],
+        context=contexts[None, :, None],
+        losses=losses,
+    )
+    time = np.broadcast_to(np.asarray(found.time), shape)
+    fits = np.broadcast_to(np.asarray(found.memory.fits), shape)
+    good = fits & (time <= slowest)
+    spent = np.where(good, time * gpus / _BATCHES, np.inf)
+    flat = np.moveaxis(spent, 1, 0).reshape(len(contexts), -1)
+    place = flat.argmin(axis=1)
+    servable = np.isfinite(flat[np.arange(len(contexts)), place])
+    if not servable[0]:
+        raise DoesNotFit(
+            f"{architecture.name} on {gpus} x {system.chip.name} does not serve {contexts[0]:g} tokens of context"
+            f" within {slowest:g} s per token",
+            "use more --gpus, or a longer --slowest",
+        )
+    at_layout, at_batch = np.divmod(place, len(_BATCHES))
+    chosen = (at_layout, np.arange(len(contexts)), at_batch)
+    end = len(contexts) if servable.all() else int(np.argmin(servable))
+    stopped = "" if end == len(contexts) else ("time per token" if fits[:, end, :].any() else "memory")
+    edge = float("inf")
+    if stopped:
+        edge = _edge(architecture, system, layouts, (float(contexts[end - 1]), float(contexts[end])), slowest, losses)
+    return ContextCost(
+        contexts=contexts,
+        gpu_seconds=np.where(servable, spent[chosen], np.nan),
+        batch=np.where(servable, _BATCHES[at_batch], np.nan),
+        layout=tuple(
+            layouts[int(i)].text() if ok else "" for i, ok in zip(at_layout.tolist(), servable.tolist(), strict=True)
+        ),
+        time=np.where(servable, time[chosen], np.nan),
+        servable_to=edge,
+        stopped_by=stopped,
+    )
+
+
+def _edge(
+    architecture: Architecture,
+    system: System,
+    layouts: list[Layout],
+    between: tuple[float, float],
+    slowest: float,
+    losses: Losses | None,
+) -> float:
+    """Longest context of one user between the last servable grid point and the next, by bisection. [tokens]"""
+    low, high = between
+    wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts]) for n in widths(Layout())})
+    while high / low > 1.001:
+        middle = (low * high) ** 0.5
+        one = estimate(architecture, system, wide, batch=1.0, context=middle, losses=losses)
+        if bool(np.any(np.asarray(one.memory.fits) & (np.asarray(one.time) <= slowest))):
+            low = middle
+        else:
+            high = middle
+    return low
