@@ -16,12 +16,11 @@ from rackmath.cli import render
 from rackmath.cli.app import main as rackmath
 
 OUT = Path(__file__).parent.parent / "docs/estimate.svg"
+ATTENTION = "llama-3.1-70b,gemma-3-27b,deepseek-v3,deepseek-v3.2,qwen3-next-80b-a3b"
 CHARTS = {
     "rackmath plan deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2 --tpot 0.05": "frontier.svg",
     "rackmath racks --sizes 1 --sparsity 1": "racks.svg",
-    "rackmath context llama-3.1-70b,gemma-3-27b,deepseek-v3,deepseek-v3.2,qwen3-next-80b-a3b --on gb200-nvl72 --gpus 8": (
-        "context.svg"
-    ),
+    f"rackmath context {ATTENTION} --on gb200-nvl72 --gpus 8": "context.svg",
 }
 """Commands whose pictures the documents show, and their files."""
 COMMAND = "rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192"
