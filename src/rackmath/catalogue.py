@@ -13,104 +13,23 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from rackmath import tables
+from rackmath.catalogue_files import BillFile, ChipFile, Cited, HostFile, LinkFile, SourceFile, SystemFile, TierFile
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, MemoryTier, System
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
-from rackmath.units import parse
+from rackmath.serving.fleet import Bill
 
 _LARGEST_CONFIG = 16 * 2**20
 """No config of a model comes near it. [B]"""
 _VARIANT = re.compile(r"[-_](?:instruct|chat|it|base|hf)(?=$|[-_])", re.IGNORECASE)
 """Parts of a repository's name that tell how a model was tuned; its architecture is the same."""
 _DATA: Traversable = files("rackmath") / "data"
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Cited(_Strict):
-    """A number as text with its unit, and where it comes from."""
-
-    value: str
-    source: str
-    note: str | None = None
-    date: Any = None
-
-    def number(self, unit: str, field: str) -> float:
-        """Value in SI."""
-        return parse(self.value, unit, field)
-
-
-class _MemoryFile(_Strict):
-    capacity: Cited
-    bandwidth: Cited
-
-
-class ChipFile(_Strict):
-    """``data/chips/*.toml``."""
-
-    name: str
-    vendor: str
-    generation: str = ""
-    year: int
-    status: str
-    power: Cited | None = None
-    memory: _MemoryFile
-    rate: dict[str, Cited]
-
-
-class _LinkFile(_Strict):
-    bandwidth: Cited
-    latency: Cited
-
-
-class _HostFile(_Strict):
-    dram: Cited | None = None
-    dram_bandwidth: Cited | None = None
-    flash: Cited | None = None
-
-
-class SystemFile(_Strict):
-    """``data/systems/*.toml``, and a user's own file."""
-
-    name: str
-    chip: str | ChipFile
-    domain: int
-    fabric: str
-    default_gpus: int | None = None
-    aliases: tuple[str, ...] = ()
-    price: Cited | None = None
-    scale_up: _LinkFile | None = None
-    scale_out: _LinkFile | None = None
-    host: _HostFile | None = None
-
-
-class TierFile(_Strict):
-    """One entry of ``data/tiers.toml``."""
-
-    name: str
-    capacity: Cited
-    bandwidth: Cited
-    price: Cited
-
-
-class SourceFile(_Strict):
-    """One entry of ``data/sources.toml``."""
-
-    title: str
-    publisher: str
-    url: str | None = None
-    kind: str
-    quality: str
-    read: Any = None
-    via: str | None = None
 
 
 def system_names() -> list[str]:
@@ -196,6 +115,23 @@ def price_note(system: System, given: float | None) -> tuple[str, ...]:
     return (
         f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",
     )
+
+
+@lru_cache(maxsize=1)
+def bills() -> dict[str, Bill]:
+    """What racks cost, by name of the system."""
+    raw = tomllib.loads((_DATA / "bills.toml").read_text(encoding="utf-8"))
+    entries = {name: BillFile.model_validate(entry) for name, entry in raw.items()}
+    return {
+        name: Bill(
+            accelerators=entry.accelerators,
+            price=(entry.price_low.number("USD", "price"), entry.price_high.number("USD", "price")),
+            memory_share=(entry.memory_share_low.number("1", "share"), entry.memory_share_high.number("1", "share")),
+            host_memory=entry.host_memory.number("B", "host_memory"),
+            sources=dict(_cited("", entry)),
+        )
+        for name, entry in entries.items()
+    }
 
 
 def model(name: str) -> Architecture:
@@ -314,7 +250,7 @@ def _system_of(raw: Mapping[str, Any], stem: str) -> System:
         where = ".".join(str(part) for part in first["loc"])
         raise InputError(f"{stem}: {where}", first.get("input"), first["msg"]) from error
     accelerator = chip(entry.chip) if isinstance(entry.chip, str) else _chip_of(entry.chip)
-    host = entry.host or _HostFile()
+    host = entry.host or HostFile()
     return System(
         name=stem,
         chip=accelerator,
@@ -333,7 +269,7 @@ def _system_of(raw: Mapping[str, Any], stem: str) -> System:
     )
 
 
-def _link(entry: _LinkFile | None, field: str) -> Link | None:
+def _link(entry: LinkFile | None, field: str) -> Link | None:
     if entry is None:
         return None
     return Link(

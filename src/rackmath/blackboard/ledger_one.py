@@ -7,6 +7,7 @@ from rackmath.blackboard import real
 from rackmath.blackboard.entry import Entry, said
 from rackmath.blackboard.solve import evaluate
 from rackmath.models.counts import weight_bytes
+from rackmath.training.routed import LAWS, effective_size
 
 _TRAINING = "training"
 _SERVING = "serving"
@@ -151,8 +152,11 @@ ENTRIES: dict[str, Entry] = {
         ),
     ),
     "routed-64x": Entry(
-        lambda: _clark(64, 370e6, _S_BASE),
-        lambda: (_clark(64, 370e6, _RL_R), _clark(64, 370e6, _S_BASE)),
+        lambda: float(effective_size(370e6, 64, LAWS["s-base"])),
+        lambda: (
+            float(effective_size(370e6, 64, LAWS["rl-r"])),
+            float(effective_size(370e6, 64, LAWS["s-base"])),
+        ),
         said("True for the S-Base router only; RL-R and Hash reach 1.0 to 1.1 B, at 20 times the memory."),
         deepen=_TRAINING,
     ),
@@ -239,30 +243,14 @@ ENTRIES: dict[str, Entry] = {
         lambda: 0.5,
         lambda: _memory_share(),
         said(
-            "HBM at 15 and LPDDR at 8 dollars per GB are a ninth of a 3.1 M$ rack: memory vendors' own margins apart."
+            "Published bills: 5 to 10 % of a Blackwell rack at memory prices of 2024 and 2025, 25 to 30 % of a Rubin"
+            " rack at those of 2026. Half is not reached by racks alone."
         ),
-        deepen=_SERVING,
     ),
 }
 
-_S_BASE = (-0.082, -0.108, 0.009, 1.847, 314.478)
-_RL_R = (-0.083, -0.126, 0.012, 1.88, 469.982)
-"""a, b, c, E_start, E_max of the routed law (Clark et al., arXiv:2202.01169, Table 3)."""
 
-
-def _clark(experts: int, params: float, law: tuple[float, float, float, float, float]) -> float:
-    """Effective dense parameters of a routed model. [params]"""
-    from math import log10
-
-    a, b, c, start, most = law
-    saturated = 1 / (1 / (experts - 1 + 1 / (1 / start - 1 / most)) + 1 / most)
-    slope = a + c * log10(start)
-    return params ** ((a + c * log10(saturated)) / slope) * (saturated / start) ** (b / slope)
-
-
-def _memory_share() -> float:
-    """HBM and host memory of a GB200 rack over its list price of 3.1 M$, at the catalogue's prices per GB."""
-    rack = catalogue.system("gb200-nvl72")
-    host = rack.host_dram or 0.0
-    hbm_price, rack_price = 15e-9, 3.1e6
-    return 72 * (rack.chip.memory_capacity * hbm_price + host * catalogue.tiers()["ddr5"].price) / rack_price
+def _memory_share() -> tuple[float, float]:
+    """Smallest and largest part of a rack's price that goes to memory, as published."""
+    shares = [share for bill in catalogue.bills().values() for share in bill.memory_share]
+    return min(shares), max(shares)

@@ -1,4 +1,4 @@
-"""``racks`` and ``context``: what fits where at what latency, and what a long context costs."""
+"""``racks``: what fits in which scale-up domain, at what latency."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import Any
 import click
 import numpy as np
 
-from rackmath import catalogue, constants_file
+from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
-from rackmath.constants_file import FAMILIES, NOW
-from rackmath.engine import Losses
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.formats import weight_format
-from rackmath.serving.contexts import ContextCost, cost_against_context
 from rackmath.serving.racks import domain_fits, domain_of, half_memory, largest_model, pipelined, slowdown_over
 from rackmath.sweeps.asked import numbers
 from rackmath.units import show
@@ -210,111 +207,4 @@ def _rack_figure(systems: list[System], facts: list[dict[str, Any]], form: str) 
             )
         ],
         note="one scale-up domain each; ideal bound; a line ends where the memory of its domain is full",
-    )
-
-
-@click.command(
-    epilog="Example: rackmath context llama-3.1-70b,deepseek-v3,deepseek-v3.2 --on gb200-nvl72 --gpus 8 --to 1e7"
-)
-@click.argument("models", metavar="MODEL[,MODEL...]")
-@click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--gpus", type=click.IntRange(1, 100_000), required=True, help="Accelerators.")
-@click.option("--to", type=float, default=1e8, show_default=True, help="Longest context, in tokens.")
-@click.option("--slowest", type=float, default=0.1, show_default=True, help="Time per token still served, in seconds.")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
-@click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
-@click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
-@click.option("--plot", metavar="FILE", help="Draw the curves: FILE.html, FILE.png or FILE.svg.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def context(
-    models: str,
-    on: str,
-    gpus: int,
-    to: float,
-    slowest: float,
-    engine: str,
-    year: float,
-    usd_per_gpu_hour: float | None,
-    ideal: bool,
-    plot: str | None,
-    as_json: bool,
-) -> None:
-    """Cost of an output token against the context it sees, and where each model stops being servable."""
-    drawn = check_picture(plot)
-    system = catalogue.system(on)
-    if not 2000 <= to <= 1e10:
-        raise InputError("--to", to, "write a number of tokens from 2000 to 1e10")
-    price = catalogue.price_of(system, usd_per_gpu_hour)
-    losses: Losses | None = None
-    if not ideal:
-        losses = constants_file.losses_of(system, constants_file.engine_of(system, engine, year), "time per token")
-    contexts = np.geomspace(1000, to, 4 * int(np.ceil(np.log10(to / 1000))) + 1)
-    found = {
-        name: cost_against_context(catalogue.model(name), system, gpus, contexts, slowest=slowest, losses=losses)
-        for name in models.split(",")
-    }
-    facts = [_context_facts(name, curve, price) for name, curve in found.items()]
-    if drawn is not None:
-        save(_context_figure(system, gpus, facts, price), drawn)
-    if as_json:
-        render.show_json(facts)
-        return
-    _show_context(system, gpus, facts, contexts, price, slowest)
-
-
-def _context_facts(name: str, curve: ContextCost, price: float | None) -> dict[str, Any]:
-    cost = curve.gpu_seconds if price is None else curve.gpu_seconds * price * 1e6
-    doubled = np.flatnonzero(cost >= 2 * cost[0])
-    return {
-        "model": name,
-        "contexts": curve.contexts,
-        "cost": cost,
-        "batch": curve.batch,
-        "layout": list(curve.layout),
-        "time": curve.time,
-        "doubles_at": float(curve.contexts[doubled[0]]) if len(doubled) else None,
-        "servable_to": curve.servable_to,
-        "stopped_by": curve.stopped_by,
-    }
-
-
-def _show_context(
-    system: System, gpus: int, facts: list[dict[str, Any]], contexts: Any, price: float | None, slowest: float
-) -> None:
-    unit = "GPU-s per token" if price is None else "$ per million output tokens"
-    decades = [i for i in range(len(contexts)) if i % 4 == 0]
-    render.show_table(
-        f"{unit} on {gpus} x {system.chip.name}, at most {show(slowest, 's')} per token, cheapest layout and batch",
-        ["model", *(f">{show(float(contexts[i]))}" for i in decades), ">doubles at", ">servable to", "stopped by"],
-        [
-            (
-                f["model"],
-                *("-" if np.isnan(f["cost"][i]) else f"{f['cost'][i]:.3g}" for i in decades),
-                "-" if f["doubles_at"] is None else show(f["doubles_at"]),
-                f"beyond {show(float(contexts[-1]))}" if np.isinf(f["servable_to"]) else show(f["servable_to"]),
-                f["stopped_by"] or "-",
-            )
-            for f in facts
-        ],
-    )
-
-
-def _context_figure(system: System, gpus: int, facts: list[dict[str, Any]], price: float | None) -> Figure:
-    series: list[Series] = []
-    for f in facts:
-        shown = ~np.isnan(f["cost"])
-        series.append(Series(name=f["model"], x=list(f["contexts"][shown]), y=list(f["cost"][shown])))
-    return Figure(
-        title=f"cost of an output token against context, {gpus} x {system.chip.name}",
-        panels=[
-            Panel(
-                across="tokens of context",
-                up="GPU-seconds per token" if price is None else "$ per million output tokens",
-                series=series,
-                log_across=True,
-                log_up=True,
-            )
-        ],
-        note="cheapest layout and batch at each context; a line ends where the model stops being servable",
     )
