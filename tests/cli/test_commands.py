@@ -278,7 +278,7 @@ def test_a_plan_is_readable_and_says_how_to_launch(capsys) -> None:
         "stopped by",
         "vllm serve",
         "sglang.launch_server",
-        "@ is the best",
+        "@ best under the limits",
     ):
         assert word in out
 

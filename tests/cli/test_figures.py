@@ -11,6 +11,7 @@ import pytest
 from rackmath.cli import figures
 from rackmath.cli.app import main
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.sketch import HIGH, WIDE, sketched
 from rackmath.errors import InputError
 
 FIGURE = Figure(
@@ -106,3 +107,45 @@ def test_the_frontier_is_drawn_with_its_deployments(tmp_path: Path, capsys) -> N
     page = out.read_text(encoding="utf-8").replace("\\u002f", "/")
     for word in ("output tokens/s per GPU", "best under the limits", "tp1,ep1,pp1,dp1"):
         assert word in page
+
+
+def test_a_sketch_puts_points_where_they_belong() -> None:
+    panel = Panel(
+        across="x",
+        up="y",
+        log_across=True,
+        series=[
+            Series(name="corners", x=[1.0, 100.0], y=[10.0, 0.0], kind="points"),
+            Series(name="middle", x=[10.0], y=[5.0], kind="mark"),
+        ],
+    )
+    rows = [line.split("|", 1)[1] for line in sketched(Figure(title="t", panels=[panel])) if "|" in line]
+    assert len(rows) == HIGH + 1
+    assert rows[0] == "*"
+    assert rows[HIGH // 2] == " " * (WIDE // 2) + "@"
+    assert rows[-1] == " " * WIDE + "*"
+
+
+def test_a_sketched_line_has_no_gaps() -> None:
+    panel = Panel(across="x", up="y", series=[Series(name="line", x=[0.0, 1.0], y=[1.0, 1.0])])
+    rows = [line.split("|", 1)[1] for line in sketched(Figure(title="t", panels=[panel])) if "|" in line]
+    assert rows[0] == "*" * (WIDE + 1)
+
+
+def test_sketched_bars_are_as_long_as_their_parts() -> None:
+    bars = [Series(name=n, x=["p", "q"], y=y, kind="bars") for n, y in (("a", [1.0, 2.0]), ("b", [1.0, 2.0]))]
+    limit = Series(name="limit", x=["p", "q"], y=[3.0, 3.0])
+    text = sketched(Figure(title="t", panels=[Panel(across="", up="GB", series=[*bars, limit])]))
+    assert text[1].split() == ["p", "*" * 12 + "o" * 12, "2"]
+    assert text[2].split() == ["q", "*" * 24 + "o" * 24, "4"]
+    assert "-" * 36 + "|" in text[3]
+    assert sketched(Figure(title="t", panels=[Panel(across="", up="", series=[])])) == []
+
+
+@pytest.mark.parametrize("picture", ["roofline", "batch", "memory"])
+def test_a_picture_without_a_file_is_sketched(capsys, picture: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*ESTIMATE, "--picture", picture])
+    assert not ended.value.code
+    out = capsys.readouterr().out
+    assert {"roofline": "FLOPs per byte", "batch": "sequences in the batch", "memory": "capacity"}[picture] in out

@@ -12,7 +12,7 @@ from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
 from rackmath.models.formats import FORMATS
 from rackmath.models.totals import from_totals
-from rackmath.serving.fleet import Bill, day, fleet
+from rackmath.serving.fleet import Bill, day, fleet, memory_price
 from rackmath.serving.sparsity import cost_by_sparsity
 from tests.conftest import make_system
 
@@ -53,6 +53,14 @@ def test_a_fleet_is_sized_for_its_peak() -> None:
     # Rent is paid for the whole fleet all day, so a sharper peak costs as much more.
     sharper = fleet(catalogue.system("gb200-nvl72"), **(USUAL | {"peak_to_mean": 4.0}))
     assert sharper.usd_per_million == pytest.approx(2 * f.usd_per_million)
+
+
+def test_bills_of_two_generations_imply_what_memory_cost() -> None:
+    bills = catalogue.bills()
+    old, new = (memory_price(catalogue.system(n), bills[n]) for n in ("gb200-nvl72", "vr200-nvl72"))
+    # 5 % of 3.5 M$ over 13.8 TB and 17 TB; memory became several times dearer within two years.
+    assert old[0] == pytest.approx(0.05 * 3.5e6 / (72 * 192e9 + 17e12))
+    assert new[0] > 2 * old[1]
 
 
 @pytest.mark.parametrize(

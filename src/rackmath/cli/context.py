@@ -66,6 +66,7 @@ def context(
         render.show_json(facts)
         return
     _show_context(system, gpus, facts, contexts, price, slowest)
+    render.show_sketch(_context_figure(system, gpus, facts, price))
 
 
 def _context_facts(name: str, curve: ContextCost, price: float | None) -> dict[str, Any]:

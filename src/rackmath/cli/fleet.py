@@ -14,6 +14,7 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.models.formats import weight_format
 from rackmath.serving.choice import describe
 from rackmath.serving.fleet import fleet as sized
+from rackmath.serving.fleet import memory_price
 from rackmath.serving.plan import plan
 from rackmath.serving.sparsity import cost_by_sparsity
 from rackmath.sweeps.asked import asked, numbers
@@ -87,6 +88,7 @@ def fleet(
         "utilisation": middle.utilisation,
         "capital": middle.capital,
         "memory_capital": middle.memory_capital,
+        "memory_price": None if bill is None else memory_price(question.system, bill),
         "hours": middle.hours,
         "assumptions": [
             *question.notes,
@@ -125,6 +127,7 @@ def _show_fleet(facts: dict[str, Any], load: float) -> None:
             ("$ per million tokens", ranged("usd_per_million", ".3g")),
             ("capital", "unknown" if capital is None else f"{show(capital[0])} to {show(capital[1])} $"),
             ("of which memory", "unknown" if memory is None else f"{show(memory[0])} to {show(memory[1])} $"),
+            ("memory price implied", _per_gigabyte(facts["memory_price"])),
         ],
     )
     render.show_lines(
@@ -132,6 +135,12 @@ def _show_fleet(facts: dict[str, Any], load: float) -> None:
         [f"{hour:02d}:00  {share:4.0%}  {'#' * round(_BARS * share)}" for hour, share in enumerate(facts["hours"])],
     )
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _per_gigabyte(price: tuple[float, float] | None) -> str:
+    return (
+        "unknown" if price is None else f"{price[0] * 1e9:.2g} to {price[1] * 1e9:.2g} $ per GB, HBM and host together"
+    )
 
 
 @click.command(epilog="Example: rackmath sparsity --on gb200-nvl72 --dense 70e9")

@@ -18,7 +18,7 @@ _APART = 0.15
 """Logarithm of the ratio of two intensities below which markers would cover each other."""
 
 
-def frontier_figure(facts: Mapping[str, Any]) -> Figure:
+def frontier_figure(facts: Mapping[str, Any], panels: int = 2) -> Figure:
     """Throughput against speed, and cost against time per token, of a plan."""
     rows, best = facts["frontier"], facts["best"]
     labels = [f"{r['units']:.0f} x ({r['layout']}), batch {r['batch']:.0f}, draft {r['drafted']:.0f}" for r in rows]
@@ -45,12 +45,12 @@ def frontier_figure(facts: Mapping[str, Any]) -> Figure:
             series.append(Series(name="best under the limits", x=[best[x] * scale], y=[best[y]], kind="mark"))
         return Panel(across=across, up=up, series=series)
 
-    panels = [
+    drawn = [
         panel(
             "tokens_per_second_per_user", "tokens_per_second_per_gpu", "tokens/s of one user", "output tokens/s per GPU"
         )
     ]
-    if rows and rows[0]["usd_per_million_output_tokens"] is not None:
+    if panels > 1 and rows and rows[0]["usd_per_million_output_tokens"] is not None:
         cost = panel(
             "time_per_output_token",
             "usd_per_million_output_tokens",
@@ -58,10 +58,10 @@ def frontier_figure(facts: Mapping[str, Any]) -> Figure:
             "$ per million output tokens",
             1e3,
         )
-        panels.append(Panel(across=cost.across, up=cost.up, series=cost.series, log_up=True))
+        drawn.append(Panel(across=cost.across, up=cost.up, series=cost.series, log_up=True))
     return Figure(
         title=f"{facts['model']} on up to {facts['gpus']} x {facts['system']}: {facts['evaluated']:,} configurations",
-        panels=panels,
+        panels=drawn,
         note="; ".join(facts["assumptions"][:2]),
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.cli import render
+from rackmath.cli.pictures import frontier_figure
 from rackmath.units import show
 
 _ROWS = 14
@@ -54,13 +55,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
             for r in thinned
         ],
     )
-    render.show_sketch(
-        "throughput against speed",
-        [(r["tokens_per_second_per_user"], r["tokens_per_second_per_gpu"]) for r in rows],
-        "tokens/s of one user",
-        "tokens/s per GPU",
-        mark=None if best is None else (best["tokens_per_second_per_user"], best["tokens_per_second_per_gpu"]),
-    )
+    render.show_sketch(frontier_figure(facts, panels=1))
     if best is not None:
         _show_choice(facts, explain)
     render.show_lines("assumed", facts["assumptions"])

@@ -13,9 +13,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from rackmath.cli.figures import Figure
+from rackmath.cli.sketch import sketched
+
 _BAR = 40
-_SKETCH = (70, 16)
-_FEWEST = 2
 
 
 def to_plain(value: Any) -> Any:
@@ -79,31 +80,11 @@ def show_bars(title: str, parts: Mapping[str, float], show: Any) -> None:
         out.print(f"  {name:<{width}}  {show(value):>9}  {value / total:5.0%}  {bar}", markup=False)
 
 
-def show_sketch(
-    title: str,
-    points: Sequence[tuple[float, float]],
-    across: str,
-    up: str,
-    mark: tuple[float, float] | None = None,
-) -> None:
-    """Print points as a picture of characters; ``mark`` is drawn as ``@``."""
-    if len(points) < _FEWEST:
-        return
-    wide, high = _SKETCH
-    right, top = (max(p[i] for p in points) or 1.0 for i in (0, 1))
-    grid = [[" "] * (wide + 1) for _ in range(high + 1)]
-    for x, y in points:
-        grid[high - round(high * y / top)][round(wide * x / right)] = "*"
-    if mark is not None:
-        grid[high - round(high * mark[1] / top)][round(wide * mark[0] / right)] = "@"
-    out = console()
-    out.print(f"{title}{' (@ is the best under the limits)' if mark else ''}", style="bold")
-    for i, row in enumerate(grid):
-        label = f"{top * (1 - i / high):>9.3g}" if i % 4 == 0 else " " * 9
-        out.print(f"  {label} |{''.join(row)}".rstrip(), markup=False)
-    out.print(f"  {0:>9} +{'-' * wide}", markup=False)
-    out.print(f"  {'':>9}  0{across + f', up to {right:.3g}':>{wide - 1}}", markup=False)
-    out.print(f"  {'':>9}  up: {up}", markup=False)
+def show_sketch(figure: Figure) -> None:
+    """Print a figure in characters."""
+    lines = sketched(figure)
+    if lines:
+        show_lines(figure.title, lines)
 
 
 def show_title(text: str) -> None:

@@ -48,7 +48,7 @@ _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 @click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
 @click.option("--plot", metavar="FILE", help="Draw a picture: FILE.html, FILE.png or FILE.svg.")
-@click.option("--picture", type=click.Choice(PICTURES), default="roofline", show_default=True, help="What to draw.")
+@click.option("--picture", type=click.Choice(PICTURES), help="Sketch it here; with --plot what to draw [roofline].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def estimate(
     model: str,
@@ -68,7 +68,7 @@ def estimate(
     as_ideal: bool,
     explain: bool,
     plot: str | None,
-    picture: str,
+    picture: str | None,
     as_json: bool,
 ) -> None:
     """Estimate one decode or prefill pass: time with its range, what binds, memory, cost.
@@ -97,11 +97,13 @@ def estimate(
         architecture, system, result, layout, price, (*chosen, *catalogue.price_note(system, usd_per_gpu_hour))
     )
     if drawn is not None:
-        save(_figure(picture, architecture, system, layout, settings, price, facts), drawn)
+        save(_figure(picture or PICTURES[0], architecture, system, layout, settings, price, facts), drawn)
     if as_json:
         render.show_json(facts)
         return
     show_estimate(system.chip.name, facts, phase, batch, context)
+    if picture is not None and drawn is None:
+        render.show_sketch(_figure(picture, architecture, system, layout, settings, price, facts))
     if explain:
         explain_estimate(architecture, system, layout, result, settings)
 

@@ -53,6 +53,13 @@ class Fleet:
     """Load over capacity, by hour. (24,)"""
 
 
+def memory_price(system: System, bill: Bill) -> tuple[float, float]:
+    """Price of a byte of a rack's memory that a bill implies, HBM and host together. [USD/B]"""
+    size = bill.accelerators * system.chip.memory_capacity + bill.host_memory
+    low, high = (price * share / size for price, share in zip(bill.price, bill.memory_share, strict=True))
+    return low, high
+
+
 def day(peak_to_mean: float) -> Array:
     r"""Load of each hour over the mean: a raised cosine, as sharp as the peak asks. (24,)
 

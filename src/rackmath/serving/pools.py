@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -13,9 +13,12 @@ from rackmath.engine.layout import widths
 from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.serving.points import Array, Ints, Points, joined, undominated
+from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated
 from rackmath.serving.steady import Scheduling
 from rackmath.serving.workload import Limits, Space, Workload
+
+FEW_SIZES = 8
+"""Sizes of workers up to which all pairings are evaluated."""
 
 MOST_WORKERS = 8
 """Workers of one pool in one unit: wider pools repeat the unit."""
@@ -61,8 +64,9 @@ def two_pools(
     """Evaluate all pairings of layouts and worker counts within the budget.
 
     Of the layouts that read prompts only those are paired that no other of their size
-    beats in both latency and rate. A pairing holds where the readers keep up with the
-    writers at their batch.
+    beats in both latency and rate; where there are many sizes, only those that no other
+    size beats in latency and in rate per accelerator. A pairing holds where the readers
+    keep up with the writers at their batch.
 
     Returns
     -------
@@ -71,22 +75,28 @@ def two_pools(
     """
     kept: list[Points] = []
     evaluated = held = 0
-    readers = {g: _best_readers(prefill, g) for g in np.unique(prefill.gpus)}
+    sizes = np.unique(prefill.gpus)
+    readers = {g: _best_readers(prefill, g) for g in sizes}
+    if len(sizes) > FEW_SIZES:
+        readers = {g: readers[g] for g in _worthwhile(readers)}
     for written in np.unique(decode.gpus):
         writers = np.flatnonzero(decode.gpus == written)
         columns = _Writers.of(decode, writers, work, np.array(space.drafted))
         for read, options in readers.items():
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
-                points, good = block.points(space)
-                evaluated += good.size
-                held += int(good.sum())
-                inside = points.time_to_first_token <= limits.time_to_first_token
-                kept += [
-                    some.taken(undominated(some.per_gpu, some.time_per_output_token, some.layout))
-                    for some in (points.taken(inside), points)
-                ]
+                points, pairs, good = block.points(space, limits.time_to_first_token)
+                evaluated, held = evaluated + pairs, held + good
+                kept.append(points)
     return joined(kept), evaluated, held
+
+
+def _worthwhile(readers: Mapping[float, _Readers]) -> list[float]:
+    """Sizes of workers that read prompts and hold an undominated one, per accelerator."""
+    sizes = np.concatenate([np.full(len(r.layout), g) for g, r in readers.items()])
+    per_gpu = np.concatenate([r.groups / r.prompt / g for g, r in readers.items()])
+    alone = np.concatenate([r.alone for r in readers.values()])
+    return sorted(set(sizes[undominated(per_gpu, alone)].tolist()))
 
 
 def _worker_counts(read: int, written: int, space: Space) -> Iterator[tuple[int, int]]:
@@ -130,28 +140,40 @@ class _Writers:
     capacity: Array
     lanes: Array
     """Ranks of one group, which receive a cache. (writers,)"""
+    rank: Array
+    """Rank of the rate among all, lifted by layout, so that it rises from layout to layout. (writers,)"""
     gpus: float
 
     @staticmethod
     def of(decode: DecodeOptions, chosen: Ints, work: Workload, drafted: Array) -> _Writers:
-        """Flatten the options of some layouts; those whose batch does not fit are left out."""
+        """Flatten the options of some layouts, sorted by layout and time; batches that do not fit are left out."""
         s = decode.scheduling
         place, b, d = (x.ravel() for x in np.indices((len(chosen), len(decode.batches), len(drafted))))
+        fits = decode.batches[b] <= decode.capacity[chosen[place]]
+        place, b, d = place[fits], b[fits], d[fits]
+        tpot = decode.step[chosen[place], b, d] / np.asarray(s.accepted(drafted))[d]
+        rate = decode.batches[b] / tpot
+        order = np.lexsort((-rate, tpot, place))
+        place, b, d = place[order], b[order], d[order]
         layout = chosen[place]
-        fits = decode.batches[b] <= decode.capacity[layout]
-        layout, b, d = layout[fits], b[fits], d[fits]
-        step = decode.step[layout, b, d]
         ranks = np.array([float(x.tensor * x.pipeline) for x in decode.layouts])
+        lifted = np.unique(rate[order], return_inverse=True)[1] + place * (len(rate) + 1.0)
         return _Writers(
             layout=layout,
             batch=decode.batches[b],
             drafted=drafted[d],
-            step=step,
-            tpot=step / np.asarray(s.accepted(drafted))[d],
+            step=decode.step[layout, b, d],
+            tpot=tpot[order],
             capacity=decode.capacity[layout],
             lanes=ranks[layout],
+            rank=lifted,
             gpus=float(decode.gpus[chosen[0]]),
         )
+
+    def undominated(self, meant: Mask) -> Mask:
+        """Which of the meant writers no other of their layout beats in both time and rate."""
+        best = np.maximum.accumulate(np.where(meant, self.rank, -1.0))
+        return meant & (self.rank > np.concatenate([[-1.0], best[:-1]]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,8 +190,12 @@ class _Block:
     prefill_workers: int
     workers: int
 
-    def points(self, space: Space) -> tuple[Points, np.ndarray]:
-        """Points that hold, and which of all (readers, writers) do."""
+    def points(self, space: Space, latest: float) -> tuple[Points, int, int]:
+        """Undominated points, with and without a limit on the first token; pairs; pairs that hold.
+
+        Throughput and speed are the writers' alone, so each of them takes the reader with
+        the earliest first token among those that keep up.
+        """
         w, r, work, s = self.writers, self.readers, self.work, self.s
         read_gpus = self.prefill_workers * float(self.prefill.gpus[r.layout[0]])
         unit = read_gpus + self.workers * w.gpus
@@ -177,8 +203,6 @@ class _Block:
         rate = (self.workers * w.batch / (work.output * w.tpot))[None, :]
         lanes_busy = (self.prefill_workers * r.groups)[:, None]
         prompt, alone = r.prompt[:, None], r.alone[:, None]
-        # Passes fill up only where prompts wait: below one per group and prompt they are read alone.
-        load = rate * prompt / lanes_busy
         base = s.arrival + alone + w.step[None, :] + self._transfer(unit)
         answer = work.output * w.tpot[None, :]
         each = s.queueing * prompt / lanes_busy
@@ -186,28 +210,31 @@ class _Block:
         room = 1 - rate * each
         queued = rate * (base + answer - s.queueing * prompt) / np.where(room > 0, room, 1.0)
         users = np.where(alone_users <= lanes_busy, alone_users, queued)
-        first = users / rate - answer
-        good = (load <= 1) & ((alone_users <= lanes_busy) | (room > 0))
-        at = np.nonzero(good)
-        size = len(at[0])
-        chunk = np.array(space.chunks)[r.chunk]
+        good = (rate * prompt <= lanes_busy) & ((alone_users <= lanes_busy) | (room > 0))
+        first = np.where(good, users / rate - answer, np.inf)
+        reader = first.argmin(axis=0)
+        earliest = first[reader, np.arange(len(reader))]
+        held = np.isfinite(earliest)
+        chosen = w.undominated(held) | w.undominated(held & (earliest <= latest))
+        at = np.flatnonzero(chosen)
+        size = len(at)
         found = Points(
             variant=np.zeros(size, dtype=np.int64),
-            layout=w.layout[at[1]],
-            prefill=r.layout[at[0]],
+            layout=w.layout[at],
+            prefill=r.layout[reader[at]],
             workers=np.full(size, float(self.workers)),
             prefill_workers=np.full(size, float(self.prefill_workers)),
             units=np.full(size, units),
-            batch=w.batch[at[1]],
-            chunk=chunk[at[0]],
-            drafted=w.drafted[at[1]],
-            concurrency=users[at],
+            batch=w.batch[at],
+            chunk=np.array(space.chunks)[r.chunk[reader[at]]],
+            drafted=w.drafted[at],
+            concurrency=users[reader[at], at],
             gpus=np.full(size, units * unit),
-            rate=units * rate[0, at[1]],
-            time_to_first_token=first[at],
-            time_per_output_token=w.tpot[at[1]],
+            rate=units * rate[0, at],
+            time_to_first_token=earliest[at],
+            time_per_output_token=w.tpot[at],
         )
-        return found, good
+        return found, good.size, int(good.sum())
 
     def _transfer(self, gpus: float) -> Array:
         """Time that a cache takes from readers to writers. (readers, writers) [s]"""
