@@ -84,6 +84,12 @@ def test_formats_caches_and_drafts_become_flags() -> None:
     assert "--no-enable-prefix-caching" in vllm_command(SERVER)
 
 
+def test_formats_that_need_a_checkpoint_get_a_note_and_no_flag() -> None:
+    server = replace(SERVER, quantise="nvfp4")
+    assert "--quantization" not in vllm_command(server) + sglang_command(server)
+    assert any("checkpoint" in note for note in notes(server))
+
+
 def test_two_pools_become_a_resource_with_as_many_workers() -> None:
     prefill, decode = replace(SERVER, role="prefill", drafted=1.0), replace(SERVER, role="decode", drafted=1.0)
     assert "speculative" not in vllm_command(prefill)

@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from rackmath.engine import Layout
 
 
+ONLINE = ("fp8",)
+"""Formats that both engines convert a 16-bit checkpoint to while loading."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """One worker to launch."""
@@ -56,7 +60,7 @@ def vllm_command(server: Server) -> str:
         f"--max-num-seqs {math.ceil(server.batch / groups)}",
         f"--max-num-batched-tokens {math.ceil(server.chunk)}",
     ]
-    if server.quantise:
+    if server.quantise in ONLINE:
         flags.append(f"--quantization {server.quantise}")
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8")
@@ -91,7 +95,7 @@ def sglang_command(server: Server) -> str:
         f"--max-running-requests {math.ceil(server.batch)}",
         f"--chunked-prefill-size {math.ceil(server.chunk * groups)}",
     ]
-    if server.quantise:
+    if server.quantise in ONLINE:
         flags.append(f"--quantization {server.quantise}")
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8_e4m3")
@@ -126,8 +130,10 @@ def notes(server: Server) -> list[str]:
         found.append("a worker that spans nodes also needs the node count, rank and address (--nnodes and its kin)")
     if x.pipeline > 1 and server.drafted:
         found.append("speculative decoding with pipeline stages is not supported by every release")
-    if server.quantise in ("int8", "int4", "nvfp4", "mxfp4"):
-        found.append(f"weights at {server.quantise} need a checkpoint in that format")
+    if server.quantise and server.quantise not in ONLINE:
+        found.append(f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config")
+    if server.cache not in ("bf16", "fp8"):
+        found.append(f"a cache at {server.cache} is set by neither command")
     return found
 
 
