@@ -114,6 +114,10 @@ def test_a_cache_travels_over_as_many_links_as_the_smaller_group_has(deepseek) -
     assert near == pytest.approx(1000 * 61 * 576 * 2 / 2 / BETA)
     far = transfer_time(deepseek, system, Layout(tensor=4), Layout(tensor=2), 1000.0, 16.0)
     assert far == pytest.approx(8 * near)
+    staged = transfer_time(deepseek, system, Layout(tensor=4), Layout(tensor=2, pipeline=2), 1000.0, 8.0)
+    assert staged == pytest.approx(near / 2)
+    late = replace(system, scale_up=Link(bandwidth=BETA, latency=1e-3))
+    assert transfer_time(deepseek, late, Layout(tensor=4), Layout(tensor=2), 1000.0, 8.0) == pytest.approx(near + 1e-3)
 
 
 def test_data_parallel_groups_need_no_reduction(deepseek) -> None:

@@ -44,6 +44,8 @@ def test_a_fleet_is_sized_for_its_peak() -> None:
     assert f.replicas == 2500
     assert f.gpus == 20_000
     assert f.utilisation == pytest.approx(0.4)
+    assert f.hours.mean() == pytest.approx(0.4)
+    assert f.hours.max() == pytest.approx(0.8, rel=1e-3)
     assert f.racks == pytest.approx(20_000 / 72)
     assert f.capital == (278 * 3e6, 278 * 4e6)
     assert f.memory_capital == (278 * 3e5, 278 * 8e5)
@@ -89,6 +91,14 @@ def test_few_users_read_what_they_choose_and_many_read_all() -> None:
     model = from_totals("all", 0.4e12, 0.01e12, 1.0, weights=PURE)
     whole = estimate(model, system, Layout(tensor=8), batch=1000, context=1.0)
     assert cost.time[0][2] == pytest.approx(float(whole.time))
+
+
+def test_users_beyond_the_memory_wait() -> None:
+    # 800 GB less 400 GB of weights hold 400 requests of 100 tokens at 10 MB.
+    cost = cost_by_sparsity(
+        make_system(), [0.2e12], [0.1e12], [1e6], FORMATS["bf16"], context=100, kv_bytes_per_token=1e7
+    )
+    assert cost.batch[0][0] == 400
 
 
 def test_sparsity_pays_until_users_or_memory_run_out() -> None:

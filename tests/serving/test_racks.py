@@ -42,6 +42,9 @@ def test_a_user_alone_reads_what_is_active_and_a_full_memory_reads_all() -> None
 def test_the_largest_model_grows_with_the_domain() -> None:
     system = make_system()
     assert largest_model(system, PURE) == pytest.approx(0.5 * 8e11)
+    assert largest_model(system, FORMATS["bf16"]) == pytest.approx(0.25 * 8e11)
+    wide = domain_fits(system, [0.3e12], [1.0], FORMATS["bf16"], context=1000, kv_bytes_per_token=1e6)[0]
+    assert wide.share == pytest.approx(0.6 / 0.8)
     assert largest_model(domain_of(system, 72), PURE) == pytest.approx(9 * largest_model(system, PURE))
     with pytest.raises(InputError, match="--domain"):
         domain_of(system, 0)

@@ -1,0 +1,179 @@
+"""Pairing of pools, reading in chunks, and what a plan says of its points: by brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import gcd
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackmath import catalogue
+from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.timer import engine_timer
+from rackmath.serving import Scheduling
+from rackmath.serving.choice import ending, gpu_seconds, loses_by
+from rackmath.serving.plan import space_of
+from rackmath.serving.points import undominated
+from rackmath.serving.pools import DecodeOptions, _Readers, _worker_counts, _worthwhile, _Writers
+from rackmath.serving.prompts import reading_time
+from rackmath.serving.search import Found, search
+from rackmath.serving.workload import Limits, Workload
+
+USUAL = Scheduling(interruption=0.9, queueing=0.3, arrival=0.05, acceptance=0.6)
+WORK = Workload(input=3000, output=400)
+LOSSES = Losses(stream=0.8, launch=2e-6)
+
+
+def linear(phase, layout, batch, context, drafted, cached=0.0):
+    """A timer that is linear in tokens and in pairs, as attention is; passes as the engine counts them."""
+    new = context - cached
+    stages = layout.pipeline * 1.0
+    prompts = batch / layout.data
+    passes = (np.minimum(prompts, stages) + stages - 1) / stages
+    return passes * prompts * (1e-5 * new + 1e-9 * new * (cached + new / 2))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize(("chunk", "cached"), [(512.0, 0.0), (1000.0, 0.5), (700.0, 0.0)])
+def test_pieces_of_a_prompt_take_what_they_take_one_by_one(stages: int, chunk: float, cached: float) -> None:
+    work, layout = replace(WORK, cached=cached), Layout(pipeline=stages, data=2)
+    alone, full, together = reading_time(layout, work, chunk, linear)
+    new, known = work.read, work.input - work.read
+    pieces = int(np.ceil(new / chunk))
+    each = new / pieces
+    times = [linear("prefill", layout, 2.0, known + each * (i + 1), 0.0, known + each * i) for i in range(pieces)]
+    # Pieces follow each other through the stages: all of the first, one stage more for each other.
+    assert alone == pytest.approx(sum(times) / pieces * (pieces + stages - 1) / stages)
+    assert together == 1
+    assert full == alone
+
+
+def test_short_prompts_share_a_pass() -> None:
+    layout = Layout(data=2)
+    alone, full, together = reading_time(layout, Workload(input=100, output=10), 1000.0, linear)
+    assert together == 10
+    assert full == pytest.approx(linear("prefill", layout, 20.0, 100.0, 0.0) / 10)
+    assert alone == pytest.approx(linear("prefill", layout, 2.0, 100.0, 0.0))
+
+
+def test_worker_counts_are_all_that_repeat_no_smaller_unit() -> None:
+    space = space_of(catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm"), 64)
+    found = set(_worker_counts(1, 2, space))
+    assert found == {(p, w) for p in range(1, 9) for w in range(1, 9) if gcd(p, w) == 1 and p + 2 * w <= 64}
+    assert {(8, 1), (1, 8)} <= found
+    assert set(_worker_counts(32, 32, space)) == {(1, 1)}
+
+
+def test_sizes_of_readers_are_kept_for_rate_per_accelerator_or_latency() -> None:
+    def reader(prompt: float, groups: float) -> _Readers:
+        one = np.array([0])
+        return _Readers(
+            layout=one, chunk=one, prompt=np.array([prompt]), alone=np.array([prompt]), groups=np.array([groups])
+        )
+
+    # 2 prompts/s and accelerator at 0.5 s; 1 at 0.25 s; 0.8 at 0.3 s, which both others together beat.
+    readers = {1.0: reader(0.5, 1.0), 4.0: reader(0.25, 1.0), 8.0: reader(0.3, 1.92)}
+    assert _worthwhile(readers) == [1.0, 4.0]
+
+
+@given(seed=st.integers(0, 500), acceptance=st.floats(0.0, 0.9))
+def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float) -> None:
+    draw = np.random.default_rng(seed)
+    drafted, batches = np.array([0.0, 2.0]), np.array([1.0, 4.0, 16.0])
+    s = Scheduling(acceptance=acceptance)
+    options = DecodeOptions(
+        layouts=[Layout(tensor=2), Layout(data=2), Layout(pipeline=2)],
+        gpus=np.array([2.0, 2.0, 2.0]),
+        batches=batches,
+        step=draw.uniform(0.01, 0.1, (3, 3, 2)),
+        capacity=np.array([20.0, 5.0, 20.0]),
+        scheduling=s,
+    )
+    w = _Writers.of(options, np.array([0, 1, 2]), WORK, drafted)
+    # The second layout holds four sequences at most.
+    assert len(w.layout) == 6 + 4 + 6
+    accepted = np.asarray(s.accepted(w.drafted))
+    assert w.tpot == pytest.approx(w.step / accepted)
+    meant = draw.random(len(w.layout)) < 0.7
+    kept = np.flatnonzero(meant)[undominated((w.batch / w.tpot)[meant], w.tpot[meant], w.layout[meant])]
+    assert set(np.flatnonzero(w.undominated(meant)).tolist()) == set(kept.tolist())
+    assert w.lanes.tolist() == [2.0 if i != 1 else 1.0 for i in w.layout]
+
+
+def found(model: str, gpus: int, **choices: object) -> tuple[Found, object]:
+    system = catalogue.system("h100-sxm")
+    space = replace(space_of(catalogue.model(model), system, gpus), **choices)
+    return search(system, WORK, Limits(), space, LOSSES, USUAL), space
+
+
+def test_every_point_names_the_layout_and_the_formats_it_was_computed_with() -> None:
+    # In 8 bit the model fits one accelerator, in 16 bit it does not: the lists of layouts differ.
+    result, space = found("qwen3-32b", 2, drafted=(0.0, 2.0))
+    p, system = result.points, catalogue.system("h100-sxm")
+    assert {v.weights for v in space.variants} == {"bf16", "fp8"}
+    for i in range(0, len(p), max(len(p) // 60, 1)):
+        layout, a = result.layouts[p.layout[i]], space.variants[p.variant[i]].architecture
+        step = estimate(a, system, layout, batch=p.batch[i], context=3200, drafted=p.drafted[i], losses=LOSSES)
+        assert bool(step.memory.fits)
+        assert p.time_per_output_token[i] >= float(step.time / USUAL.accepted(p.drafted[i])) * (1 - 1e-9)
+        unit = p.workers[i] * layout.gpus
+        if p.prefill[i] >= 0:
+            read = result.layouts[p.prefill[i]]
+            unit += p.prefill_workers[i] * read.gpus
+            assert p.time_per_output_token[i] == pytest.approx(float(step.time / USUAL.accepted(p.drafted[i])))
+        assert p.gpus[i] == p.units[i] * unit <= 2
+        # As many are being answered as the batch says.
+        answered = p.rate[i] / p.units[i] * WORK.output * p.time_per_output_token[i]
+        assert answered == pytest.approx(p.workers[i] * p.batch[i])
+
+
+def test_powers_of_two_are_tried_beside_divisors() -> None:
+    result, _ = found("llama-3.1-8b", 6, pools=False)
+    assert {float(x.gpus) for x in result.layouts} == {1.0, 2.0, 3.0, 4.0, 6.0}
+
+
+def test_accelerator_time_is_that_of_the_step_and_of_prompts() -> None:
+    result, space = found("llama-3.1-8b", 2, drafted=(2.0,))
+    p, system = result.points, catalogue.system("h100-sxm")
+    for i in (0, len(p) // 2, len(p) - 1):
+        layout, a = result.layouts[p.layout[i]], space.variants[p.variant[i]].architecture
+        step = estimate(a, system, layout, batch=p.batch[i], context=3200, drafted=2, losses=LOSSES)
+        parts = gpu_seconds(system, WORK, space, result, i, LOSSES, USUAL)
+        of_step = float(layout.gpus * step.time) / (p.batch[i] * float(USUAL.accepted(2.0)))
+        assert sum(v for k, v in parts.items() if k != "prompts and waiting") == pytest.approx(of_step)
+        assert sum(parts.values()) == pytest.approx(p.gpus[i] / (p.rate[i] * WORK.output))
+
+
+def test_what_is_spent_more_is_a_part_of_the_best() -> None:
+    winner, other = {"weights": 2.0, "network": 2.0}, {"weights": 3.0, "network": 2.0}
+    assert loses_by(winner, other) == "weights +25%"
+    assert loses_by(winner, winner) == "nothing stands out"
+
+
+def test_what_stops_a_point_is_used_most() -> None:
+    result, space = found("llama-3.1-8b", 1, pools=False)
+    p, system = result.points, catalogue.system("h100-sxm")
+    i = int(np.argmax(p.batch))
+    layout, a = result.layouts[p.layout[i]], space.variants[p.variant[i]].architecture
+    room = float(largest_batch(a, system, layout, context=3400, tokens=float(p.chunk[i])))
+    memory = ending(system, WORK, Limits(), space, result, i)
+    assert memory.stopped_by == "memory"
+    assert memory.use == pytest.approx(p.concurrency[i] / room)
+    tight = Limits(time_per_output_token=p.time_per_output_token[i] / 0.99)
+    if memory.use < 0.99:
+        assert ending(system, WORK, tight, space, result, i).stopped_by == "time per output token"
+    first = Limits(time_to_first_token=p.time_to_first_token[i] / 2)
+    late = ending(system, WORK, first, space, result, i)
+    assert (late.stopped_by, late.use) == ("time to first token", pytest.approx(2.0))
+
+
+def test_an_engine_times_pieces_as_it_times_the_prompt() -> None:
+    model, system = catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm")
+    timer = engine_timer(model, system, None)
+    whole, _, _ = reading_time(Layout(), WORK, 4096.0, timer)
+    cut, _, _ = reading_time(Layout(), WORK, 1000.0, timer)
+    assert cut == pytest.approx(float(whole), rel=0.05)
