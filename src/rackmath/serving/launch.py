@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from rackmath.engine import Layout
 
-
 ONLINE = ("fp8",)
 """Formats that both engines convert a 16-bit checkpoint to while loading."""
 
