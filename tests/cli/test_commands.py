@@ -325,3 +325,20 @@ def test_modes_hold_the_contracts_points(capsys) -> None:
     assert facts["train"]["worst"] == pytest.approx(2 * facts["train"]["period"])
     status, _, err = run(capsys, "modes", *PLAN[1:], "--peak-to-mean", "0.5")
     assert (status, err.count("\n")) == (2, 1)
+
+
+def test_a_cache_holds_the_contracts_facts_by_tier(capsys) -> None:
+    call = ("cache", "deepseek-v3", "--on", "h200-sxm", "--layout", "ep8,dp8", "--context", "50000")
+    status, out, _ = run(capsys, *call, "--json")
+    facts = json.loads(out)
+    assert status == 0
+    wanted = {"tier", "drain_time", "hold_usd_per_million_hour", "retrieve_usd_per_million"}
+    assert all(wanted <= set(t) for t in facts["tiers"])
+    assert [s["from"] for s in facts["cheapest"]][1:] == [s["to"] for s in facts["cheapest"]][:-1]
+    assert set(facts["products"]) == {"5 minutes", "30 minutes", "1 hour", "12 hours"}
+    # Dearer devices move the break-even with the accelerator's own memory later.
+    _, dearer, _ = run(capsys, *call, "--memory-price", "4", "--json")
+    assert json.loads(dearer)["cheapest"][0]["to"] > facts["cheapest"][0]["to"]
+    for wrong in (["--tiers", "tape"], ["--context", "0"], ["--years", "-1"], ["--memory-price", "nan"]):
+        status, out, err = run(capsys, *call, *wrong)
+        assert (status, out, err.count("\n")) == (2, "", 1)
