@@ -342,3 +342,38 @@ def test_a_cache_holds_the_contracts_facts_by_tier(capsys) -> None:
     for wrong in (["--tiers", "tape"], ["--context", "0"], ["--years", "-1"], ["--memory-price", "nan"]):
         status, out, err = run(capsys, *call, *wrong)
         assert (status, out, err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["sparsity", "--on", "gb200-nvl72", "--dense", "1e9", "--users", ""],
+        ["sparsity", "--on", "gb200-nvl72", "--dense", "1e9", "--experts", ","],
+        ["racks", "--kv-bytes", "0"],
+        ["racks", "--on", ""],
+        ["compare", *PLAN[1:], "--weights", ""],
+        [
+            "sweep",
+            "llama-3.1-8b",
+            "--on",
+            "h100-sxm",
+            "--layout",
+            "tp1",
+            "--gpus",
+            "0",
+            "--batch",
+            "1",
+            "--context",
+            "9",
+        ],
+        ["fleet", *PLAN[1:], "--tokens-per-second", "nan"],
+        ["context", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--slowest", "0"],
+        ["modes", *PLAN[1:], "--speedup", "1"],
+    ],
+    ids=lambda call: f"{call[0]} {call[-2]}",
+)
+def test_empty_lists_and_zeros_get_one_line(capsys, tmp_path, call: list[str]) -> None:
+    more = ["--out", str(tmp_path / "grid")] if call[0] == "sweep" else []
+    status, out, err = run(capsys, *call, *more)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert not list(tmp_path.iterdir())

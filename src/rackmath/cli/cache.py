@@ -87,7 +87,7 @@ def cache(
     prompt = estimate(architecture, system, spread, batch=spread.data, context=context, phase="prefill", losses=losses)
     per_token = float(prompt.time * prompt.gpus / spread.data / context)
     known = catalogue.tiers()
-    wanted = names(tiers) or list(known)
+    wanted = names(tiers, "--tiers") or list(known)
     for name in wanted:
         if name not in known:
             raise InputError("--tiers", name, f"known are {', '.join(known)}")

@@ -48,7 +48,7 @@ def racks(
     """
     drawn = check_picture(plot)
     form = weight_format(weights)
-    if not 0 < context <= 1e9 or not 0 <= kv_bytes <= 1e9:
+    if not 0 < context <= 1e9 or not 0 < kv_bytes <= 1e9:
         raise InputError("--context", context, "write positive numbers of tokens and bytes, at most 1e9")
     systems = [catalogue.system(name) for name in on.split(",")]
     systems += [domain_of(systems[0], int(n)) for n in numbers(domain, "--domain", 1, 1e6)]

@@ -61,6 +61,8 @@ def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Lay
     Errors: :class:`InputError` for text that is no layout, and for one that does not
     divide the model or the accelerators.
     """
+    if gpus is not None and gpus < 1:
+        raise InputError("gpus", gpus, "write a number of at least 1")
     widths: dict[str, int] = {}
     for part in text.replace(" ", "").lower().split(","):
         found = _TOKEN.match(part)

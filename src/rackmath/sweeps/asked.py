@@ -62,8 +62,8 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         architecture,
         system,
         given["gpus"],
-        weights=[weight_format(name).name for name in names(given["weights"])],
-        kv=[cache_format(name) and name for name in names(given["kv"])],
+        weights=[weight_format(name).name for name in names(given["weights"], "--weights")],
+        kv=[cache_format(name) and name for name in names(given["kv"], "--kv")],
         drafted=numbers(given["drafted"], "--drafted", 0, 16),
         pools=not given["one_pool"],
     )
@@ -104,15 +104,23 @@ def _assumptions(engine: str, year: float, space: Space, ideal: bool) -> list[st
     ]
 
 
-def names(text: str | None) -> list[str]:
-    """``a,b,c`` -> its parts, without empty ones."""
-    return [part.strip().lower() for part in (text or "").split(",") if part.strip()]
+def names(text: str | None, field: str) -> list[str]:
+    """``a,b,c`` -> its parts; none where nothing was given.
+
+    Errors: :class:`InputError` for text that holds no part.
+    """
+    if text is None:
+        return []
+    found = [part.strip().lower() for part in text.split(",") if part.strip()]
+    if not found:
+        raise InputError(field, text, "write at least one, or leave the option out")
+    return found
 
 
 def numbers(text: str | None, field: str, low: float, high: float) -> list[float]:
     """``1,2,3`` -> numbers from ``low`` to ``high``."""
     found: list[float] = []
-    for part in names(text):
+    for part in names(text, field):
         try:
             value = float(part)
         except ValueError as error:

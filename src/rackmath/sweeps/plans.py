@@ -93,7 +93,7 @@ def cases(given: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Iter
             own = dict.fromkeys(v.weights for v in supported(architecture, system.chip))
             yield from ({**case, "weights": name} for name in own)
         else:
-            yield from ({**case, "weights": name} for name in names(case["weights"]))
+            yield from ({**case, "weights": name} for name in names(case["weights"], "--weights"))
 
 
 def row(case: Mapping[str, Any]) -> dict[str, Any]:
