@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,11 @@ SUFFIXES = (".html", ".png", ".svg")
 _COLOURS = ("#1f5fa8", "#c2571a", "#2b8a57", "#8d3a8a", "#7a6a00", "#4c4c4c", "#0d8b99", "#b0203a")
 """Told apart in print and by readers who do not see red and green apart."""
 _WIDE, _HIGH = 8.5, 5.0
+_LETTERS = 18
+"""Letters of a note per inch."""
+_AIR = 0.08
+_CROWDED = 7
+"""Bars whose names stand side by side in full size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,14 +164,15 @@ def _still(figure: Figure, path: Path) -> None:
         _draw(axis, panel)
     drawn.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     if figure.note:
-        drawn.supxlabel(figure.note, fontsize=7, color="#555555", x=0.01, ha="left")
+        lines = textwrap.fill(figure.note, round(_LETTERS * wide))
+        drawn.supxlabel(lines, fontsize=7, color="#555555", x=0.01, ha="left")
     metadata = {"Date": None} if path.suffix == ".svg" else None
     drawn.savefig(path, dpi=160, metadata=metadata)
     plt.close(drawn)
 
 
 def _draw(axis: Any, panel: Panel) -> None:
-    base = np.zeros(max((len(s.x) for s in panel.series), default=0))
+    base = np.zeros(max((len(s.x) for s in panel.series if s.kind == "bars"), default=0))
     for i, s in enumerate(panel.series):
         colour, label = _colour(s, i), s.name if s.named else None
         if s.kind == "bars":
@@ -189,8 +196,10 @@ def _draw(axis: Any, panel: Panel) -> None:
     if panel.log_up:
         axis.set_yscale("log")
     elif panel.series:
-        axis.margins(y=0.08)
-        axis.set_ylim(bottom=0)
+        axis.margins(y=_AIR)
+        axis.set_ylim(bottom=0, top=base.max() * (1 + _AIR) if base.any() else None)
+    if len(base) > _CROWDED:
+        axis.tick_params(axis="x", labelsize=6, labelrotation=0 if len(base) <= 2 * _CROWDED else 90)
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
