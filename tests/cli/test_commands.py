@@ -36,6 +36,9 @@ LIST_KEYS = {
     ("models",): "name total_params active_params source",
     ("claims", "--only", "drain-rubin"): ("id statement lecture with_lecture_inputs with_real_inputs verdict why"),
     ("solve",): "id equation symbols",
+    ("prices", "decode", "--input", "0.6", "--output", "2.5"): (
+        "model active_params total_params kv_bytes_per_token margin cannot_tell"
+    ),
 }
 
 

@@ -1,0 +1,130 @@
+"""``prices``: what a price page says of the models behind it, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import click
+
+from rackmath import price_book
+from rackmath.cli import render
+from rackmath.errors import InputError
+from rackmath.prices.decode import Decoded, Interval, Offer, decode
+from rackmath.units import parse
+
+_LEAST_DRAWS = 1e4
+_WORST_TAIL = 0.7
+
+
+@click.group(epilog="Example: rackmath prices decode kimi-k2.6 --date 2026-11-21")
+def prices() -> None:
+    """Read prices: what they imply, with ranges that hold, and what they cannot tell."""
+
+
+@prices.command("decode", epilog="Example: rackmath prices decode --input 0.6 --output 2.5 --date 2026-11-21")
+@click.argument("source", metavar="[MODEL|FILE.csv]", required=False)
+@click.option("--input", "input_price", type=float, help="Price of a million input tokens, in USD.")
+@click.option("--cached", type=float, help="Price of a million cached input tokens, in USD.")
+@click.option("--output", "output_price", type=float, help="Price of a million output tokens, in USD.")
+@click.option("--speed", type=float, help="Tokens per second that a reader sees.")
+@click.option("--stream", help="Active 8-bit weights per second of known models on the same host, as in 4.2TB/s.")
+@click.option("--date", "day", help="When the prices held, as in 2026-11-21 (default: now; a table's own column date).")
+@click.option("--explain", is_flag=True, help="Show the equations.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def decode_prices(
+    source: str | None,
+    input_price: float | None,
+    cached: float | None,
+    output_price: float | None,
+    speed: float | None,
+    stream: str | None,
+    day: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Active and total parameters, batch and margin behind list prices.
+
+    MODEL is a name that genai-prices knows; all its hosts are read. FILE.csv has the columns model, provider, input,
+    output, and may have cached_input; several hosts per model. Without either, give the prices as options.
+    """
+    at = price_book.day(day, "--date") if day else None
+    market = price_book.market()
+    given = (input_price, cached, output_price)
+    offers = _offers(source, given, speed, at)
+    flow = parse(stream, "B/s", "--stream") if stream else None
+    found = [decode(asked, market, speed=speed, stream=flow) for asked in offers]
+    if as_json:
+        render.show_json(found)
+        return
+    for one, asked in zip(found, offers, strict=True):
+        _show(one, asked)
+    if explain:
+        render.show_lines("equations", _EQUATIONS)
+    render.show_lines(
+        "assumed",
+        (
+            f"prior and market: {market.basis}, prices of {market.year:.1f}; priced as open-weight models are",
+            "8-bit weights on H100-like accelerators; another machine's ratio moves batch, not parameters",
+            "accuracy on architectures left out: docs/accuracy-of-prices.md",
+        ),
+    )
+
+
+_EQUATIONS = (
+    "input  = C N^(1-d) (1 + r 295 / chunk)   r = total / active, 295 = tokens at which a weight's read is hidden",
+    "output = C N^(1-d) (1 + r 295 / batch)   N = active parameters in billions",
+    "C N^-d = floor x margin x rent / utilisation   floor = 2 N 1e15 FLOP x 2.35 $/h / 1,979 TFLOP/s",
+    "posterior = prior(N, r, batch, C) x density of the median offer, by adaptive importance sampling",
+)
+
+
+def _offers(
+    source: str | None, given: tuple[float | None, float | None, float | None], speed: float | None, at: date | None
+) -> list[list[Offer]]:
+    """Offers per model, from the one place that the user named."""
+    priced = any(value is not None for value in given)
+    if source is not None and priced:
+        raise InputError("--input", given, "give prices or MODEL|FILE.csv, not both")
+    if source is not None and source.lower().endswith(".csv"):
+        if at is not None:
+            raise InputError("--date", str(at), "a table says it in its column date")
+        found = list(price_book.offers_of(Path(source)).values())
+        if speed is not None and len(found) > 1:
+            raise InputError("--speed", speed, f"is of one model, and the file has {len(found)}")
+        return found
+    if source is not None:
+        return [price_book.published(source, at)]
+    if not priced and speed is None:
+        raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
+    year = price_book.decimal_year(at) if at else None
+    return [[Offer(model="given", provider="given", input=given[0], cached=given[1], output=given[2], year=year)]]
+
+
+def _show(one: Decoded, offers: Sequence[Offer]) -> None:
+    rows = [
+        (label, *(_shown(value, scale) for value in (span.median, span.low50, span.high50, span.low90, span.high90)))
+        for label, span, scale in _quantities(one)
+    ]
+    title = f"{one.model}: offers {len(offers)}, with different prices {one.hosts}"
+    note = f"dense with probability {one.dense:.2f}; {one.effective_draws:,.0f} effective draws, k {one.pareto_k:.2f}"
+    if one.effective_draws < _LEAST_DRAWS or one.pareto_k > _WORST_TAIL:
+        note += "; the draws are too few or too uneven to be trusted: the prices are far from any known model"
+    render.show_table(title, ("", "median", "50 % from", "to", "90 % from", "to"), rows, note)
+    render.show_lines("cannot tell", one.cannot_tell)
+
+
+def _quantities(one: Decoded) -> tuple[tuple[str, Interval, float], ...]:
+    return (
+        ("active parameters, B", one.active_params, 1e9),
+        ("total parameters, B", one.total_params, 1e9),
+        ("KV bytes per token (prior)", one.kv_bytes_per_token, 1.0),
+        ("effective batch", one.batch, 1.0),
+        ("price over ideal cost", one.product, 1.0),
+        ("margin: price over cost", one.margin, 1.0),
+    )
+
+
+def _shown(value: float, scale: float) -> str:
+    return render.count(round(value / scale)) if value / scale >= 1000 else f"{value / scale:.3g}"

@@ -1,0 +1,249 @@
+"""What prices say of the model behind them, and how little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, log, pi
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.errors import InputError
+from rackmath.prices.importance import Draws, draw, quantiles
+from rackmath.prices.market import FLOOR, Kind, Market, log_prices, normal_log, student_log
+
+Array = NDArray[np.float64]
+
+UTILISATION = 0.15
+"""Typical part of the 8-bit rate that a busy service uses: DeepSeek's prefill node of February 2025,
+73,700 tokens/s of which 56.3 % come from a cache, 74 GFLOP per token, 8 x 1,979 TFLOP/s."""
+UTILISATION_SCALE = 0.5
+RENT_SCALE = 0.35
+"""Spread of what an H100-equivalent hour costs, around 2.35 $."""
+STREAM_SCALE = 0.35
+"""Spread of the weights per second between models on one host."""
+_AGREEMENT = 0.1
+"""Rounding to a provider's grid: no price says more than this of its logarithm."""
+_DRIFT = 0.5
+"""Spread that a year between the prices and the calibration adds to their level (assumed)."""
+_AT = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What one host asks for one model. [USD per million tokens]"""
+
+    model: str
+    provider: str
+    input: float | None = None
+    cached: float | None = None
+    output: float | None = None
+    year: float | None = None
+    """When the prices held, as a decimal year."""
+
+    def __post_init__(self) -> None:
+        for field in ("input", "cached", "output"):
+            value = getattr(self, field)
+            if value is not None and not (isfinite(value) and 1e-6 <= value <= 1e6):
+                raise InputError(
+                    field, value, f"{self.model} at {self.provider}: write a positive price in USD per million tokens"
+                )
+        if self.cached is not None and self.input is not None and self.cached > self.input:
+            raise InputError(
+                "cached_input", self.cached, f"is above the input price {self.input:g} of {self.model}: swap the two"
+            )
+        if self.year is not None and not 2020 <= self.year <= 2040:
+            raise InputError("date", self.year, f"{self.model} at {self.provider}: write a day from 2020 to 2040")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Median and the middle 50 % and 90 % of a posterior."""
+
+    median: float
+    low50: float
+    high50: float
+    low90: float
+    high90: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What the prices of one model say."""
+
+    model: str
+    hosts: int
+    """Offers with different prices; a copied list counts once."""
+    active_params: Interval
+    total_params: Interval
+    kv_bytes_per_token: Interval
+    """The prior: prices do not identify it."""
+    batch: Interval
+    """Sequences that share a read of the weights."""
+    product: Interval
+    """Price over the cost of an ideal H100 at 2.35 $/hour: margin x rent / utilisation. Identified."""
+    margin: Interval
+    """Price over cost, under the priors of utilisation and rent."""
+    dense: float
+    """Probability that all parameters are active."""
+    effective_draws: float
+    pareto_k: float
+    cannot_tell: tuple[str, ...]
+
+
+def decode(offers: Sequence[Offer], market: Market, speed: float | None = None, stream: float | None = None) -> Decoded:
+    """Posterior of a model's size from what hosts ask for it.
+
+    Parameters
+    ----------
+    offers : sequence of Offer
+        Of one model; any of the prices may be missing.
+    market : Market
+        How models of known size are priced.
+    speed : float, optional
+        Tokens per second that a reader sees.
+    stream : float, optional
+        Bytes of active 8-bit weights per second that models of known size reach on the same host; without it
+        speed says little. [B/s]
+
+    Errors: :class:`InputError` for no offers, offers of different models, and numbers out of range.
+    """
+    if not offers or len({offer.model for offer in offers}) != 1:
+        raise InputError("offers", len(offers), "give at least one offer, all of one model")
+    for field, value, top in (("speed", speed, 1e5), ("stream", stream, 1e16)):
+        if value is not None and not 0 < value < top:
+            raise InputError(field, value, f"a positive number below {top:g}")
+    if stream is not None and speed is None:
+        raise InputError("stream", stream, "says nothing without a speed: give both")
+    seen, count = _observed(offers)
+    dated = [offer.year for offer in offers if offer.year is not None]
+    years = abs(float(np.median(dated)) - market.year) if dated else 0.0
+    drifted = replace(market, level_scale=float(np.hypot(market.level_scale, _DRIFT * years)))
+    found: list[Draws] = []
+    logs: list[float] = []
+    for kind in (market.dense, market.sparse):
+        found.append(_posterior(kind, drifted, seen, count, speed, stream))
+        logs.append(log(kind.share) + found[-1].log_evidence)
+    part = np.exp(np.array(logs) - max(logs))
+    part /= part.sum()
+    dense = found[0].points
+    points = np.concatenate([np.column_stack([dense, np.zeros(len(dense))]), found[1].points])
+    weights = np.concatenate([draws.weights * p for draws, p in zip(found, part, strict=True)])
+    active, batch, level, sparsity = points.T
+    product = level - market.economy * active - log(FLOOR)
+    random = np.random.default_rng(len(points))
+    split = log(UTILISATION) + np.hypot(UTILISATION_SCALE, RENT_SCALE) * random.standard_normal(len(points))
+    return Decoded(
+        model=offers[0].model,
+        hosts=count,
+        active_params=_interval(active + log(1e9), weights),
+        total_params=_interval(active + sparsity + log(1e9), weights),
+        kv_bytes_per_token=_normal_interval(market.cache, market.cache_scale),
+        batch=_interval(batch, weights),
+        product=_interval(product, weights),
+        margin=_interval(product + split, weights),
+        dense=float(part[0]),
+        effective_draws=1 / float(np.sum(weights**2)),
+        pareto_k=max(draws.pareto_k for draws, p in zip(found, part, strict=True) if p > 0.01),
+        cannot_tell=_cannot_tell(offers, speed, stream),
+    )
+
+
+def _observed(offers: Sequence[Offer]) -> tuple[tuple[float | None, float | None], int]:
+    """Median logarithms of the input and output price, and how many different offers there are."""
+    asked = {(offer.input, offer.output) for offer in offers if offer.input is not None or offer.output is not None}
+    found = [[log(price) for price in side if price is not None] for side in zip(*asked, strict=True)] or [[], []]
+    middle = [float(np.median(values)) if values else None for values in found]
+    return (middle[0], middle[1]), len(asked)
+
+
+def _posterior(
+    kind: Kind,
+    market: Market,
+    seen: tuple[float | None, float | None],
+    count: int,
+    speed: float | None,
+    stream: float | None,
+) -> Draws:
+    """Draws of ln (active, batch, level[, sparsity]) of models of one kind."""
+    sparse = kind.sparsity_deviation > 0
+    center = np.array([kind.active, market.batch, market.level] + [kind.sparsity] * sparse)
+    spread = np.array(
+        [kind.active_deviation, market.batch_scale, market.level_scale] + [kind.sparsity_deviation] * sparse
+    )
+    hosts = max(count, 1)
+    shared = market.host_level**2 / hosts + _AGREEMENT**2
+    ratio = market.ratio_scale**2 + market.host_ratio**2 / hosts
+
+    def log_density(points: Array) -> Array:
+        active, batch, level = points.T[:3]
+        sparsity = points[:, 3] if sparse else np.zeros(len(points))
+        total = _prior(points, kind, market, sparse)
+        inputs, outputs = log_prices(
+            active, sparsity, batch, level, np.asarray(market.economy), np.asarray(market.chunk)
+        )
+        if seen[0] is not None and seen[1] is not None:
+            off_in, off_out = seen[0] - inputs, seen[1] - outputs
+            total = total + normal_log((off_in + off_out) / 2, np.asarray(shared))
+            total = total + normal_log(off_out - off_in, np.asarray(ratio))
+        elif seen[0] is not None:
+            total = total + normal_log(seen[0] - inputs, np.asarray(shared + ratio / 4))
+        elif seen[1] is not None:
+            total = total + normal_log(seen[1] - outputs, np.asarray(shared + ratio / 4))
+        if speed is not None and stream is not None:
+            total = total + normal_log(log(speed) + active + log(1e9) - log(stream), np.asarray(STREAM_SCALE**2))
+        elif speed is not None:
+            expected = market.speed - market.speed_slope * active
+            total = total + normal_log(log(speed) - expected, np.asarray(market.speed_scale**2))
+        return total
+
+    return draw(log_density, center, spread)
+
+
+def _prior(points: Array, kind: Kind, market: Market, sparse: bool) -> Array:
+    """Logarithm of the prior; its constants matter, for dense and sparse are weighed against each other."""
+    active = (points[:, 0] - kind.active) / kind.active_deviation
+    found = normal_log(points[:, 1] - market.batch, np.asarray(market.batch_scale**2))
+    found = found + student_log(points[:, 2] - market.level, np.asarray(market.level_scale**2))
+    if not sparse:
+        return found - active**2 / 2 - log(kind.active_deviation)
+    many = (points[:, 3] - kind.sparsity) / kind.sparsity_deviation
+    rest = 1 - kind.correlation**2
+    square = (active**2 - 2 * kind.correlation * active * many + many**2) / rest
+    found = found - square / 2 - log(kind.active_deviation * kind.sparsity_deviation * np.sqrt(rest)) - log(2 * pi) / 2
+    return np.where(points[:, 3] > 0, found, -np.inf)
+
+
+def _interval(logs: Array, weights: Array) -> Interval:
+    """Interval of a quantity from weighted draws of its logarithm."""
+    low90, low50, median, high50, high90 = (float(value) for value in np.exp(quantiles(logs, weights, _AT)))
+    return Interval(median=median, low50=low50, high50=high50, low90=low90, high90=high90)
+
+
+def _normal_interval(center: float, deviation: float) -> Interval:
+    """Interval of a log-normal quantity."""
+    half, most = np.exp(0.6744898 * deviation), np.exp(1.6448536 * deviation)
+    middle = float(np.exp(center))
+    return Interval(
+        median=middle,
+        low50=middle / float(half),
+        high50=middle * float(half),
+        low90=middle / float(most),
+        high90=middle * float(most),
+    )
+
+
+def _cannot_tell(offers: Sequence[Offer], speed: float | None, stream: float | None) -> tuple[str, ...]:
+    """What the data leave open, in words."""
+    lines = [
+        "KV bytes per token: not identified by prices; the interval is that of all open-weight models",
+        "margin, utilisation and rent: only their product is identified; the split follows stated priors",
+    ]
+    if any(offer.cached is not None for offer in offers):
+        lines.append("cached price: follows conventions (x0.1, x0.25, x0.5), not the cache's size; not used")
+    if all(offer.input is None and offer.output is None for offer in offers):
+        lines.append("no input or output price given: sizes are those of open-weight models at large")
+    if speed is not None and stream is None:
+        lines.append("speed without the host's stream: hardware is unknown, so it says little of the size")
+    return tuple(lines)
