@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackmath import price_book
+from rackmath import price_book, usage_log
 from rackmath.prices.decode import Offer, decode
 
 pytestmark = pytest.mark.benchmark
@@ -14,3 +14,11 @@ def test_one_model(benchmark) -> None:
     offers = [Offer(model="m", provider="a", input=0.95, output=4.0), Offer(model="m", provider="b", input=0.8)]
     found = benchmark(decode, offers, price_book.market())
     assert found.effective_draws >= 1e4
+
+
+def test_a_million_usage_records(benchmark, tmp_path) -> None:
+    path = tmp_path / "usage.jsonl"
+    line = '{"model":"m","usage":{"input_tokens":100,"cache_read_input_tokens":20000,"output_tokens":400}}\n'
+    path.write_text(line * 1_000_000, encoding="utf-8")
+    found = benchmark.pedantic(usage_log.read_usage, args=(path,), rounds=2)
+    assert found.tokens["m", False].output.sum() == 4e8

@@ -27,7 +27,7 @@ BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 def main() -> None:
     """Rewrite all documents, or report those that differ."""
     check = "--check" in sys.argv[1:]
-    examples = [ROOT / "tests/data/rows.csv", ROOT / "tests/data/run.json"]
+    examples = [ROOT / "tests/data" / name for name in ("rows.csv", "run.json", "usage.jsonl")]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for file in examples:
             shutil.copy(file, folder)

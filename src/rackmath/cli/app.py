@@ -15,6 +15,7 @@ from rackmath.errors import RackmathError
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
+        "agent": ("rackmath.cli.agent", "Cost of an agent's session and day: list price, own hardware, a log."),
         "cache": ("rackmath.cli.cache", "Where a cache waits: hold, retrieve or compute again, tier by tier."),
         "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
         "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),

@@ -1,0 +1,105 @@
+"""A session of an agent in dollars by list price, and in seconds of hardware of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.caching.sessions import Turns
+from rackmath.engine import Losses, estimate
+from rackmath.engine.layout import Layout
+from rackmath.errors import DoesNotFit
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.prices.lists import Bill, PriceList, Tokens, bill
+
+Array = NDArray[np.float64]
+
+HOUR = 3600.0
+"""Prefixes that are kept at least this long are written at the price for an hour. [s]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnHardware:
+    """Accelerator seconds of a session. [GPU s]"""
+
+    gpus: float
+    seconds: float
+    low: float
+    high: float
+
+
+def session_bill(prices: PriceList, calls: Turns, keep: float) -> Bill:
+    """Cost of each call of a session by list price, as a mean over pauses. [USD]
+
+    ``keep`` is how long the provider holds a prefix; 0 for no caching, where nothing is
+    written. A call's context tier follows from its whole prompt, found or not, so the mean
+    over hits is exact.
+    """
+    cached = calls.hit * calls.prefix if keep else np.zeros_like(calls.prefix)
+    rest, none = calls.prompt - cached, np.zeros_like(cached)
+    return bill(
+        prices,
+        Tokens(
+            input=none if keep else rest,
+            cached=cached,
+            write=rest if 0 < keep < HOUR else none,
+            write_hour=rest if keep >= HOUR else none,
+            output=calls.output,
+        ),
+    )
+
+
+def own_hardware(
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    calls: Turns,
+    *,
+    batch: float,
+    prompt_losses: Losses | None = None,
+    token_losses: Losses | None = None,
+) -> OwnHardware:
+    """Accelerator seconds of a session, if the deployment is never idle.
+
+    Parameters
+    ----------
+    batch : float
+        Sessions that are answered at a time, all with the context of this one. [sequences]
+    prompt_losses, token_losses : Losses, optional
+        What separates the engine from the bound, in reading prompts and in writing answers.
+
+    A prompt is read by one data-parallel group, from its prefix on where that is found. Errors:
+    :class:`DoesNotFit` if the caches of ``batch`` sessions do not fit.
+    """
+    group = float(np.max(layout.data))
+
+    def reading(cached: Array | float) -> list[Array]:
+        found = estimate(
+            architecture,
+            system,
+            layout,
+            batch=group,
+            context=calls.prompt,
+            cached=cached,
+            phase="prefill",
+            losses=prompt_losses,
+        )
+        return [np.asarray(t) for t in (found.time, found.time_low, found.time_high)]
+
+    # At least one token of a prompt is new, or there would be nothing to answer.
+    warm, cold = reading(np.minimum(calls.prefix, calls.prompt - 1)), reading(0.0)
+    saying = estimate(
+        architecture, system, layout, batch=batch, context=calls.prompt + calls.output / 2, losses=token_losses
+    )
+    if not np.all(saying.memory.fits):
+        raise DoesNotFit(f"{batch:g} sessions of up to {calls.prompt.max():,.0f} tokens", "take a smaller batch")
+    gpus = float(np.max(layout.gpus))
+    spans: list[float] = []
+    for found, missed, step in zip(warm, cold, (saying.time, saying.time_low, saying.time_high), strict=True):
+        prompt = calls.hit * found + (1 - calls.hit) * missed
+        spans.append(float(np.sum(prompt / group + step * calls.output / batch)) * gpus)
+    seconds, low, high = spans
+    return OwnHardware(gpus=gpus, seconds=seconds, low=low, high=high)
