@@ -7,11 +7,13 @@ from datetime import date
 from pathlib import Path
 
 import click
+import numpy as np
 
 from rackmath import price_book
 from rackmath.cli import render
 from rackmath.errors import InputError
 from rackmath.prices.decode import Decoded, Interval, Offer, decode
+from rackmath.prices.market import FLOOR, RIDGE, Market
 from rackmath.units import parse
 
 _LEAST_DRAWS = 1e4
@@ -60,8 +62,8 @@ def decode_prices(
         return
     for one, asked in zip(found, offers, strict=True):
         _show(one, asked)
-    if explain:
-        render.show_lines("equations", _EQUATIONS)
+        if explain:
+            render.show_lines("equations", _equations(market, one))
     render.show_lines(
         "assumed",
         (
@@ -72,12 +74,26 @@ def decode_prices(
     )
 
 
-_EQUATIONS = (
-    "input  = C N^(1-d) (1 + r 295 / chunk)   r = total / active, 295 = tokens at which a weight's read is hidden",
-    "output = C N^(1-d) (1 + r 295 / batch)   N = active parameters in billions",
-    "C N^-d = floor x margin x rent / utilisation   floor = 2 N 1e15 FLOP x 2.35 $/h / 1,979 TFLOP/s",
-    "posterior = prior(N, r, batch, C) x density of the median offer, by adaptive importance sampling",
-)
+def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
+    """Equations of the answer, the numbers at the posterior's medians put in, the result."""
+    active, total = one.active_params.median / 1e9, one.total_params.median / 1e9
+    level = one.product.median * FLOOR
+    # Medians of a posterior need not satisfy its equations exactly; the lines show sizes, not digits.
+    sides = [
+        (name, level * active * (1 + total / active * RIDGE / tokens))
+        for name, tokens in (("input", float(np.exp(market.chunk))), ("output", one.batch.median))
+    ]
+    shown = ", ".join(f"{name} {price:.3g} $" for name, price in sides)
+    return (
+        "price = C N (1 + r 295 / T)   N active parameters in billions, r total over active parameters",
+        "295   tokens for which reading an 8-bit weight takes as long as using it, on an H100",
+        f"T     tokens that share a read: chunk {np.exp(market.chunk):,.0f} of a prompt, batch {one.batch.median:,.0f}",
+        f"C     floor x product = {FLOOR:.3g} $ x {one.product.median:.3g} = {level:.3g} $",
+        "floor 2e15 FLOP (a million tokens, a billion parameters) / 1,979 TFLOP/s x 2.35 $ per hour",
+        f"prior of C: {np.exp(market.level):.3g} $ x N^-{market.economy:.2f}, spread {market.level_scale:.2f} in ln",
+        f"medians put in: N = {active:.3g}, r = {total / active:.3g}: {shown}",
+        "posterior = prior(N, r, batch, C) x density of the median offer, by adaptive importance sampling",
+    )
 
 
 def _offers(
