@@ -13,6 +13,7 @@ import numpy as np
 from rackmath import catalogue, constants_file, price_book, usage_log
 from rackmath.caching.sessions import Session, turns
 from rackmath.cli import render
+from rackmath.cli.agent_text import KINDS, show_log, show_session
 from rackmath.constants_file import FAMILIES, NOW
 from rackmath.engine import parse_layout
 from rackmath.errors import InputError
@@ -21,7 +22,6 @@ from rackmath.prices.lists import PriceList, Tokens, bill
 
 MINUTES = 300.0
 """How long the shorter product holds a prefix after its last use, where a list does not say otherwise. [s]"""
-_KINDS = ("input", "cached", "write", "output")
 
 
 @click.command(epilog="Example: rackmath agent claude-opus-5-5 --turns 60 --think 90 --date 2026-11-21")
@@ -77,7 +77,7 @@ def agent(
         if as_json:
             render.show_json(facts)
         else:
-            _show_log(facts)
+            show_log(facts)
         return
     if model is None:
         raise InputError("MODEL", "", "name a model, or give --log FILE.jsonl")
@@ -121,7 +121,7 @@ def agent(
     if as_json:
         render.show_json(facts)
         return
-    _show(facts)
+    show_session(facts)
 
 
 def _levers(
@@ -160,7 +160,7 @@ def _priced(lever: str, prices: PriceList, session: Session, keep: float) -> dic
         "model": prices.model,
         "batch": False,
         "usd_per_session": float(costs.total.sum()),
-        **{kind: float(getattr(costs, kind).sum()) for kind in _KINDS},
+        **{kind: float(getattr(costs, kind).sum()) for kind in KINDS},
         "hit": calls.hit,
         "largest_prompt": float(calls.prompt.max()),
         "input_tokens": float(calls.prompt.sum()),
@@ -234,86 +234,8 @@ def _logged(path: Path, model: str | None, provider: str | None, at: date | None
                 "output_tokens": float(tokens.output.sum()),
                 "hit": float(tokens.cached.sum()) / prompt if prompt else 0.0,
                 "usd": float(costs.total.sum()),
-                **{f"usd_{kind}": float(getattr(costs, kind).sum()) for kind in _KINDS},
+                **{f"usd_{kind}": float(getattr(costs, kind).sum()) for kind in KINDS},
                 "usd_without_caching": float(bill(prices, bare).total.sum()),
             }
         )
     return {"requests": sum(row["requests"] for row in rows), "without_usage": log.without_usage, "models": rows}
-
-
-def _show(facts: dict[str, Any]) -> None:
-    render.show_table(
-        f"{facts['model']} at {facts['provider']}: session of {facts['turns']:,} turns; $",
-        (
-            "lever",
-            ">session",
-            ">saved",
-            ">input",
-            ">cached",
-            ">written",
-            ">output",
-            ">hit",
-            f">day of {facts['sessions_per_day']:,.0f}",
-        ),
-        [
-            (
-                entry["lever"] if entry["lever"] != "smaller model" else entry["model"],
-                f"{entry['usd_per_session']:.4g}",
-                f"{entry['saved']:.0%}",
-                *(f"{entry[kind]:.3g}" for kind in _KINDS),
-                f"{entry['hit']:.0%}",
-                f"{entry['usd_per_day']:,.2f}",
-            )
-            for entry in facts["levers"]
-        ],
-        note=f"saves most: {facts['cheapest']}",
-    )
-    own = facts.get("own")
-    if own:
-        low, high = own["usd_per_session_range"]
-        render.show_pairs(
-            f"{own['model']} on {own['gpus']:.0f} GPUs of {own['system']}, {own['layout']}, by first principles",
-            (
-                ("session", f"${own['usd_per_session']:.4g} (${low:.4g} to ${high:.4g}), if never idle"),
-                ("rent", f"${own['usd_per_day_rent']:,.0f} a day"),
-                ("capacity", f"{own['sessions_per_day_capacity']:,.0f} sessions a day"),
-                (
-                    "break-even",
-                    f"{own['sessions_per_day_break_even']:,.0f} sessions a day at list, {own['listed_lever']}",
-                ),
-            ),
-        )
-    render.show_lines("assumed", facts["assumptions"])
-
-
-def _show_log(facts: dict[str, Any]) -> None:
-    render.show_table(
-        f"log: {facts['requests']:,} requests, {facts['without_usage']:,} lines without usage; $",
-        (
-            "model",
-            ">requests",
-            ">input M",
-            ">hit",
-            ">output M",
-            ">total",
-            ">input",
-            ">cached",
-            ">written",
-            ">output",
-            ">no cache",
-        ),
-        [
-            (
-                row["model"] + (" (batch)" if row["batch"] else ""),
-                f"{row['requests']:,}",
-                f"{row['input_tokens'] / 1e6:,.3f}",
-                f"{row['hit']:.0%}",
-                f"{row['output_tokens'] / 1e6:,.3f}",
-                f"{row['usd']:,.4g}",
-                *(f"{row[f'usd_{kind}']:,.4g}" for kind in _KINDS),
-                f"{row['usd_without_caching']:,.4g}",
-            )
-            for row in facts["models"]
-        ],
-        note="no cache: the same requests if all of their input were read anew",
-    )
