@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rackmath import price_book, usage_log
+from rackmath import price_files, usage_log
 from rackmath.prices.decode import Offer, decode
 
 pytestmark = pytest.mark.benchmark
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.benchmark
 
 def test_one_model(benchmark) -> None:
     offers = [Offer(model="m", provider="a", input=0.95, output=4.0), Offer(model="m", provider="b", input=0.8)]
-    found = benchmark(decode, offers, price_book.market())
+    found = benchmark(decode, offers, price_files.market())
     assert found.effective_draws >= 1e4
 
 

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from rackmath import price_book
+from rackmath import price_files
 from rackmath.prices.calibration import Known, fit_market
 from rackmath.prices.decode import Decoded, Interval, decode
 
@@ -34,7 +34,7 @@ def main() -> None:
     basis = f"{sum(len(one.offers) for one in known)} offers of {len(known)} open-weight models"
     pairs = list(speeds.values())
     lines = ["# How open-weight models are priced. Generated; do not edit. Command: python tools/prices.py ../shared"]
-    lines += price_book.market_lines(fit_market(known, YEAR, basis, pairs))
+    lines += price_files.market_lines(fit_market(known, YEAR, basis, pairs))
     (ROOT / "src/rackmath/data/market.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     found: dict[str, tuple[Decoded, Decoded | None]] = {}
     for group in sorted({one.group for one in known}):
@@ -50,7 +50,7 @@ def main() -> None:
 
 def known_models(path: Path) -> list[Known]:
     """Models of the calibration set with their offers."""
-    offers = price_book.offers_of(path)
+    offers = price_files.offers_of(path)
     with path.open(encoding="utf-8") as file:
         rows = {row["model"]: row for row in csv.DictReader(file)}
     return [

@@ -1,39 +1,19 @@
-"""The room of published prices: genai-prices, tables of offers, and the market's fitted constants."""
+"""The room of published prices: the only reader of genai-prices."""
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import lru_cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from rackmath.errors import InputError
 from rackmath.prices.decode import Offer
 from rackmath.prices.lists import PriceList, Rates
-from rackmath.prices.market import Market
-from rackmath.tables import read_csv
+from rackmath.units import decimal_year
 
 RESELLERS = frozenset({"openrouter"})
 """Providers that pass other hosts' prices on; they are no offers of their own."""
-COLUMNS = ("model", "provider", "input", "output")
-"""Columns that a table of offers must have; cached_input and date may be missing."""
-_PRICES = ("input", "cached_input", "output")
-_MILLION = "USD per million tokens, empty where none is published"
-
-
-@lru_cache(maxsize=1)
-def market() -> Market:
-    """Read the shipped constants of the market, which ``tools/prices.py`` writes."""
-    text = (files("rackmath") / "data" / "market.toml").read_text(encoding="utf-8")
-    return TypeAdapter(Market).validate_python(tomllib.loads(text))
 
 
 def published(model: str, at: date | None = None) -> list[Offer]:
@@ -138,61 +118,6 @@ def _rates(found: Any) -> tuple[Rates, ...]:
     )
 
 
-def offers_of(path: Path) -> dict[str, list[Offer]]:
-    """Offers of a table, by model, in the order of the file.
-
-    Errors: :class:`InputError` for a missing column, or a price that is no positive number.
-    """
-    found: dict[str, list[Offer]] = {}
-    for line, row in enumerate(read_csv(path, "FILE", COLUMNS), start=2):
-        model = row["model"].strip()
-        if not model:
-            raise InputError(f"{path.name} line {line} model", row["model"], "name the model of every row")
-        values = {key: _price(row.get(key) or "", f"{path.name} line {line} {key}") for key in _PRICES}
-        found.setdefault(model, []).append(
-            Offer(
-                model=model,
-                provider=row["provider"].strip(),
-                input=values["input"],
-                cached=values["cached_input"],
-                output=values["output"],
-                year=_year(row.get("date") or "", f"{path.name} line {line} date"),
-            )
-        )
-    if not found:
-        raise InputError("FILE", str(path), "has no rows")
-    return found
-
-
-def day(text: str, field: str) -> date:
-    """Read a day, or a month, which means its middle.
-
-    Errors: :class:`InputError` for anything else.
-    """
-    try:
-        return date.fromisoformat(f"{text}-15" if len(text) == len("2026-11") else text)
-    except ValueError as error:
-        raise InputError(field, text, "write a day as 2026-11-21, or a month as 2026-11") from error
-
-
-def decimal_year(at: date) -> float:
-    """Day as a decimal year."""
-    return at.year + (at.timetuple().tm_yday - 1) / 365.25
-
-
-def _year(text: str, field: str) -> float | None:
-    return decimal_year(day(text.strip(), field)) if text.strip() else None
-
-
-def _price(text: str, field: str) -> float | None:
-    if not text.strip():
-        return None
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InputError(field, text, f"write {_MILLION}; other currencies must be converted") from error
-
-
 def _plain(name: str) -> str:
     """Name without the vendor's prefix and without case."""
     return name.strip().lower().rstrip("/").rsplit("/", 1)[-1]
@@ -202,20 +127,3 @@ def _base(price: Any) -> float | None:
     """Price below the first context tier; free is none."""
     base: Decimal | None = getattr(price, "base", price)
     return float(base) if base else None
-
-
-def market_lines(found: Market) -> Iterable[str]:
-    """A market as lines of TOML."""
-    kinds: dict[str, Mapping[str, float]] = {}
-    for name, value in asdict(found).items():
-        if isinstance(value, Mapping):
-            kinds[name] = value
-        else:
-            yield f"{name} = {_toml(value)}"
-    for name, table in kinds.items():
-        yield f"\n[{name}]"
-        yield from (f"{key} = {_toml(value)}" for key, value in table.items())
-
-
-def _toml(value: float | str) -> str:
-    return f'"{value}"' if isinstance(value, str) else f"{value:.6g}" if value else "0.0"

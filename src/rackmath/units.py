@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from math import isfinite, log10
 
 from rackmath.errors import InputError
@@ -116,3 +117,19 @@ def _rounded(value: float, digits: int) -> str:
     places = max(0, digits - 1 - int(log10(abs(value)) // 1))
     text = f"{value:.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def day(text: str, field: str) -> date:
+    """Read a day, or a month, which means its middle.
+
+    Errors: :class:`InputError` for anything else.
+    """
+    try:
+        return date.fromisoformat(f"{text}-15" if len(text) == len("2026-11") else text)
+    except ValueError as error:
+        raise InputError(field, text, "write a day as 2026-11-21, or a month as 2026-11") from error
+
+
+def decimal_year(at: date) -> float:
+    """Day as a decimal year."""
+    return at.year + (at.timetuple().tm_yday - 1) / 365.25

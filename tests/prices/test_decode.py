@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rackmath import price_book
+from rackmath import price_files
 from rackmath.errors import InputError
 from rackmath.prices.calibration import Known, fit_market
 from rackmath.prices.decode import Offer, decode
 from rackmath.prices.market import FLOOR, RIDGE, log_prices
 from tests.conftest import SHARED
 
-MARKET = price_book.market()
+MARKET = price_files.market()
 
 
 def offer(*, input=None, output=None, cached=None, provider="a", year=None) -> Offer:
@@ -159,7 +159,7 @@ def known() -> list[Known]:
     path = SHARED / "prices/open_weight_prices.csv"
     if not path.exists():
         pytest.skip("../shared/prices is not here")
-    offers = price_book.offers_of(path)
+    offers = price_files.offers_of(path)
     with path.open(encoding="utf-8") as file:
         rows = {row["model"]: row for row in csv.DictReader(file)}
     return [

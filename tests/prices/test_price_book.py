@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackmath import price_book
+from rackmath import price_book, price_files
 from rackmath.errors import InputError
 
 HEADER = "model,provider,input,cached_input,output,date\n"
@@ -37,7 +37,7 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
 def test_a_table_keeps_hosts_and_empty_prices(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text(HEADER + "x,a,1,,4,2026-11\nx,b,2,0.5,,2026-11-21\ny,a,1,,2,\n", encoding="utf-8")
-    found = price_book.offers_of(path)
+    found = price_files.offers_of(path)
     assert list(found) == ["x", "y"]
     assert [(o.input, o.cached, o.output) for o in found["x"]] == [(1.0, None, 4.0), (2.0, 0.5, None)]
     assert found["x"][0].year == pytest.approx(2026.87, abs=0.01)
@@ -60,14 +60,14 @@ def test_bad_rows_get_one_line(tmp_path: Path, row: str, said: str) -> None:
     path = tmp_path / "p.csv"
     path.write_text(HEADER + row + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=said):
-        price_book.offers_of(path)
+        price_files.offers_of(path)
 
 
 def test_a_table_without_a_column_or_rows_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text("model,input\nx,1\n", encoding="utf-8")
     with pytest.raises(InputError, match="provider"):
-        price_book.offers_of(path)
+        price_files.offers_of(path)
     path.write_text(HEADER, encoding="utf-8")
     with pytest.raises(InputError, match="no rows"):
-        price_book.offers_of(path)
+        price_files.offers_of(path)

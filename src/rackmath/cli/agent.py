@@ -10,7 +10,7 @@ from typing import Any
 import click
 import numpy as np
 
-from rackmath import catalogue, constants_file, price_book, usage_log
+from rackmath import catalogue, constants_file, price_book, units, usage_log
 from rackmath.caching.sessions import Session, turns
 from rackmath.cli import render
 from rackmath.cli.agent_text import KINDS, show_log, show_session
@@ -71,7 +71,7 @@ def agent(
 
     MODEL is a name that genai-prices knows. With --log, the usage records of a log are priced by their own models.
     """
-    at = price_book.day(day, "--date") if day else None
+    at = units.day(day, "--date") if day else None
     if log is not None:
         facts = _logged(Path(log), model, provider, at)
         if as_json:

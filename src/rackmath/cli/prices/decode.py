@@ -1,4 +1,4 @@
-"""``prices``: what a price page says of the models behind it, and what it does not."""
+"""``prices decode``: the model behind list prices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from rackmath import price_book
+from rackmath import price_book, price_files, units
 from rackmath.cli import render
 from rackmath.errors import InputError
 from rackmath.prices.decode import Decoded, Interval, Offer, decode
@@ -20,12 +20,7 @@ _LEAST_DRAWS = 1e4
 _WORST_TAIL = 0.7
 
 
-@click.group(epilog="Example: rackmath prices decode kimi-k2.6 --date 2026-11-21")
-def prices() -> None:
-    """Read prices: what they imply, with ranges that hold, and what they cannot tell."""
-
-
-@prices.command("decode", epilog="Example: rackmath prices decode --input 0.6 --output 2.5 --date 2026-11-21")
+@click.command("decode", epilog="Example: rackmath prices decode --input 0.6 --output 2.5 --date 2026-11-21")
 @click.argument("source", metavar="[MODEL|FILE.csv]", required=False)
 @click.option("--input", "input_price", type=float, help="Price of a million input tokens, in USD.")
 @click.option("--cached", type=float, help="Price of a million cached input tokens, in USD.")
@@ -51,8 +46,8 @@ def decode_prices(
     MODEL is a name that genai-prices knows; all its hosts are read. FILE.csv has the columns model, provider, input,
     output, and may have cached_input; several hosts per model. Without either, give the prices as options.
     """
-    at = price_book.day(day, "--date") if day else None
-    market = price_book.market()
+    at = units.day(day, "--date") if day else None
+    market = price_files.market()
     given = (input_price, cached, output_price)
     offers = _offers(source, given, speed, at)
     flow = parse(stream, "B/s", "--stream") if stream else None
@@ -106,7 +101,7 @@ def _offers(
     if source is not None and source.lower().endswith(".csv"):
         if at is not None:
             raise InputError("--date", str(at), "a table says it in its column date")
-        found = list(price_book.offers_of(Path(source)).values())
+        found = list(price_files.offers_of(Path(source)).values())
         if speed is not None and len(found) > 1:
             raise InputError("--speed", speed, f"is of one model, and the file has {len(found)}")
         return found
@@ -114,7 +109,7 @@ def _offers(
         return [price_book.published(source, at)]
     if not priced and speed is None:
         raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
-    year = price_book.decimal_year(at) if at else None
+    year = units.decimal_year(at) if at else None
     return [[Offer(model="given", provider="given", input=given[0], cached=given[1], output=given[2], year=year)]]
 
 

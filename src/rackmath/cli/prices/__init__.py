@@ -1,0 +1,15 @@
+"""``prices``: what a price page says of the models behind it, what it does not, and what a page should say."""
+
+from __future__ import annotations
+
+import click
+
+from rackmath.cli.prices.decode import decode_prices
+
+
+@click.group(epilog="Example: rackmath prices decode kimi-k2.6 --date 2026-11-21")
+def prices() -> None:
+    """Read prices: what they imply, with ranges that hold, and what they cannot tell."""
+
+
+prices.add_command(decode_prices)
