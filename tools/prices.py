@@ -15,7 +15,9 @@ from statistics import median
 
 import numpy as np
 
-from rackmath import price_files
+from rackmath import catalogue, price_files
+from rackmath.models.counts import multiplied_params
+from rackmath.models.operators import Pass, operators
 from rackmath.prices.calibration import Known, fit_market
 from rackmath.prices.decode import Decoded, Interval, decode
 
@@ -33,13 +35,14 @@ def main() -> None:
     speeds = measured_speeds(shared / "measured/public.csv")
     basis = f"{sum(len(one.offers) for one in known)} offers of {len(known)} open-weight models"
     pairs = list(speeds.values())
+    contexts = sorted({attention_context(name) for name in catalogue.model_names()} - {0.0})
     lines = ["# How open-weight models are priced. Generated; do not edit. Command: python tools/prices.py ../shared"]
-    lines += price_files.market_lines(fit_market(known, YEAR, basis, pairs))
+    lines += price_files.market_lines(fit_market(known, YEAR, basis, pairs, contexts))
     (ROOT / "src/rackmath/data/market.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     found: dict[str, tuple[Decoded, Decoded | None]] = {}
     for group in sorted({one.group for one in known}):
         rest = [one for one in known if one.group != group]
-        out = fit_market(rest, YEAR, basis, pairs)
+        out = fit_market(rest, YEAR, basis, pairs, contexts)
         for one in known:
             if one.group == group:
                 speed = speeds.get(one.model)
@@ -60,6 +63,7 @@ def known_models(path: Path) -> list[Known]:
             active=float(rows[name]["active_b"]),
             total=float(rows[name]["total_b"]),
             cache=float(rows[name]["kv_bytes_per_token_bf16"]),
+            read=float(rows[name]["kv_read_slope_bf16"]),
             offers=tuple(asked),
         )
         for name, asked in offers.items()
@@ -78,6 +82,18 @@ def measured_speeds(path: Path) -> dict[str, tuple[float, float]]:
             if 16 <= concurrency <= 256:
                 seen[row["model"]].append((size, 1000 / value))
     return {name: (rows[0][0], median(speed for _, speed in rows)) for name, rows in seen.items()}
+
+
+def attention_context(name: str) -> float:
+    """Context at which attention, as it grows at 100,000 tokens, takes as many FLOPs as the weights; 0 for none."""
+    model = catalogue.model(name)
+
+    def flops(context: float) -> float:
+        work = Pass(phase="prefill", sequences=1.0, new_tokens=1.0, context=context)
+        return float(np.sum([o.count * o.flops for o in operators(model, work) if o.name == "attention"]))
+
+    slope = (flops(2e5) - flops(1e5)) / 1e5
+    return round(2 * multiplied_params(model, head=False) / slope) if slope else 0.0
 
 
 def _is_number(text: str) -> bool:

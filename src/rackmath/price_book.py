@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 from rackmath.errors import InputError
 from rackmath.prices.decode import Offer
 from rackmath.prices.lists import PriceList, Rates
+from rackmath.prices.page import HOURS, Change, Listing, changes
 from rackmath.units import decimal_year
 
+SOURCE = "genai-prices"
 RESELLERS = frozenset({"openrouter"})
 """Providers that pass other hosts' prices on; they are no offers of their own."""
 
@@ -25,7 +28,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
     """
     from genai_prices.data_snapshot import get_snapshot
 
-    moment = datetime.combine(at or datetime.now(UTC).date(), time(12), UTC)
+    moment = _noon(at)
     wanted = _plain(model)
     names: set[str] = set()
     found: list[Offer] = []
@@ -65,7 +68,7 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
     """
     from genai_prices.data_snapshot import get_snapshot
 
-    moment = datetime.combine(at or datetime.now(UTC).date(), time(12), UTC)
+    moment = _noon(at)
     wanted = _plain(model)
     sold: dict[str, tuple[int, Any]] = {}
     names: set[str] = set()
@@ -91,6 +94,95 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
         raise InputError("--batch", model, f"{host} sells no batch tier of it on that day")
     return PriceList(model=model, provider=host, tiers=_rates(found))
 
+
+def listings(provider: str | None = None, at: date | None = None) -> list[Listing]:
+    """Models that charge for reading and for writing tokens, on a day, in all their tiers.
+
+    Of one provider, or of all but resellers. Where a price depends on the hour, the one of most hours is the
+    standard one. Errors: :class:`InputError` for an unknown provider, with near names.
+    """
+    known = providers()
+    if provider is not None and provider not in known:
+        near = ", ".join(get_close_matches(provider.lower(), known, 3, 0.4)) or "none"
+        raise InputError("PROVIDER", provider, f"genai-prices has no such provider; near names: {near}")
+    chosen = [provider] if provider else [name for name in known if name not in RESELLERS]
+    moment = _noon(at)
+    found = (_listing(name, entry, moment) for name in chosen for entry in known[name].models)
+    return [one for one in found if one is not None]
+
+
+def history(provider: str | None = None) -> list[Change]:
+    """Price changes that genai-prices dates, by day."""
+    known = providers()
+    chosen = [provider] if provider else [name for name in known if name not in RESELLERS]
+    found: list[Change] = []
+    for name in chosen:
+        for entry in known[name].models:
+            days = sorted(set(_days(entry)))
+            moments = [_noon(days[0] - timedelta(1)), *map(_noon, days)] if days else []
+            seen = [(str(moment.date()), _listing(name, entry, moment)) for moment in moments]
+            found += changes([(day, one) for day, one in seen if one is not None], SOURCE)
+    return sorted(found, key=lambda change: (change.day, change.provider, change.model))
+
+
+def providers() -> dict[str, Any]:
+    """All providers of the snapshot, by name."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    return {one.id: one for one in get_snapshot().providers}
+
+
+def _days(entry: Any) -> Iterator[date]:
+    """Days on which a standard price of a model starts to hold.
+
+    Those of batch and other tiers are the days on which they were entered, which says nothing of when they began.
+    """
+    for one in entry.prices if isinstance(entry.prices, list) else ():
+        start = getattr(one.constraint, "start_date", None)
+        if start is not None:
+            yield start
+
+
+def _noon(at: date | None) -> datetime:
+    return datetime.combine(at or datetime.now(UTC).date(), time(12), UTC)
+
+
+def _listing(provider: str, entry: Any, moment: datetime) -> Listing | None:
+    """One model in all its tiers; None where reading or writing tokens has no price."""
+    hours = [moment]
+    if isinstance(entry.prices, list) and any(hasattr(one.constraint, "start_time") for one in entry.prices):
+        hours = [moment.replace(hour=hour, minute=45) for hour in range(24)]
+    by_hour = [entry.get_prices(hour) for hour in hours]
+    standard = max(by_hour, key=by_hour.count)
+    if not (_base(standard.input_mtok) and _base(standard.output_mtok)):
+        return None
+    processing: dict[str, Any] = {}
+    for variant in entry.price_variants or ():
+        name = _TIERS.get(next(iter(variant.when.items())))
+        if name is not None and len(variant.when) == 1 and name not in processing:
+            processing[name] = entry.get_prices(moment, variant.when)
+    for other in by_hour:
+        if other != standard:
+            dearer = (_base(other.input_mtok) or 0.0) > (_base(standard.input_mtok) or 0.0)
+            processing[f"{'peak' if dearer else 'off-peak'} {HOURS}"] = other
+    return Listing(
+        prices=PriceList(model=entry.id, provider=provider, tiers=_rates(standard)),
+        processing={
+            name: PriceList(model=entry.id, provider=provider, tiers=_rates(found))
+            for name, found in processing.items()
+            if found != standard and _base(found.input_mtok) and _base(found.output_mtok)
+        },
+    )
+
+
+_TIERS = {
+    ("processing", "batch"): "batch",
+    ("service_tier", "flex"): "flex",
+    ("service_tier", "priority"): "priority",
+    ("service_tier", "fast"): "fast",
+    ("speed", "fast"): "fast",
+}
+"""What genai-prices asks of a request, and our name of the tier."""
 
 _KEYS = {
     "input": "input_mtok",

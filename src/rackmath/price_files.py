@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from rackmath.errors import InputError
 from rackmath.prices.decode import Offer
 from rackmath.prices.market import Market
+from rackmath.prices.page import Change
 from rackmath.tables import read_csv
 from rackmath.units import day, decimal_year
 
@@ -28,6 +29,32 @@ def market() -> Market:
     """Read the shipped constants of the market, which ``tools/prices.py`` writes."""
     text = (files("rackmath") / "data" / "market.toml").read_text(encoding="utf-8")
     return TypeAdapter(Market).validate_python(tomllib.loads(text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How much faster a tier is said to be than the standard one."""
+
+    provider: str
+    tier: str
+    value: float
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What ``data/price_facts.toml`` holds."""
+
+    speed: tuple[Speed, ...]
+    change: tuple[Change, ...]
+
+
+@lru_cache(maxsize=1)
+def facts() -> Facts:
+    """Read facts about price pages that genai-prices does not hold."""
+    text = (files("rackmath") / "data" / "price_facts.toml").read_text(encoding="utf-8")
+    return TypeAdapter(Facts).validate_python(tomllib.loads(text))
 
 
 def market_lines(found: Market) -> Iterable[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rackmath
-from rackmath import catalogue
+from rackmath import catalogue, price_files
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import Chip, Link, System
 from tests.conftest import SHARED
@@ -92,6 +92,8 @@ def test_no_source_is_listed_that_nothing_cites() -> None:
     cited |= {s for tier in catalogue.tiers().values() for s in tier.sources.values()}
     cited |= {s for path in (DATA / "chips").glob("*.toml") for s in catalogue.chip(path.stem).sources.values()}
     cited |= {s for bill in catalogue.bills().values() for s in bill.sources.values()}
+    facts = price_files.facts()
+    cited |= {fact.source for fact in (*facts.speed, *facts.change)}
     assert set(catalogue.sources()) == cited
 
 

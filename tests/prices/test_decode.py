@@ -169,18 +169,20 @@ def known() -> list[Known]:
             active=float(rows[name]["active_b"]),
             total=float(rows[name]["total_b"]),
             cache=float(rows[name]["kv_bytes_per_token_bf16"]),
+            read=float(rows[name]["kv_read_slope_bf16"]),
             offers=tuple(asked),
         )
         for name, asked in offers.items()
     ]
 
 
+CONTEXTS = (14_287.0, 52_224.0, 97_280.0)
 SPEEDS = ((8.0, 50.0), (17.0, 40.0), (37.0, 33.0), (70.0, 27.0))
 
 
 def test_the_shipped_market_is_what_the_fit_gives(known: list[Known]) -> None:
-    found = fit_market(known, 2026.88, "", SPEEDS)
-    for field in ("level", "economy", "chunk", "batch", "level_scale", "host_level", "cache"):
+    found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS)
+    for field in ("level", "economy", "chunk", "batch", "level_scale", "host_level", "cache", "crossover"):
         assert getattr(found, field) == pytest.approx(getattr(MARKET, field), rel=1e-3)
 
 
@@ -190,7 +192,7 @@ def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
     inside, errors = [], []
     for fold in range(5):
         out = set(groups[fold::5])
-        market = fit_market([one for one in known if one.group not in out], 2026.88, "", SPEEDS)
+        market = fit_market([one for one in known if one.group not in out], 2026.88, "", SPEEDS, CONTEXTS)
         for one in known:
             if one.group in out:
                 said = decode(one.offers, market).active_params
@@ -205,4 +207,4 @@ def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
 
 def test_too_few_models_cannot_be_fitted(known: list[Known]) -> None:
     with pytest.raises(InputError, match="dense"):
-        fit_market(known[:4], 2026.88, "", SPEEDS)
+        fit_market(known[:4], 2026.88, "", SPEEDS, CONTEXTS)

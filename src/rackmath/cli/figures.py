@@ -22,7 +22,7 @@ _LETTERS = 18
 """Letters of a note per inch."""
 _AIR = 0.08
 _CROWDED = 7
-"""Bars whose names stand side by side in full size."""
+"""Names that stand side by side in full size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -171,21 +171,32 @@ def _still(figure: Figure, path: Path) -> None:
     plt.close(drawn)
 
 
+def _mark(axis: Any, s: Series, colour: str) -> None:
+    """Draw a series that does not stand on others, with its range."""
+    label = s.name if s.named else None
+    if s.kind == "line":
+        axis.plot(s.x, s.y, label=label, color=colour, linewidth=1.6)
+    elif s.kind == "mark":
+        axis.scatter(s.x, s.y, label=label, color=colour, marker="*", s=160, zorder=3)
+    else:
+        axis.scatter(s.x, s.y, label=label, color=colour, s=26)
+    if len(s.low) and s.kind == "points":
+        around = np.abs(np.array([s.low, s.high]) - np.asarray(s.y))
+        axis.errorbar(s.x, s.y, yerr=around, fmt="none", ecolor=colour, elinewidth=1, capsize=2)
+    elif len(s.low):
+        axis.fill_between(list(s.x), list(s.low), list(s.high), color=colour, alpha=0.15, linewidth=0)
+
+
 def _draw(axis: Any, panel: Panel) -> None:
     base = np.zeros(max((len(s.x) for s in panel.series if s.kind == "bars"), default=0))
     for i, s in enumerate(panel.series):
-        colour, label = _colour(s, i), s.name if s.named else None
         if s.kind == "bars":
-            axis.bar(list(s.x), list(s.y), bottom=base, label=label, color=colour, width=0.65)
+            axis.bar(
+                list(s.x), list(s.y), bottom=base, label=s.name if s.named else None, color=_colour(s, i), width=0.65
+            )
             base = base + np.asarray(s.y)
-        elif s.kind == "line":
-            axis.plot(s.x, s.y, label=label, color=colour, linewidth=1.6)
-        elif s.kind == "mark":
-            axis.scatter(s.x, s.y, label=label, color=colour, marker="*", s=160, zorder=3)
         else:
-            axis.scatter(s.x, s.y, label=label, color=colour, s=26)
-        if len(s.low):
-            axis.fill_between(list(s.x), list(s.low), list(s.high), color=colour, alpha=0.15, linewidth=0)
+            _mark(axis, s, _colour(s, i))
         if panel.show_labels:
             for x, y, text in zip(s.x, s.y, s.labels, strict=False):
                 axis.annotate(text, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7)
@@ -198,8 +209,9 @@ def _draw(axis: Any, panel: Panel) -> None:
     elif panel.series:
         axis.margins(y=_AIR)
         axis.set_ylim(bottom=0, top=base.max() * (1 + _AIR) if base.any() else None)
-    if len(base) > _CROWDED:
-        axis.tick_params(axis="x", labelsize=6, labelrotation=0 if len(base) <= 2 * _CROWDED else 90)
+    names = len({x for s in panel.series for x in s.x if isinstance(x, str)})
+    if names > _CROWDED:
+        axis.tick_params(axis="x", labelsize=6, labelrotation=0 if names <= 2 * _CROWDED else 90)
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rackmath.errors import InputError
 from rackmath.prices.decode import Offer
 from rackmath.prices.importance import draw
-from rackmath.prices.market import Kind, Market, log_prices, normal_log, student_log
+from rackmath.prices.market import RIDGE, Kind, Market, log_prices, normal_log, student_log
 
 Array = NDArray[np.float64]
 
@@ -38,10 +38,18 @@ class Known:
     """Parameters, in billions."""
     cache: float
     """Stored bytes per token at 16 bit."""
+    read: float
+    """Bytes read per token of context in a step, at 16 bit; fewer than stored where attention is sparse."""
     offers: tuple[Offer, ...]
 
 
-def fit_market(known: Sequence[Known], year: float, basis: str, speeds: Sequence[tuple[float, float]]) -> Market:
+def fit_market(
+    known: Sequence[Known],
+    year: float,
+    basis: str,
+    speeds: Sequence[tuple[float, float]],
+    attention: Sequence[float],
+) -> Market:
     """Constants of the market that known models show.
 
     Parameters
@@ -50,6 +58,8 @@ def fit_market(known: Sequence[Known], year: float, basis: str, speeds: Sequence
         Models, of which all offers have an input and an output price.
     speeds : sequence of (active parameters in billions, tokens per second)
         Measured, one per model.
+    attention : sequence of float
+        Contexts at which attention takes as many FLOPs as the weights, one per architecture. [tokens]
 
     Errors: :class:`InputError` for fewer than four dense or four sparse models.
     Notes: the batch of each model is integrated out; a group of models of one architecture weighs as one.
@@ -84,7 +94,11 @@ def fit_market(known: Sequence[Known], year: float, basis: str, speeds: Sequence
     speed = np.log(np.array(speeds))
     slope = np.polyfit(speed[:, 0], speed[:, 1], 1)
     cache = np.log([model.cache for model in known])
-    center = float(np.average(cache, weights=weights))
+    # Known at 16 bit, read at 8.
+    read = np.log([model.read / 2 for model in known])
+    crossover = active + np.log(1e9) - np.log(RIDGE) - read
+    center, cross = (float(np.average(logs, weights=weights)) for logs in (cache, crossover))
+    contexts = np.log(attention)
     return Market(
         dense=_kind(active[~sparse], sparsity[~sparse], weights[~sparse], weights.sum(), dense=True),
         sparse=_kind(active[sparse], sparsity[sparse], weights[sparse], weights.sum(), dense=False),
@@ -99,6 +113,10 @@ def fit_market(known: Sequence[Known], year: float, basis: str, speeds: Sequence
         host_ratio=ratio,
         cache=center,
         cache_scale=float(np.sqrt(np.average((cache - center) ** 2, weights=weights))),
+        crossover=cross,
+        crossover_scale=float(np.sqrt(np.average((crossover - cross) ** 2, weights=weights))),
+        attention=float(np.mean(contexts)),
+        attention_scale=float(np.std(contexts, ddof=1)),
         speed=float(slope[1]),
         speed_slope=-float(slope[0]),
         speed_scale=float(np.std(speed[:, 1] - np.polyval(slope, speed[:, 0]), ddof=2)),

@@ -58,6 +58,12 @@ class Market:
     cache: float
     """Stored keys and values per token at 16 bit, in bytes."""
     cache_scale: float
+    crossover: float
+    """Context at which reading keys and values at 8 bit takes as long as using the weights, in tokens."""
+    crossover_scale: float
+    attention: float
+    """Context at which a new token's attention takes as many FLOPs as its weights, in tokens."""
+    attention_scale: float
     speed: float
     """Tokens per second of a reader, of a model with a billion active parameters."""
     speed_slope: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rackmath.cli.prices.decode import decode_prices
+from rackmath.cli.prices.page import page_prices
 
 
 @click.group(epilog="Example: rackmath prices decode kimi-k2.6 --date 2026-11-21")
@@ -13,3 +14,4 @@ def prices() -> None:
 
 
 prices.add_command(decode_prices)
+prices.add_command(page_prices)

@@ -1,0 +1,191 @@
+"""How ``prices page`` prints and draws what it found."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rackmath.catalogue import sources
+from rackmath.cli import render
+from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.prices import page
+from rackmath.prices.decode import Interval
+from rackmath.prices.hypotheses import CONVENTION
+
+_SHOWN = (page.OUTPUT, page.CACHED, page.WRITE, page.WRITE_HOUR, "batch", "flex", "priority", "fast")
+_EQUATIONS = (
+    "out = 1 + r 295 / B + c / L          cost of an output token, in units of using its weights",
+    "in  = 1 + r 295 / K + c / (2 A)      of an input token",
+    "r total over active parameters; B sequences, K tokens of a prompt that share a read of the weights; c context",
+    "L, A contexts at which KV reads, and attention's FLOPs, take as long as the weights: of all open-weight models",
+    "cached / input = u 3.35 TB/s / (L link)    to load a token's KV, over computing it again at utilisation u",
+    "write / input = 1 + KV x time x rent / price       rent of HBM 2.9e-11 $, of flash 4.3e-15 $ per GB and ns",
+    "fast = 1 / (1 - y (s - 1)), y = r 295 / B          speed s by smaller batches alone",
+    "log10 BF = log10 P(cell | hypothesis) - log10 P(cell | what other providers print); ten cells per decade",
+)
+
+
+def show_page(found: Mapping[str, Any], explain: bool) -> None:
+    """One provider."""
+    rows = [_line(one["model"], one) for one in found["models"]]
+    title = f"{found['provider']}: {len(rows)} models that are sold by the token"
+    heads = ["model", ">input", ">output/in", ">cached/in", ">write", ">hour", ">batch", ">flex", ">prio", ">fast"]
+    render.show_table(title, [*heads, ">above"], rows)
+    render.show_table(
+        "what each ratio would imply",
+        ["ratio", ">value", ">models", "hypothesis", ">foretold (90 %)", ">log10 BF", "implies, median (90 %)"],
+        [row for reading in found["readings"] for row in _hypotheses(reading)],
+        "log10 BF: Bayes factor against convention, what other providers print; -2 is a hundred to one against",
+    )
+    _show_changes(found["changes"])
+    if explain:
+        render.show_lines("equations", _EQUATIONS)
+    render.show_lines("assumed", _assumed(found))
+
+
+def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
+    """All providers."""
+    heads = ["provider", ">models", ">output/in", ">cached/in", ">write", ">hour", ">batch", ">flex", ">prio", ">fast"]
+    rows = [
+        (one["provider"], str(len(one["models"])), *_middles(one["models"]), _cliffs(one["models"]))
+        for one in sorted(pages, key=lambda one: -len(one["models"]))
+    ]
+    render.show_table("medians over models", [*heads, "cliffs (models)"], rows)
+    kinds: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for one in pages:
+        own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        for reading in one["readings"]:
+            for told in reading["hypotheses"]:
+                own[reading["kind"], told["hypothesis"]].append(told["log10_bayes_factor"])
+        for (kind, hypothesis), values in own.items():
+            kinds[kind][hypothesis].append(float(np.median(values)))
+    render.show_table(
+        "how well each hypothesis foretells a ratio, against convention: log10 Bayes factor per ratio",
+        ["ratio", "hypothesis", ">providers", ">median", ">least", ">most"],
+        [
+            (kind, name, str(len(v)), f"{np.median(v):+.2f}", f"{min(v):+.2f}", f"{max(v):+.2f}")
+            for kind, told in kinds.items()
+            for name, v in told.items()
+            if name != CONVENTION
+        ],
+        "one number per provider: the median of its ratios; 0 is even, -2 is a hundred to one against",
+    )
+
+
+def page_figure(found: Mapping[str, Any]) -> Figure:
+    """Published ratios beside what each hypothesis foretells; of each kind the one that most models share."""
+    common: dict[str, Mapping[str, Any]] = {}
+    for reading in found["readings"]:
+        known = common.get(reading["kind"])
+        if reading["kind"] != page.CLIFF and (known is None or len(reading["models"]) > len(known["models"])):
+            common[reading["kind"]] = reading
+    told = [
+        (f"{kind} {reading['value']:g}: {one['hypothesis']}", reading["value"], one["predicted"])
+        for kind, reading in common.items()
+        for one in reading["hypotheses"]
+        if one["predicted"] is not None
+    ]
+    names = [name for name, _, _ in told]
+    foretold = Series(
+        name="foretold, with 90 % of models",
+        x=names,
+        y=[span.median for _, _, span in told],
+        low=[span.low90 for _, _, span in told],
+        high=[span.high90 for _, _, span in told],
+        kind="points",
+    )
+    published = Series(name="published", x=names, y=[value for _, value, _ in told], kind="mark")
+    return Figure(
+        title=f"ratios on the price page of {found['provider']}, and what each hypothesis foretells",
+        panels=[Panel(across="", up="multiple", series=[foretold, published], log_up=True)],
+        note="of each kind the ratio that most models share; cliffs are contexts, not multiples, and are left out",
+    )
+
+
+def _hypotheses(reading: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    name = reading["kind"] + (f" {reading['above'] / 1000:.4g}k" if reading["above"] else "")
+    if reading["kind"] == page.CLIFF:
+        name = page.CLIFF
+    value = f"{reading['value']:g}"
+    rows: list[tuple[str, ...]] = []
+    for told in reading["hypotheses"]:
+        convention = told["hypothesis"] == CONVENTION
+        meant = "nothing"
+        if convention:
+            meant = f"nothing; {told['probability']:.0%} of the others print it"
+        elif told["implied"] is not None:
+            meant = f"{told['implies']}: {_span(told['implied'])}"
+        if told["impossible"] > 0.005:
+            meant += f"; cannot be in {told['impossible']:.0%} of models"
+        foretold = "" if told["predicted"] is None else _span(told["predicted"])
+        factor = "0" if convention else f"{told['log10_bayes_factor']:+.1f}"
+        head = (name, value, str(len(reading["models"]))) if not rows else ("", "", "")
+        rows.append((*head, told["hypothesis"], foretold, factor, meant))
+    return rows
+
+
+def _span(span: Interval) -> str:
+    return f"{_number(span.median)} ({_number(span.low90)} to {_number(span.high90)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:.3g}"
+
+
+def _line(name: str, model: Mapping[str, Any]) -> tuple[str, ...]:
+    found = {(one["kind"], one["above"]): one["value"] for one in model["ratios"]}
+    cells = [f"{found[kind, None]:.3g}" if (kind, None) in found else "-" for kind in _SHOWN]
+    above = [
+        f"{start / 1000:.4g}k: {value:.3g} {found.get((page.OUTPUT_ABOVE, start), 0):.3g}"
+        for (kind, start), value in found.items()
+        if kind == page.INPUT_ABOVE
+    ]
+    return (name, f"{model['input']:g}", *cells, "; ".join(above) or "-")
+
+
+def _middles(models: Sequence[Mapping[str, Any]]) -> list[str]:
+    cells: list[str] = []
+    for kind in _SHOWN:
+        values = [one["value"] for model in models for one in model["ratios"] if one["kind"] == kind]
+        cells.append(f"{np.median(values):.3g}" if values else "-")
+    return cells
+
+
+def _cliffs(models: Sequence[Mapping[str, Any]]) -> str:
+    starts: defaultdict[float, int] = defaultdict(int)
+    for model in models:
+        for one in model["ratios"]:
+            if one["kind"] == page.CLIFF:
+                starts[one["value"]] += 1
+    return ", ".join(f"{start / 1000:.4g}k ({count})" for start, count in sorted(starts.items())) or "-"
+
+
+def _show_changes(found: Sequence[page.Change]) -> None:
+    if not found:
+        return
+    known = sources()
+    render.show_table(
+        "what changed, as far as it is dated",
+        ["day", "model", "what", ">from", ">to", "source"],
+        [
+            (one.day, one.model, one.what, one.before, one.after, known[one.source].publisher)
+            if one.source in known
+            else (one.day, one.model, one.what, one.before, one.after, one.source)
+            for one in found
+        ],
+    )
+
+
+def _assumed(found: Mapping[str, Any]) -> list[str]:
+    lines = [
+        "models behind the page are drawn as open-weight models are priced, given the input price",
+        "convention: other providers' other models, each provider once, and one provider's worth of an even spread",
+        "a hypothesis is given 1 % for being right about a page that it does not describe",
+        "ratios of one provider are not independent: their factors must not be multiplied",
+    ]
+    if any(reading["above"] for reading in found["readings"]):
+        lines.append("above a cliff: requests from its start to the next, or to five times the last")
+    return lines
