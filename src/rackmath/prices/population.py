@@ -57,7 +57,7 @@ class Population:
         """Weights of the draws once an input price is known; they sum to 1. (draws,)"""
         logs = normal_log(np.log(input_price) - self.log_input, np.asarray(self.input_scale**2))
         weights: Array = np.exp(logs - float(np.max(logs)))
-        return np.divide(weights, float(np.sum(weights)))
+        return weights / float(np.sum(weights))
 
 
 def population(market: Market, draws: int = DRAWS, seed: int = 1) -> Population:
@@ -72,7 +72,8 @@ def population(market: Market, draws: int = DRAWS, seed: int = 1) -> Population:
 
     def pick(name: str) -> Array:
         """A field of each draw's kind."""
-        return np.where(dense, getattr(market.dense, name), getattr(market.sparse, name))
+        one, other = (float(getattr(kind, name)) for kind in (market.dense, market.sparse))
+        return np.where(dense, one, other)
 
     joint = pick("correlation")
     active = pick("active") + pick("active_deviation") * first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +24,8 @@ class ContextCost:
     contexts: Array
     gpu_seconds: Array
     """Accelerator time per token; not a number where it is not servable. [s]"""
+    low: Array
+    high: Array
     batch: Array
     layout: tuple[str, ...]
     time: Array
@@ -40,6 +43,9 @@ def cost_against_context(
     contexts: Array,
     *,
     slowest: float,
+    layouts: Sequence[Layout] | None = None,
+    batches: Array = _BATCHES,
+    two_batch: float = 0.0,
     losses: Losses | None = None,
 ) -> ContextCost:
     """Cheapest accelerator time per token at every context, over layouts and batches.
@@ -52,33 +58,41 @@ def cost_against_context(
         Tokens that each new token sees, ascending. (contexts,)
     slowest : float
         Time per token that is still served. [s]
+    layouts : sequence of Layout, optional
+        By default all sensible ones of that many accelerators.
+    batches : array
+        Sequences of the whole deployment to choose from. (batches,)
+    two_batch : float
+        1 where two half-batches overlap computation and expert exchange, else 0.
 
     Errors: :class:`DoesNotFit` where not even the shortest context is servable.
     """
     if not slowest > 0:
         raise InputError("slowest", slowest, "write a positive time")
-    layouts = [
-        replace(layout, context_parallel=cut)
-        for layout in candidate_layouts(architecture, gpus)
-        for cut in context_widths(layout, architecture)
-    ]
+    if layouts is None:
+        layouts = [
+            replace(layout, context_parallel=cut)
+            for layout in candidate_layouts(architecture, gpus)
+            for cut in context_widths(layout, architecture)
+        ]
     if not layouts:
         raise DoesNotFit(f"no layout of {gpus} accelerators divides {architecture.name}", "use another --gpus")
     system.require_network(gpus)
-    shape = (len(layouts), len(contexts), len(_BATCHES))
+    shape = (len(layouts), len(contexts), len(batches))
     wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts])[:, None, None] for n in widths(Layout())})
     found = estimate(
         architecture,
         system,
         wide,
-        batch=_BATCHES[None, None, :],
+        batch=batches[None, None, :],
         context=contexts[None, :, None],
+        two_batch=two_batch,
         losses=losses,
     )
     time = np.broadcast_to(np.asarray(found.time), shape)
     fits = np.broadcast_to(np.asarray(found.memory.fits), shape)
     good = fits & (time <= slowest)
-    spent = np.where(good, time * gpus / _BATCHES, np.inf)
+    spent = np.where(good, time * gpus / batches, np.inf)
     flat = np.moveaxis(spent, 1, 0).reshape(len(contexts), -1)
     place = flat.argmin(axis=1)
     servable = np.isfinite(flat[np.arange(len(contexts)), place])
@@ -88,17 +102,21 @@ def cost_against_context(
             f" within {slowest:g} s per token",
             "use more --gpus, or a longer --slowest",
         )
-    at_layout, at_batch = np.divmod(place, len(_BATCHES))
+    at_layout, at_batch = np.divmod(place, len(batches))
     chosen = (at_layout, np.arange(len(contexts)), at_batch)
     end = len(contexts) if servable.all() else int(np.argmin(servable))
     stopped = "" if end == len(contexts) else ("time per token" if fits[:, end, :].any() else "memory")
     edge = float("inf")
     if stopped:
-        edge = _edge(architecture, system, layouts, (float(contexts[end - 1]), float(contexts[end])), slowest, losses)
+        between = float(contexts[end - 1]), float(contexts[end])
+        edge = _edge(architecture, system, layouts, between, slowest, losses, float(batches.min()))
+    low, high = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in (found.time_low, found.time_high))
     return ContextCost(
         contexts=contexts,
         gpu_seconds=np.where(servable, spent[chosen], np.nan),
-        batch=np.where(servable, _BATCHES[at_batch], np.nan),
+        low=np.where(servable, low[chosen], np.nan),
+        high=np.where(servable, high[chosen], np.nan),
+        batch=np.where(servable, batches[at_batch], np.nan),
         layout=tuple(
             layouts[int(i)].text() if ok else "" for i, ok in zip(at_layout.tolist(), servable.tolist(), strict=True)
         ),
@@ -111,17 +129,18 @@ def cost_against_context(
 def _edge(
     architecture: Architecture,
     system: System,
-    layouts: list[Layout],
+    layouts: Sequence[Layout],
     between: tuple[float, float],
     slowest: float,
     losses: Losses | None,
+    batch: float,
 ) -> float:
-    """Longest context of one user between the last servable grid point and the next, by bisection. [tokens]"""
+    """Longest context that the smallest batch may have, between two grid points, by bisection. [tokens]"""
     low, high = between
     wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts]) for n in widths(Layout())})
     while high / low > 1.001:
         middle = (low * high) ** 0.5
-        one = estimate(architecture, system, wide, batch=1.0, context=middle, losses=losses)
+        one = estimate(architecture, system, wide, batch=batch, context=middle, losses=losses)
         if bool(np.any(np.asarray(one.memory.fits) & (np.asarray(one.time) <= slowest))):
             low = middle
         else:
