@@ -110,6 +110,8 @@ def _replacing(path: Path, field: str) -> Generator[IO[str]]:
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
+        # Temporary files are made for their owner only.
+        temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
         raise InputError(field, str(path), f"cannot be written: {error.strerror}") from error

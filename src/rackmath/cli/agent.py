@@ -13,7 +13,8 @@ import numpy as np
 from rackmath import catalogue, constants_file, price_book, units, usage_log
 from rackmath.caching.sessions import Session, turns
 from rackmath.cli import render
-from rackmath.cli.agent_text import KINDS, show_log, show_session
+from rackmath.cli.agent_text import KINDS, session_figure, show_log, show_session
+from rackmath.cli.figures import check_picture, save
 from rackmath.constants_file import FAMILIES, NOW
 from rackmath.engine import parse_layout
 from rackmath.errors import InputError
@@ -44,6 +45,7 @@ MINUTES = 300.0
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--log", "log", metavar="FILE.jsonl", help="Price a log of usage records instead of a session.")
 @click.option("--date", "day", help="Day of the prices, as in 2026-11-21 (default: today).")
+@click.option("--plot", metavar="FILE", help="Draw the cost of a session by call: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def agent(
     model: str | None,
@@ -65,6 +67,7 @@ def agent(
     usd_per_gpu_hour: float | None,
     log: str | None,
     day: str | None,
+    plot: str | None,
     as_json: bool,
 ) -> None:
     """Cost of an agent's session and day; which lever saves most; break-even with hardware of your own.
@@ -72,7 +75,10 @@ def agent(
     MODEL is a name that genai-prices knows. With --log, the usage records of a log are priced by their own models.
     """
     at = units.day(day, "--date") if day else None
+    drawn = check_picture(plot)
     if log is not None:
+        if drawn is not None:
+            raise InputError("--plot", plot, "draws a session; a log has none")
         facts = _logged(Path(log), model, provider, at)
         if as_json:
             render.show_json(facts)
@@ -118,6 +124,8 @@ def agent(
         facts["assumptions"].append(
             "own hardware: between turns caches wait in a tier whose cost is left out (rackmath cache)"
         )
+    if drawn is not None:
+        save(session_figure(facts), drawn)
     if as_json:
         render.show_json(facts)
         return
@@ -165,6 +173,7 @@ def _priced(lever: str, prices: PriceList, session: Session, keep: float) -> dic
         "largest_prompt": float(calls.prompt.max()),
         "input_tokens": float(calls.prompt.sum()),
         "output_tokens": float(calls.output.sum()),
+        "usd_by_call": np.cumsum(costs.total),
     }
 
 

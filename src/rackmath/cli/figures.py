@@ -100,6 +100,15 @@ def save(figure: Figure, path: Path) -> None:
         written.unlink(missing_ok=True)
 
 
+def svg_text(figure: Figure) -> str:
+    """A figure as SVG, to stand inside a page of HTML."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "figure.svg"
+        _still(figure, out)
+        text = out.read_text(encoding="utf-8")
+    return text[text.index("<svg") :]
+
+
 def _html(figure: Figure, path: Path) -> None:
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots

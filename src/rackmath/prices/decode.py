@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.prices.cliff import Cache, cache_from_cliff
 from rackmath.prices.importance import Draws, draw, quantiles
 from rackmath.prices.market import FLOOR, Kind, Market, log_prices, normal_log, student_log
 
@@ -78,7 +79,7 @@ class Decoded:
     active_params: Interval
     total_params: Interval
     kv_bytes_per_token: Interval
-    """The prior: prices do not identify it."""
+    """The prior: prices do not identify it. A context cliff is weighed."""
     batch: Interval
     """Sequences that share a read of the weights."""
     product: Interval
@@ -92,7 +93,13 @@ class Decoded:
     cannot_tell: tuple[str, ...]
 
 
-def decode(offers: Sequence[Offer], market: Market, speed: float | None = None, stream: float | None = None) -> Decoded:
+def decode(
+    offers: Sequence[Offer],
+    market: Market,
+    speed: float | None = None,
+    stream: float | None = None,
+    cliff: float | None = None,
+) -> Decoded:
     """Posterior of a model's size from what hosts ask for it.
 
     Parameters
@@ -106,6 +113,8 @@ def decode(offers: Sequence[Offer], market: Market, speed: float | None = None, 
     stream : float, optional
         Bytes of active 8-bit weights per second that models of known size reach on the same host; without it
         speed says little. [B/s]
+    cliff : float, optional
+        Context at which the price steps up. [tokens]
 
     Errors: :class:`InputError` for no offers, offers of different models, and numbers out of range.
     """
@@ -134,19 +143,24 @@ def decode(offers: Sequence[Offer], market: Market, speed: float | None = None, 
     product = level - market.economy * active - log(FLOOR)
     random = np.random.default_rng(len(points))
     split = log(UTILISATION) + np.hypot(UTILISATION_SCALE, RENT_SCALE) * random.standard_normal(len(points))
+    cache = None if cliff is None else cache_from_cliff(cliff, active + log(1e9), weights, market)
     return Decoded(
         model=offers[0].model,
         hosts=count,
         active_params=_interval(active + log(1e9), weights),
         total_params=_interval(active + sparsity + log(1e9), weights),
-        kv_bytes_per_token=_normal_interval(market.cache, market.cache_scale),
+        kv_bytes_per_token=(
+            _normal_interval(market.cache, market.cache_scale)
+            if cache is None
+            else _interval(cache.logs, cache.weights)
+        ),
         batch=_interval(batch, weights),
         product=_interval(product, weights),
         margin=_interval(product + split, weights),
         dense=float(part[0]),
         effective_draws=1 / float(np.sum(weights**2)),
         pareto_k=max(draws.pareto_k for draws, p in zip(found, part, strict=True) if p > 0.01),
-        cannot_tell=_cannot_tell(offers, speed, stream),
+        cannot_tell=_cannot_tell(offers, speed, stream, cache),
     )
 
 
@@ -234,12 +248,19 @@ def _normal_interval(center: float, deviation: float) -> Interval:
     )
 
 
-def _cannot_tell(offers: Sequence[Offer], speed: float | None, stream: float | None) -> tuple[str, ...]:
+def _cannot_tell(
+    offers: Sequence[Offer], speed: float | None, stream: float | None, cache: Cache | None
+) -> tuple[str, ...]:
     """What the data leave open, in words."""
     lines = [
         "KV bytes per token: not identified by prices; the interval is that of all open-weight models",
         "margin, utilisation and rent: only their product is identified; the split follows stated priors",
     ]
+    if cache is not None:
+        lines.append(
+            f"context cliff: stands where KV reads overtake the weights with probability {cache.crossover:.3f}, from"
+            " even odds against any round number; the KV range is mixed accordingly"
+        )
     if any(offer.cached is not None for offer in offers):
         lines.append("cached price: follows conventions (x0.1, x0.25, x0.5), not the cache's size; not used")
     if all(offer.input is None and offer.output is None for offer in offers):

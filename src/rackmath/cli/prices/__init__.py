@@ -7,6 +7,7 @@ import click
 from rackmath.cli.prices.cost import cost_prices
 from rackmath.cli.prices.decode import decode_prices
 from rackmath.cli.prices.page import page_prices
+from rackmath.cli.prices.report import report_prices
 
 
 @click.group(epilog="Example: rackmath prices decode kimi-k2.6 --date 2026-11-21")
@@ -17,3 +18,4 @@ def prices() -> None:
 prices.add_command(cost_prices)
 prices.add_command(decode_prices)
 prices.add_command(page_prices)
+prices.add_command(report_prices)

@@ -11,6 +11,8 @@ import numpy as np
 
 from rackmath import price_book, price_files, units
 from rackmath.cli import render
+from rackmath.cli.figures import check_picture, save
+from rackmath.cli.prices.decode_figure import sizes_figure
 from rackmath.errors import InputError
 from rackmath.prices.decode import Decoded, Interval, Offer, decode
 from rackmath.prices.market import FLOOR, RIDGE, Market
@@ -27,7 +29,9 @@ _WORST_TAIL = 0.7
 @click.option("--output", "output_price", type=float, help="Price of a million output tokens, in USD.")
 @click.option("--speed", type=float, help="Tokens per second that a reader sees.")
 @click.option("--stream", help="Active 8-bit weights per second of known models on the same host, as in 4.2TB/s.")
+@click.option("--cliff", type=float, help="Context at which the price steps up, in tokens.")
 @click.option("--date", "day", help="When the prices held, as in 2026-11-21 (default: now; a table's own column date).")
+@click.option("--plot", metavar="FILE", help="Draw ranges before and after: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the equations.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def decode_prices(
@@ -37,7 +41,9 @@ def decode_prices(
     output_price: float | None,
     speed: float | None,
     stream: str | None,
+    cliff: float | None,
     day: str | None,
+    plot: str | None,
     explain: bool,
     as_json: bool,
 ) -> None:
@@ -46,12 +52,18 @@ def decode_prices(
     MODEL is a name that genai-prices knows; all its hosts are read. FILE.csv has the columns model, provider, input,
     output, and may have cached_input; several hosts per model. Without either, give the prices as options.
     """
+    drawn = check_picture(plot)
     at = units.day(day, "--date") if day else None
     market = price_files.market()
     given = (input_price, cached, output_price)
     offers = _offers(source, given, speed, at)
     flow = parse(stream, "B/s", "--stream") if stream else None
-    found = [decode(asked, market, speed=speed, stream=flow) for asked in offers]
+    found = [decode(asked, market, speed=speed, stream=flow, cliff=cliff) for asked in offers]
+    if drawn is not None:
+        if len(found) > 1:
+            raise InputError("--plot", plot, f"draws one model, and the file has {len(found)}")
+        prior = decode([Offer(model=found[0].model, provider="nobody")], market)
+        save(sizes_figure(found[0].model, found[0], prior), drawn)
     if as_json:
         render.show_json(found)
         return
@@ -130,7 +142,7 @@ def _quantities(one: Decoded) -> tuple[tuple[str, Interval, float], ...]:
     return (
         ("active parameters, B", one.active_params, 1e9),
         ("total parameters, B", one.total_params, 1e9),
-        ("KV bytes per token (prior)", one.kv_bytes_per_token, 1.0),
+        ("KV bytes per token, 16 bit", one.kv_bytes_per_token, 1.0),
         ("effective batch", one.batch, 1.0),
         ("price over ideal cost", one.product, 1.0),
         ("margin: price over cost", one.margin, 1.0),

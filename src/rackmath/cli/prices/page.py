@@ -42,17 +42,7 @@ def page_prices(
         raise InputError("--model", model, "name its PROVIDER too")
     if drawn is not None and provider is None:
         raise InputError("--plot", plot, "name a PROVIDER: one page is drawn")
-    everyone = price_book.listings(at=at)
-    if provider is not None:
-        chosen = {provider: price_book.listings(provider, at)}
-    else:
-        chosen = defaultdict(list)
-        for one in everyone:
-            chosen[one.prices.provider].append(one)
-    models, habits = population(price_files.market()), Habits(everyone)
-    found = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
-    for page in found:
-        page["changes"] = _changes(page["provider"], at)
+    found = pages(provider, model, at)
     if drawn is not None:
         save(page_figure(found[0]), drawn)
     if as_json:
@@ -62,6 +52,22 @@ def page_prices(
         show_page(found[0], explain)
     else:
         show_market(found)
+
+
+def pages(provider: str | None, model: str | None, at: date | None) -> list[dict[str, Any]]:
+    """Ratios, readings and changes of one provider, of one of its models, or of all providers."""
+    everyone = price_book.listings(at=at)
+    chosen: dict[str, list[Listing]] = {}
+    if provider is not None:
+        chosen[provider] = price_book.listings(provider, at)
+    else:
+        for one in everyone:
+            chosen.setdefault(one.prices.provider, []).append(one)
+    models, habits = population(price_files.market()), Habits(everyone)
+    found = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
+    for page in found:
+        page["changes"] = _changes(page["provider"], at)
+    return found
 
 
 def _page(

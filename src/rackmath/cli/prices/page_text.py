@@ -37,7 +37,7 @@ def show_page(found: Mapping[str, Any], explain: bool) -> None:
     render.show_table(
         "what each ratio would imply",
         ["ratio", ">value", ">models", "hypothesis", ">foretold (90 %)", ">log10 BF", "implies, median (90 %)"],
-        [row for reading in found["readings"] for row in _hypotheses(reading)],
+        [row for reading in found["readings"] for row in hypothesis_rows(reading)],
         "log10 BF: Bayes factor against convention, what other providers print; -2 is a hundred to one against",
     )
     _show_changes(found["changes"])
@@ -83,7 +83,7 @@ def page_figure(found: Mapping[str, Any]) -> Figure:
         if reading["kind"] != page.CLIFF and (known is None or len(reading["models"]) > len(known["models"])):
             common[reading["kind"]] = reading
     told = [
-        (f"{kind} {reading['value']:g}: {one['hypothesis']}", reading["value"], one["predicted"])
+        (f"{kind} {reading['value']:g}\n{one['hypothesis']}", reading["value"], one["predicted"])
         for kind, reading in common.items()
         for one in reading["hypotheses"]
         if one["predicted"] is not None
@@ -105,7 +105,8 @@ def page_figure(found: Mapping[str, Any]) -> Figure:
     )
 
 
-def _hypotheses(reading: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def hypothesis_rows(reading: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Lines of one ratio: name, value, models, hypothesis, foretold, log10 Bayes factor, what it would imply."""
     name = reading["kind"] + (f" {reading['above'] / 1000:.4g}k" if reading["above"] else "")
     if reading["kind"] == page.CLIFF:
         name = page.CLIFF

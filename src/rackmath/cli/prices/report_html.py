@@ -1,0 +1,191 @@
+"""The page of ``prices report``: tables and pictures in one file of HTML without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rackmath.catalogue import sources
+from rackmath.cli.figures import Figure, Panel, Series, svg_text
+from rackmath.cli.prices.decode_figure import sizes_figure
+from rackmath.cli.prices.page_text import hypothesis_rows, page_figure
+from rackmath.prices.decode import Decoded, Interval, Offer
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #ccc; }
+table { border-collapse: collapse; font-size: 0.9rem; margin: 0.8rem 0; }
+th, td { padding: 0.25rem 0.8rem 0.25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #eee; }
+th { border-bottom: 1px solid #888; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+svg { max-width: 100%; height: auto; } figcaption, .small { color: #555; font-size: 0.85rem; }
+"""
+
+
+def report_html(facts: Mapping[str, Any]) -> str:
+    """Whole page."""
+    decoded: Decoded = facts["decoded"]
+    prior: Decoded = facts["prior"]
+    model, day = escape(facts["model"]), facts["day"]
+    body = [
+        f"<h1>What the prices of {model} say</h1>",
+        f'<p class="small">Prices of {day}; rackmath {escape(facts["version"])}. Intervals hold for models that are '
+        "priced as open-weight models are; how well they held on models left out stands in "
+        "docs/accuracy-of-prices.md of the project.</p>",
+        _summary(decoded),
+        "<h2>What hosts ask</h2>",
+        _offers(facts["offers"]),
+        _figure(_asked_figure(facts["model"], facts["offers"])),
+        "<h2>What that implies</h2>",
+        _implied(decoded, prior),
+        _figure(sizes_figure(facts["model"], decoded, prior)),
+        f"<h2>The ratios on the page of {escape(facts['provider'])}</h2>",
+        "<p>Each ratio against physical hypotheses, which foretell it from models as the market has them, and against "
+        "convention: what other providers print for other models. log10 BF is the decimal logarithm of the Bayes "
+        "factor against convention; 0 is even, -2 is a hundred to one against. They are evidence, no verdicts.</p>",
+        _ratios(facts["page"]),
+        _figure(page_figure(facts["page"])),
+        _changes(facts["page"]["changes"]),
+        "<h2>What this cannot tell</h2>",
+        _list(
+            [
+                *decoded.cannot_tell,
+                "a closed model's vendor may price unlike hosts of open-weight models; nothing here checks that",
+                "ratios of one provider are not independent: their factors must not be multiplied",
+            ]
+        ),
+        "<h2>Sources</h2>",
+        _list(
+            [
+                "prices: genai-prices, a public dated record of list prices",
+                f"market: {facts['market'].basis}, fitted by tools/prices.py; prices of {facts['market'].year:.1f}",
+                *(_source(one.source) for one in facts["page"]["changes"] if one.source in sources()),
+                "equations: docs/commands/prices.md of the project",
+            ]
+        ),
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Prices of {model}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>\n'
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def _summary(decoded: Decoded) -> str:
+    active, total = decoded.active_params, decoded.total_params
+    return (
+        f"<p>Between {active.low90 / 1e9:.3g} and {active.high90 / 1e9:.3g} billion parameters are used per token "
+        f"(nine chances in ten; even chances from {active.low50 / 1e9:.3g} to {active.high50 / 1e9:.3g}), of "
+        f"{total.low90 / 1e9:,.0f} to {total.high90 / 1e9:,.0f} billion in all. The price is "
+        f"{decoded.product.low90:.2g} to {decoded.product.high90:.2g} times the cost of an ideal H100; how that splits "
+        "into idle time, margin and rent, prices do not say. The size of the KV cache is not identified by prices.</p>"
+    )
+
+
+def _offers(offers: Sequence[Offer]) -> str:
+    rows = [
+        (one.provider, _price(one.input), _price(one.cached), _price(one.output))
+        for one in sorted(offers, key=lambda one: (one.input or 0.0, one.output or 0.0))
+    ]
+    return _table(("host", ">input", ">cached", ">output"), rows, "USD per million tokens")
+
+
+def _price(value: float | None) -> str:
+    return "" if value is None else f"{value:g}"
+
+
+def _implied(decoded: Decoded, prior: Decoded) -> str:
+    found = [
+        (name, getattr(decoded, field), getattr(prior, field), scale)
+        for name, field, scale in (
+            ("active parameters, billions", "active_params", 1e9),
+            ("total parameters, billions", "total_params", 1e9),
+            ("KV bytes per token at 16 bit", "kv_bytes_per_token", 1.0),
+            ("effective batch", "batch", 1.0),
+            ("price over ideal cost: margin x rent / utilisation", "product", 1.0),
+            ("margin: price over cost, by stated priors of the split", "margin", 1.0),
+        )
+    ]
+    rows = [(name, _span(now, size), _middle(now, size), _span(before, size)) for name, now, before, size in found]
+    note = (
+        f"dense with probability {decoded.dense:.2f}; {decoded.effective_draws:,.0f} effective draws, Pareto k "
+        f"{decoded.pareto_k:.2f}"
+    )
+    return _table(("", ">median (90 %)", ">50 %", ">before any price (90 %)"), rows, note)
+
+
+def _span(span: Interval, scale: float) -> str:
+    return f"{_number(span.median / scale)} ({_number(span.low90 / scale)} to {_number(span.high90 / scale)})"
+
+
+def _middle(span: Interval, scale: float) -> str:
+    return f"{_number(span.low50 / scale)} to {_number(span.high50 / scale)}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _ratios(found: Mapping[str, Any]) -> str:
+    rows = [
+        (name, value, hypothesis, foretold, factor, meant)
+        for reading in found["readings"]
+        for name, value, _, hypothesis, foretold, factor, meant in hypothesis_rows(reading)
+    ]
+    return _table(("ratio", ">published", "hypothesis", ">foretold (90 %)", ">log10 BF", "would imply"), rows)
+
+
+def _changes(found: Sequence[Any]) -> str:
+    if not found:
+        return '<p class="small">No change of these prices is dated.</p>'
+    rows = [(one.day, one.what, one.before, one.after) for one in found]
+    return "<h2>What changed</h2>" + _table(("day", "what", ">from", ">to"), rows)
+
+
+def _source(key: str) -> str:
+    entry = sources()[key]
+    return f"{entry.title}, {entry.publisher}" + (f", {entry.url}" if entry.url else "")
+
+
+def _asked_figure(model: str, offers: Sequence[Offer]) -> Figure:
+    hosts: dict[tuple[float, float], list[str]] = {}
+    for one in offers:
+        if one.input is not None and one.output is not None:
+            hosts.setdefault((one.input, one.output), []).append(one.provider)
+    labels = [f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0] for names in hosts.values()]
+    points = Series(
+        name="hosts with one price",
+        x=[into for into, _ in hosts],
+        y=[out for _, out in hosts],
+        kind="points",
+        labels=labels,
+    )
+    across, up = "input, $ per million tokens", "output, $ per million tokens"
+    return Figure(
+        title=f"what hosts ask for {model}", panels=[Panel(across=across, up=up, series=[points], show_labels=True)]
+    )
+
+
+def _figure(figure: Figure) -> str:
+    return f"<figure>{svg_text(figure)}</figure>"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> str:
+    right = [name.startswith(">") for name in columns]
+    head = "".join(_cell("th", name.removeprefix(">"), side) for name, side in zip(columns, right, strict=True))
+    lines = [
+        "<tr>" + "".join(_cell("td", cell, side) for cell, side in zip(row, right, strict=True)) + "</tr>"
+        for row in rows
+    ]
+    caption = f'<p class="small">{escape(note)}</p>' if note else ""
+    return f"<table><tr>{head}</tr>\n" + "\n".join(lines) + f"</table>{caption}"
+
+
+def _cell(tag: str, text: str, right: bool) -> str:
+    kind = ' class="n"' if right else ""
+    return f"<{tag}{kind}>{escape(text)}</{tag}>"
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in dict.fromkeys(lines)) + "</ul>"
