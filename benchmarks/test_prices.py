@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from rackmath import price_files, usage_log
+from rackmath.cli.prices.page import pages
 from rackmath.prices.decode import Offer, decode
 
 pytestmark = pytest.mark.benchmark
@@ -22,3 +25,14 @@ def test_a_million_usage_records(benchmark, tmp_path) -> None:
     path.write_text(line * 1_000_000, encoding="utf-8")
     found = benchmark.pedantic(usage_log.read_usage, args=(path,), rounds=2)
     assert found.tokens["m", False].output.sum() == 4e8
+
+
+def test_the_page_of_all_providers(benchmark) -> None:
+    """Listings, habits, and every ratio of every model against every hypothesis."""
+    found = benchmark.pedantic(pages, args=(None, None, date(2026, 11, 21)), rounds=3)
+    assert sum(len(page["models"]) for page in found) > 1000
+
+
+def test_the_page_of_one_provider(benchmark) -> None:
+    found = benchmark.pedantic(pages, args=("openai", None, date(2026, 11, 21)), rounds=3)
+    assert len(found) == 1

@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "modes": ("rackmath.cli.modes", "What fast, standard and slow cost on a system, and why."),
         "plan": ("rackmath.cli.plan", "Search every deployment: frontier, best under limits, launch commands."),
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
-        "prices": ("rackmath.cli.prices", "What list prices say of the model behind them, and what not."),
+        "prices": ("rackmath.cli.prices", "What tokens cost, what price pages imply, what is behind list prices."),
         "racks": ("rackmath.cli.racks", "What fits in which scale-up domain, at what latency."),
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
         "sparsity": ("rackmath.cli.fleet:sparsity", "The sparsity of least cost for a number of users."),

@@ -22,7 +22,7 @@ _EQUATIONS = (
     "r total over active parameters; B sequences, K tokens of a prompt that share a read of the weights; c context",
     "L, A contexts at which KV reads, and attention's FLOPs, take as long as the weights: of all open-weight models",
     "cached / input = u 3.35 TB/s / (L link)    to load a token's KV, over computing it again at utilisation u",
-    "write / input = 1 + KV x time x rent / price       rent of HBM 2.9e-11 $, of flash 4.3e-15 $ per GB and ns",
+    "write / input = 1 + KV x time x rent / price       rent of HBM 0.029 $, of flash 4.3e-6 $ per GB and hour",
     "fast = 1 / (1 - y (s - 1)), y = r 295 / B          speed s by smaller batches alone",
     "log10 BF = log10 P(cell | hypothesis) - log10 P(cell | what other providers print); ten cells per decade",
 )
@@ -31,7 +31,7 @@ _EQUATIONS = (
 def show_page(found: Mapping[str, Any], explain: bool) -> None:
     """One provider."""
     rows = [_line(one["model"], one) for one in found["models"]]
-    title = f"{found['provider']}: {len(rows)} models that are sold by the token"
+    title = f"{found['provider']}: what is sold by the token, $ per million and multiples"
     heads = ["model", ">input", ">output/in", ">cached/in", ">write", ">hour", ">batch", ">flex", ">prio", ">fast"]
     render.show_table(title, [*heads, ">above"], rows)
     render.show_table(

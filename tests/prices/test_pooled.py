@@ -1,0 +1,66 @@
+"""Pooled calibration: on offers that were made by its own model, and the table it reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rackmath.errors import InputError
+from rackmath.prices.calibration import Known
+from rackmath.prices.decode import Offer
+from rackmath.prices.market import log_prices
+from rackmath.prices.pooled import fit_pooled, table
+
+
+def known(name: str, offers: list[tuple[str, float, float]], active: float = 10.0, total: float = 100.0) -> Known:
+    made = tuple(Offer(model=name, provider=host, input=i, output=o) for host, i, o in offers)
+    return Known(model=name, group=name, active=active, total=total, cache=7e4, read=7e4, offers=made)
+
+
+def test_copies_of_the_list_price_are_told_from_prices_of_one_s_own() -> None:
+    first = known("a", [("dev", 0.95, 4.0), ("x", 0.95, 4.0), ("y", 0.955, 4.0), ("z", 0.5, 2.0)])
+    found = table([first, known("b", [("x", 1.0, 3.0)])])
+    assert found.listed.tolist() == [False, True, True, False, False]
+    assert found.model.tolist() == [0, 0, 0, 0, 1]
+    assert found.hosts == ("dev", "x", "y", "z")
+    # 0.95 stands for 0.945 to 0.955, and 4.0 for 3.95 to 4.05.
+    assert found.cell[0] == pytest.approx((0.005 / 0.95 + 0.05 / 4.0) / 2)
+
+
+def test_one_host_cannot_be_pooled() -> None:
+    with pytest.raises(InputError, match="hosts"):
+        table([known("a", [("x", 1.0, 2.0)]), known("b", [("x", 1.0, 2.0)])])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_made_the_offers_is_found_again() -> None:
+    """Thirty models at twelve hosts; each truth in its 90 % range, give or take chance, and hosts in their order."""
+    pytest.importorskip("numpyro", reason="the extra bayes is not installed")
+    random = np.random.default_rng(3)
+    truth = {"level": 0.02, "economy": 0.25, "batch": 400.0, "host_effect": 0.4, "copying": 0.4, "offer_spread": 0.15}
+    effects = 0.4 * random.standard_normal(12)
+    models = []
+    for place in range(30):
+        active, sparsity = random.uniform(0.5, 4.5), random.choice([0.0, random.uniform(1.5, 3.5)])
+        level = np.log(0.02) + 0.3 * random.standard_t(4)
+        batch = np.log(400.0) + 0.3 * random.standard_normal()
+        into, out = log_prices(
+            np.array(active), np.array(sparsity), np.array(batch), np.array(level), np.array(0.25), np.log(6000.0)
+        )
+        lean = 0.2 * random.standard_normal()
+        offers = []
+        for host in range(12):
+            if offers and random.random() < 0.4:
+                offers.append((f"h{host:02}", *offers[0][1:]))
+                continue
+            shared = effects[host] + 0.15 * random.standard_normal()
+            turned = 0.1 * random.standard_normal()
+            pair = np.exp([into + shared - turned / 2, out + lean + shared + turned / 2])
+            offers.append((f"h{host:02}", *(float(f"{price:.2g}") for price in pair)))
+        models.append(known(f"m{place}", offers, float(np.exp(active)), float(np.exp(active + sparsity))))
+    found = fit_pooled(models, draws=400, warmup=400)
+    assert found.divergences <= 8
+    inside = [found.quantities[name].low90 <= value <= found.quantities[name].high90 for name, value in truth.items()]
+    assert sum(inside) >= 5, {name: found.quantities[name] for name in truth}
+    assert found.quantities["copying"].median == pytest.approx(0.4, abs=0.08)
+    assert np.corrcoef(np.log(list(found.hosts.values())), effects)[0, 1] > 0.95
