@@ -79,7 +79,7 @@ class Margin:
 
 
 def curve(
-    contexts: Array, read: Reading, written: ContextCost, price: float, utilisation: float, margin: float
+    contexts: Array, read: Reading, written: ContextCost, price: float, used: tuple[float, float], margin: float
 ) -> Curve:
     """Cost against context, as far as answers are servable.
 
@@ -89,13 +89,15 @@ def curve(
         Accelerator time per token at these contexts. (contexts,)
     price : float
         Of one accelerator. [USD/s]
-    utilisation, margin : float
-        Part of the time that accelerators work; part of the price that is kept.
+    used : tuple of float
+        Parts of the time that the accelerators work that read, and that write.
+    margin : float
+        Part of the price that is kept.
     """
     known = np.isfinite(written.gpu_seconds)
-    usd = priced(price * 1e6, utilisation, margin)
-    sides = (read.seconds, read.low, read.high, written.gpu_seconds, written.low, written.high)
-    into, into_low, into_high, out, out_low, out_high = (side[known] * usd for side in sides)
+    reads, writes = (priced(price * 1e6, part, margin) for part in used)
+    into, into_low, into_high = (side[known] * reads for side in (read.seconds, read.low, read.high))
+    out, out_low, out_high = (side[known] * writes for side in (written.gpu_seconds, written.low, written.high))
     return Curve(
         contexts=contexts[known],
         input=into,

@@ -47,9 +47,9 @@ _BATCHES = np.unique(np.round(2 ** (np.arange(0, 28 * 8) / 8)))
 @click.option("--hit", type=float, default=0.0, show_default=True, help="Part of prompts that is found in a cache.")
 @click.option("--spread", type=float, default=0.9, show_default=True, help="Deviation of ln prompt length.")
 @click.option("--to", type=float, default=131_072.0, show_default=True, help="Longest context sold, in tokens.")
-@click.option("--utilisation", type=float, default=0.8, show_default=True, help="Part of the time that is used.")
+@click.option("--utilisation", type=float, default=0.8, show_default=True, help="Part of the time in use.")
 @click.option("--margin", type=float, default=0.0, show_default=True, help="Part of the price that is kept.")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice((*FAMILIES, "other")), default="vllm", show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--sold-as", help="Model of genai-prices whose list is held against the cost.")
@@ -115,13 +115,17 @@ def cost_prices(
         architecture, system, prefill_gpus or gpus, prefill_layout, float(two_batch), losses["prompt pass"]
     )
     answers = _Answers(architecture, system, gpus, layout, batch, float(two_batch), losses["time per token"])
-    facts = _facts(readers, answers, demand, price, (1 / speed, fast), (utilisation, margin))
+    # A batch that is given is the mean one, so idle places are in it already.
+    used = utilisation, 1.0 if batch else utilisation
+    facts = _facts(readers, answers, demand, price, (1 / speed, fast), used, margin)
     facts["assumptions"] = [
         *catalogue.price_note(system, usd_per_gpu_hour),
-        f"utilisation {utilisation:g}; margin {margin:g} of the price",
+        f"accelerators that read work {used[0]:.0%} of the time, those that write {used[1]:.0%}; margin {margin:.0%}",
         f"prompts of {prompt:g} tokens in the mean, log-normal with deviation {spread:g}; {hit:.1%} of them found",
         f"answers of {output:g} tokens, read and written on machines of their own",
-        "the bound, without losses" if ideal else f"{engine} of {year:g}",
+        "the bound, without losses"
+        if ideal
+        else f"{'an engine of its own' if engine == 'other' else engine} of {year:g}",
         "an answer's cost is that of a batch of its own context; caches wait beside the accelerators",
     ]
     if sold_as is not None:
@@ -146,14 +150,15 @@ def _facts(
     demand: Demand,
     price: float,
     pace: tuple[float, float],
-    priced: tuple[float, float],
+    used: tuple[float, float],
+    margin: float,
 ) -> dict[str, Any]:
-    """Curve, page and rates; ``pace`` is time per token and the fast tier's speed, ``priced`` utilisation, margin."""
+    """Curve, page and rates; ``pace`` is time per token and the fast tier's speed, ``used`` is parts of time."""
     slowest, fast = pace
     contexts = np.geomspace(_SHORTEST, demand.longest, int(np.log10(demand.longest / _SHORTEST) * _PER_DECADE) + 2)
     read = readers.at(contexts, demand.parts(contexts), demand.hit)
     written = answers.at(contexts, slowest)
-    costs = curve(contexts, read, written, price, *priced)
+    costs = curve(contexts, read, written, price, used, margin)
     here = np.array([demand.context])
     usual = answers.at(here, slowest)
     standard = float(usual.gpu_seconds[0])

@@ -42,7 +42,7 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
     render.show_pairs("a page that covers this cost, $ per million tokens", _lines(facts))
     rates = facts["rates"]
     render.show_pairs(
-        "one accelerator",
+        "one accelerator while it works",
         [
             ("reads", f"{_range(rates, 'input')} tokens/s, found ones counted, in {facts['prefill_layout']}"),
             ("writes", f"{_range(rates, 'output')} tokens/s in {rates['layout']}, {rates['batch']:,.0f} sequences"),
@@ -141,7 +141,7 @@ def _equations(facts: Mapping[str, Any]) -> tuple[str, ...]:
     page: Page = facts["page"]
     rates = facts["rates"]
     return (
-        "cost = accelerators x time of the pass / tokens x rent / (utilisation (1 - margin))",
+        "cost = accelerators x time of the pass / tokens x rent / (part of the time in use x (1 - margin))",
         f"writing: 1 / {rates['output']:,.0f} tokens/s, at {rates['batch']:,.0f} sequences: {page.output:.3g} $",
         "tiers: a price is the highest cost of its tier; the cliff stands where requests overpay least",
         "cached = KV bytes / bandwidth x rent of the device; the load overlaps other work",
