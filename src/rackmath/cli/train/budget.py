@@ -1,0 +1,294 @@
+"""``train budget``: size and tokens of least cost over a model's life."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from rackmath import catalogue, law_files
+from rackmath.cli import render
+from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.training.budget import Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
+from rackmath.training.scaling_laws import LAWS, LossLaw, critical_overhead, law
+from rackmath.units import parse
+
+_AT = (0.05, 0.5, 0.95)
+_FIELDS = ("params", "tokens", "overtraining", "cost_pretrain", "cost_rl", "cost_inference")
+
+
+@click.command("budget", epilog="Example: rackmath train budget --law besiroglu --loss 2.0 --inference-tokens 1e13")
+@click.option("--law", "name", default="besiroglu", show_default=True, help=f"One of {', '.join(LAWS)}.")
+@click.option("--loss", type=float, help="Loss to reach, in the law's nats per token.")
+@click.option("--params", help="Size of a model whose loss is to be reached, as 70B.")
+@click.option("--tokens", help="Its tokens, as 1.4T.")
+@click.option("--inference-tokens", default="0", show_default=True, help="That the model writes in its life, as 10T.")
+@click.option("--prompt-tokens", default="0", show_default=True, help="That it reads.")
+@click.option("--decode-efficiency", type=float, default=1.0, show_default=True, help="Of writing, over training's.")
+@click.option("--prefill-efficiency", type=float, default=1.0, show_default=True, help="Of reading prompts.")
+@click.option("--rl-share", type=float, default=0.0, show_default=True, help="Cost of RL over pre-training's.")
+@click.option("--success", type=float, default=1.0, show_default=True, help="Chance that the model is used at all.")
+@click.option("--known", is_flag=True, help="Over-training of published models under the law instead.")
+@click.option("--on", "on", metavar="SYSTEM", help="Count accelerator hours and dollars on it.")
+@click.option("--mfu", type=float, default=0.4, show_default=True, help="Utilisation of training, with --on.")
+@click.option("--plot", metavar="FILE", help="Draw cost against size at this loss: FILE.html, FILE.png or FILE.svg.")
+@click.option("--explain", is_flag=True, help="Show the equations with their numbers.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def budget_command(
+    name: str,
+    loss: float | None,
+    params: str | None,
+    tokens: str | None,
+    inference_tokens: str,
+    prompt_tokens: str,
+    decode_efficiency: float,
+    prefill_efficiency: float,
+    rl_share: float,
+    success: float,
+    known: bool,
+    on: str | None,
+    mfu: float,
+    plot: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Parameters and tokens of least cost at a fixed loss, beside the lecture's equal costs; over-training.
+
+    The loss is given, or that of a model of --params trained on --tokens. Costs are FLOPs at training's utilisation.
+    """
+    drawn = check_picture(plot)
+    found = law(name)
+    if known:
+        _known(found, as_json)
+        return
+    life = Life(
+        prompt_tokens=parse(prompt_tokens, "1", "--prompt-tokens"),
+        answer_tokens=parse(inference_tokens, "1", "--inference-tokens"),
+        decode_efficiency=decode_efficiency,
+        prefill_efficiency=prefill_efficiency,
+        rl_share=rl_share,
+        success=success,
+    )
+    base = _base(found, loss, params, tokens)
+    facts = _facts(found, base, life)
+    if on is not None:
+        facts["hardware"] = _hardware(catalogue.system(on), mfu, facts)
+    if drawn is not None:
+        save(_figure(found, facts, life), drawn)
+    if as_json:
+        render.show_json(facts)
+        return
+    _show(found, facts)
+    if explain:
+        render.show_lines("equations", _equations(found, facts))
+
+
+def _base(found: LossLaw, loss: float | None, params: str | None, tokens: str | None) -> tuple[float, float]:
+    """A model of the loss in question: the one that is given, or the compute optimum."""
+    if (loss is None) == (params is None) or (params is None) != (tokens is None):
+        raise InputError("--loss", loss, "give --loss, or --params and --tokens")
+    if params is not None and tokens is not None:
+        return parse(params, "1", "--params"), parse(tokens, "1", "--tokens")
+    best = cheapest(found, float("nan") if loss is None else loss, Life())
+    return best.params, best.tokens
+
+
+def _facts(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any]:
+    given = budget(found, *base, life)
+    best = cheapest(found, given.loss, life)
+    plain = cheapest(found, given.loss, Life())
+    facts: dict[str, Any] = {
+        "law": found.name,
+        **_plain(best),
+        "heuristic": None,
+        "compute_optimal": _plain(budget(found, plain.params, plain.tokens, life)),
+        "given": _plain(given),
+        "inference_over_pretrain": best.cost_inference / best.cost_pretrain,
+        "equal_cost_overtraining": at_equal_cost(found),
+        "at_10x": split(found, 10.0),
+        "at_100x": split(found, 100.0),
+        "critical_part": _critical(found, TRAIN_FLOPS * plain.params * plain.tokens),
+        "ranges": _ranges(found, base, life),
+        "outside": list(best.outside),
+        "warning": found.warning,
+        "source": found.source,
+    }
+    if life.read > 0:
+        try:
+            facts["heuristic"] = _plain(equal_costs(found, given.loss, life))
+            facts["heuristic"]["over_best"] = facts["heuristic"]["total"] / best.total
+        except InputError as error:
+            facts["heuristic_fails"] = error.way_out
+    return facts
+
+
+TRAIN_FLOPS = 6.0
+"""Per parameter and token."""
+
+
+def _plain(one: Budget) -> dict[str, Any]:
+    return {**{field: getattr(one, field) for field in (*_FIELDS, "loss")}, "total": one.total}
+
+
+def _critical(found: LossLaw, flops: float) -> float:
+    """Part of the optimal size that costs twice the optimal compute."""
+    low, high = 0.01, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if critical_overhead(found, flops, middle) > 1 else (low, middle)
+    return high
+
+
+def _ranges(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any] | None:
+    """90 % ranges over resamples of the law's runs; None for laws whose runs are not at hand."""
+    if found.name != law_files.RESAMPLED:
+        return None
+    drawn = [cheapest(one, float(one.loss(*base)), life) for one in law_files.resampled()]
+    columns = {field: np.array([getattr(one, field) for one in drawn]) for field in _FIELDS}
+    columns["inference_over_pretrain"] = columns["cost_inference"] / columns["cost_pretrain"]
+    quantiles = {field: np.quantile(values, _AT) for field, values in columns.items()}
+    return {
+        field: {"low90": float(q[0]), "median": float(q[1]), "high90": float(q[2])} for field, q in quantiles.items()
+    }
+
+
+def _hardware(system: System, mfu: float, facts: dict[str, Any]) -> dict[str, Any]:
+    """Accelerator hours and dollars."""
+    if not 0 < mfu <= 1:
+        raise InputError("--mfu", mfu, "write a part above 0 and at most 1")
+    rate = system.chip.rate("bf16") * mfu
+    hours = facts["total"] / rate / 3600
+    return {
+        "system": system.name,
+        "mfu": mfu,
+        "gpu_hours": hours,
+        "usd": None if system.price is None else hours * 3600 * system.price,
+    }
+
+
+def _show(found: LossLaw, facts: dict[str, Any]) -> None:
+    rows = [("least cost", facts), ("compute optimum", facts["compute_optimal"]), ("as given", facts["given"])]
+    if facts["heuristic"] is not None:
+        rows.insert(1, ("equal costs (lecture)", facts["heuristic"]))
+    render.show_table(
+        f"{found.name}: loss {facts['loss']:.4f}; FLOP at training's utilisation",
+        ["", ">parameters", ">tokens", ">over-trained", ">pre-training", ">RL", ">inference", ">total"],
+        [
+            (
+                label,
+                render.params(one["params"]),
+                render.params(one["tokens"]),
+                f"{one['overtraining']:.3g}x",
+                *(f"{one[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
+            )
+            for label, one in rows
+        ],
+    )
+    lines = [
+        ("inference over pre-training", f"{facts['inference_over_pretrain']:.3g} at the optimum"),
+        ("equal costs would mean", f"{facts['equal_cost_overtraining']:.3g}x over-training"),
+        ("100x over-training means", f"inference costs {facts['at_100x']:.3g} times pre-training"),
+        ("critical size", f"{facts['critical_part']:.2f} of the optimum costs twice its compute"),
+    ]
+    if facts["heuristic"] is not None:
+        lines.append(("equal costs cost", f"{facts['heuristic']['over_best'] - 1:.1%} more than the least"))
+    elif "heuristic_fails" in facts:
+        lines.append(("equal costs", facts["heuristic_fails"]))
+    if "hardware" in facts:
+        hard = facts["hardware"]
+        dollars = "" if hard["usd"] is None else f", {hard['usd']:,.0f} $"
+        lines.append(
+            (f"on {hard['system']}", f"{hard['gpu_hours']:,.0f} accelerator hours at {hard['mfu']:.0%}{dollars}")
+        )
+    render.show_pairs("what it means", lines)
+    spans = facts["ranges"]
+    if spans is not None:
+        render.show_pairs(
+            "90 % over 200 resamples of the law's runs",
+            [
+                (label, f"{shown(spans[key]['low90'])} to {shown(spans[key]['high90'])}")
+                for label, key, shown in (
+                    ("parameters", "params", render.params),
+                    ("tokens", "tokens", render.params),
+                    ("over-trained", "overtraining", lambda value: f"{value:.3g}x"),
+                    ("inference over pre-training", "inference_over_pretrain", lambda value: f"{value:.3g}"),
+                )
+            ],
+        )
+    notes = [*facts["outside"], *([facts["warning"]] if facts["warning"] else []), f"source: {facts['source']}"]
+    render.show_lines("to be held against it", notes)
+
+
+def _known(found: LossLaw, as_json: bool) -> None:
+    """Over-training of published models."""
+    rows = [
+        {
+            "model": one.model,
+            "date": one.date,
+            "active": one.active,
+            "tokens": one.tokens,
+            "per_param": one.tokens / one.active,
+            "overtraining": one.tokens / found.optimal_tokens(one.active),
+            "inference_over_pretrain": split(found, one.tokens / found.optimal_tokens(one.active)),
+            "source": one.source,
+        }
+        for one in law_files.trained()
+    ]
+    if as_json:
+        render.show_json(rows)
+        return
+    render.show_table(
+        f"published models under {found.name}",
+        ["model", ">date", ">active", ">tokens", ">tokens per active", ">over-trained", ">would justify inference x"],
+        [
+            (
+                row["model"],
+                row["date"],
+                render.params(row["active"]),
+                render.params(row["tokens"]),
+                f"{row['per_param']:,.1f}",
+                f"{row['overtraining']:.3g}x",
+                f"{row['inference_over_pretrain']:.2f}",
+            )
+            for row in rows
+        ],
+        "active parameters understate a mixture's effective size: upper bounds; the law was fitted far below",
+    )
+
+
+def _equations(found: LossLaw, facts: dict[str, Any]) -> tuple[str, ...]:
+    ratio = found.balance(facts["params"], facts["tokens"])
+    terms = f"{found.floor:g} + {found.size:g} / N^{found.alpha:g} + {found.data:g} / D^{found.beta:g}"
+    trained = facts["cost_pretrain"] + facts["cost_rl"]
+    return (
+        f"L = {terms} = {facts['loss']:.4f}",
+        "cost = 6 N D (1 + RL share) + 2 N (tokens read / efficiency + tokens written / efficiency) x success",
+        "least where (alpha A N^-alpha) / (beta B D^-beta) = 1 + inference / training",
+        f"             {ratio:.4f} = 1 + {facts['cost_inference']:.3g} / {trained:.3g}",
+        f"over-training x = D / D*(N), x^beta = {facts['overtraining']:.4g}^{found.beta:g} = {ratio:.4f}",
+    )
+
+
+def _figure(found: LossLaw, facts: dict[str, Any], life: Life) -> Figure:
+    sizes = np.geomspace(facts["params"] / 8, facts["compute_optimal"]["params"] * 4, 200)
+    known = [(size, found.tokens_for(size, facts["loss"])) for size in sizes.tolist()]
+    bills = [budget(found, size, tokens, life) for size, tokens in known if tokens < 30 * facts["tokens"]]
+    across = [one.params for one in bills]
+    parts = {
+        "pre-training": [one.cost_pretrain for one in bills],
+        "inference": [one.cost_inference for one in bills],
+        "total": [one.total for one in bills],
+    }
+    marks = [("least cost", facts), ("compute optimum", facts["compute_optimal"])]
+    if facts["heuristic"] is not None:
+        marks.append(("equal costs", facts["heuristic"]))
+    series = [Series(name=name, x=across, y=y) for name, y in parts.items() if max(y) > 0]
+    series += [Series(name=name, x=[one["params"]], y=[one["total"]], kind="mark") for name, one in marks]
+    return Figure(
+        title=f"cost of a life at loss {facts['loss']:.3f} against size, {found.name}",
+        panels=[Panel(across="parameters", up="FLOP", series=series, log_across=True, log_up=True)],
+        note=found.source,
+    )
