@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "sparsity": ("rackmath.cli.fleet:sparsity", "The sparsity of least cost for a number of users."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
         "systems": ("rackmath.cli.facts", "Systems of the catalogue, with the sources of their numbers."),
-        "train": ("rackmath.cli.train", "Training: schedules of pipelines, scaling laws and budgets."),
+        "train": ("rackmath.cli.train", "Days and dollars of a training run; budgets; schedules of pipelines."),
     }
 )
 """Command -> module that holds it, and its line in the help of the group."""
