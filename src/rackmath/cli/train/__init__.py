@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from rackmath.cli.train.budget import budget_command
+from rackmath.cli.train.depth import depth_command
 from rackmath.cli.train.pipeline import pipeline
+from rackmath.cli.train.rl import rl_command
 from rackmath.cli.train.run import run_command
 
 
@@ -27,9 +29,11 @@ class _RunByDefault(click.Group):
     epilog="Example: rackmath train llama-3.1-405b --on h100-sxm --gpus 16384 --tokens 15.6T --batch-tokens 16M",
 )
 def train() -> None:
-    """Training: days and dollars of a run (train MODEL, or train run MODEL), budgets, schedules of pipelines."""
+    """Training: days and dollars of a run (train MODEL, or train run MODEL), budgets, pipelines, RL, depth."""
 
 
 train.add_command(run_command)
 train.add_command(budget_command)
+train.add_command(depth_command)
 train.add_command(pipeline)
+train.add_command(rl_command)

@@ -11,6 +11,9 @@ from rackmath.training.pipelines.order import FORWARD, INPUT, WEIGHT, Op, Order,
 _PATIENCE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
 """Parts of a weights' gradient that a rank waits for something better, if it knows that it comes."""
 
+_LONG = 20_000
+"""Micro-batches of all ranks from which on a bubble below one forward pass is good enough."""
+
 
 def zb_2p(ranks: int, microbatches: int, times: Times, kept: float = 1.0, memory: float = 2.0) -> Timeline:
     """Shortest of a family of greedy orders, by longest span and then makespan.
@@ -35,6 +38,9 @@ def zb_2p(ranks: int, microbatches: int, times: Times, kept: float = 1.0, memory
             ran = execute(_greedy(ranks, microbatches, times, caps, (held, kept), patience), times, kept)
             if found is None or (ran.longest_span, ran.makespan) < (found.longest_span, found.makespan):
                 found = ran
+            # What is left of a long schedule is not worth many more tries.
+            if ranks * microbatches > _LONG and found.longest_span - found.work < max(_each(ranks, times)[0]):
+                return found
     assert found is not None
     return found
 
