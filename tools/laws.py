@@ -1,19 +1,21 @@
 """Refit the compute-optimal law on Hoffmann's runs, and on resamples of them.
 
-python tools/laws.py ../shared    # three minutes, needs scipy
+python tools/laws.py ../shared    # seconds, needs scipy
 
 Writes src/rackmath/data/law_bootstrap.csv: coefficients of 200 resamples, which ``rackmath train budget`` takes as
-the law's uncertainty. The runs themselves carry no licence and stay where they are.
+the law's uncertainty. The runs themselves carry no licence and stay where they are. Prints the refit of Clark's routed
+laws on DeepMind's released runs, which training/routed.py holds.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import sys
 from pathlib import Path
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import least_squares, minimize
 
 ROOT = Path(__file__).parent.parent
 DROPPED, DELTA, RESAMPLES = 5, 1e-3, 200
@@ -38,6 +40,41 @@ def main() -> None:
     lines = ["size,data,floor,alpha,beta", *(",".join(f"{value:.6g}" for value in one) for one in found)]
     (ROOT / "src/rackmath/data/law_bootstrap.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("deviations:", np.std(found, axis=0))
+    for router, (point, off) in routed(Path(sys.argv[1]) / "training/routed_lm_curves.csv.gz").items():
+        print(router, [float(f"{value:.6g}") for value in point], f"root mean square {off:.4f}")
+
+
+def routed(path: Path) -> dict[str, tuple[list[float], float]]:
+    """Coefficients a, b, c, d, start and most of each router, and the error in log10 of the loss.
+
+    Last step of each run; every second block routed, one expert per token, seed 42; dense runs have one expert.
+    """
+    last: dict[str, dict[str, str]] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["hyper_id"] not in last or int(row["step"]) >= int(last[row["hyper_id"]]["step"]):
+                last[row["hyper_id"]] = row
+    runs = [
+        row
+        for row in last.values()
+        if float(row["routing_frequency"]) == 0.5 and float(row["k"]) == 1 and row["seed"] == "42"
+    ]
+    found = {}
+    for router in ("S-Base", "RL-R", "Hash"):
+        rows = [row for row in runs if row["router_type"] in (router, "Dense")]
+        fields = ("dense_parameter_count", "num_experts", "loss_validation")
+        size, experts, loss = (np.array([float(row[name]) for row in rows]) for name in fields)
+
+        def off(point: np.ndarray, size=size, experts=experts, loss=loss) -> np.ndarray:
+            a, b, c, d, start, most = *point[:4], *np.exp(point[4:])
+            many = np.log10(1 / (1 / (experts - 1 + 1 / (1 / start - 1 / most)) + 1 / most))
+            return a * np.log10(size) + b * many + c * np.log10(size) * many + d - np.log10(loss)
+
+        starts = [[-0.083, -0.12, 0.011, 1.1, np.log(start), np.log(400)] for start in (1.5, 2.0, 4.0)]
+        fits = [least_squares(off, start, xtol=1e-14, ftol=1e-14, gtol=1e-14, max_nfev=20_000) for start in starts]
+        best = min(fits, key=lambda fit: fit.cost)
+        found[router] = [*best.x[:4], *np.exp(best.x[4:])], float(np.sqrt(np.mean(best.fun**2)))
+    return found
 
 
 def fit(size: np.ndarray, tokens: np.ndarray, loss: np.ndarray) -> np.ndarray:

@@ -48,7 +48,9 @@ def test_memory_against_depth_as_measured() -> None:
             assert said == pytest.approx(value, rel=0.05, abs=3.0), (way, layers)
     # The slope of recomputation per block is one boundary, exactly; reversible layers have none.
     assert (rows["per block"][32] - rows["per block"][4]) / 28 == pytest.approx(1.0)
-    assert memory_with_depth(layer, 1.0, 32, "per block") - memory_with_depth(layer, 1.0, 4, "per block") == pytest.approx(28)
+    assert memory_with_depth(layer, 1.0, 32, "per block") - memory_with_depth(
+        layer, 1.0, 4, "per block"
+    ) == pytest.approx(28)
     assert len(set(rows["reversible"].values())) == 1
     assert memory_with_depth(layer, 1.0, 32, "reversible") == memory_with_depth(layer, 1.0, 4, "reversible")
 

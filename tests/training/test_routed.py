@@ -44,3 +44,9 @@ def test_beyond_the_fit_is_said() -> None:
 def test_sizes_that_are_none_are_refused(size: float, experts: float) -> None:
     with pytest.raises(InputError):
         effective_size(size, experts, LAWS["s-base"])
+
+
+@pytest.mark.parametrize(("router", "size"), [("s-base", 1.391e9), ("rl-r", 1.212e9), ("hash", 0.996e9)])
+def test_the_refit_on_released_runs(router: str, size: float) -> None:
+    """64 experts of 370 M are worth 1.3 B dense for S-Base only."""
+    assert effective_size(370e6, 64, LAWS[f"{router}-refit"]) == pytest.approx(size, rel=1e-3)

@@ -20,7 +20,7 @@ from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.models.counts import total_params
 from rackmath.training import TrainingRun, step_time
-from rackmath.training.activations import RECOMPUTE, kept, megatron_activations
+from rackmath.training.activations import RECOMPUTE, kept, megatron_activations, repeated
 from rackmath.training.run import (
     INTERRUPTIONS,
     Options,
@@ -84,6 +84,17 @@ def test_a_gpt_keeps_34_bytes_but_for_its_dropout() -> None:
     assert llama == pytest.approx(2 * (4 + 1 + 2 / 4 + 1 + 3 * 3.5))
 
 
+def test_what_is_run_again() -> None:
+    """Selective: attention's part of the forward pass, s / (6 h + s) of a GPT but for its logits and the causal half."""
+    gpt = catalogue.model("mpt-7b")
+    h, s = gpt.hidden, 2048.0
+    logits = 50_432 * h / (12 * h**2 * len(gpt.layers))
+    assert repeated(gpt, "selective", s) == pytest.approx(s / 12 / h / (1 + s / 12 / h + logits), rel=0.02)
+    assert [repeated(gpt, way, s) for way in ("none", "full", "reversible")] == [0, 1, 1]
+    with pytest.raises(InputError):
+        repeated(gpt, "some", s)
+
+
 def test_reversible_memory_does_not_grow_with_depth() -> None:
     small, large = catalogue.model("llama-3.1-8b"), catalogue.model("llama-3.1-70b")
     assert kept(large, "reversible")[0] / large.hidden == kept(small, "reversible")[0] / small.hidden
@@ -136,7 +147,7 @@ def test_columns_are_the_step_of_each_option_alone() -> None:
     for at in range(0, len(found), 17):
         alone = TrainingRun(
             layout=found.layouts[at], chunks=found.chunks[at], microbatch=found.microbatch[at], sequences=128.0,
-            length=4096.0, sharded=float(found.sharded[at] == "all"), recompute=RECOMPUTE[found.recompute[at]],
+            length=4096.0, sharded=float(found.sharded[at] == "all"), recompute=repeated(LLAMA, found.recompute[at], 4096.0),
         )  # fmt: skip
         assert times[at] == pytest.approx(float(step_time(LLAMA, H100, alone, timer, 0.1)))
         assert found.layouts[at].gpus == 16

@@ -10,9 +10,9 @@ from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
 from rackmath.models.operators import Operator, Pass, operators
 
-RECOMPUTE = {"none": 0.0, "selective": 1 / 3, "full": 1.0, "reversible": 1.0}
-"""Part of the forward pass that each way runs again. Selective: attention, norms and activation functions, no products;
-reversible: the inverse, which costs another forward pass."""
+RECOMPUTE = ("none", "selective", "full", "reversible")
+"""Ways to keep less than everything. Selective: attention, norms and activation functions are run again, products are
+not; reversible: the inverse, which costs another forward pass."""
 _BYTES = 2.0
 """Activations are kept at 16 bit. [B]"""
 _TOKENS = 1024.0
@@ -48,6 +48,20 @@ def kept(architecture: Architecture, recompute: str) -> tuple[float, float]:
         return whole - cheap, 0.0
     depth = len(architecture.layers) if recompute == "full" else 2
     return depth * hidden * _BYTES, largest
+
+
+def repeated(architecture: Architecture, recompute: str, length: float) -> float:
+    """Part of the forward pass that a way runs again, by FLOPs; of the selective one attention's. [1]
+
+    Errors: :class:`InputError` for an unknown way.
+    """
+    if recompute not in RECOMPUTE:
+        raise InputError("--recompute", recompute, f"known are {', '.join(RECOMPUTE)}")
+    if recompute != "selective":
+        return 0.0 if recompute == "none" else 1.0
+    work = Pass(phase="train", sequences=1.0, new_tokens=length, context=length)
+    flops = [(one.name, one.count * float(np.max(one.flops))) for one in operators(architecture, work)]
+    return sum(value for name, value in flops if name == "attention") / sum(value for _, value in flops)
 
 
 def _layers(architecture: Architecture) -> Iterator[list[Operator]]:

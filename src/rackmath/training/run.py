@@ -20,7 +20,7 @@ from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16
 from rackmath.models.operators import Pass, operators
 from rackmath.models.requantise import requantise
-from rackmath.training.activations import RECOMPUTE, kept
+from rackmath.training.activations import kept, repeated
 from rackmath.training.throughput import TrainingRun, step_time
 
 Array = NDArray[np.float64]
@@ -162,6 +162,7 @@ def step_times(
     architecture: Architecture, system: System, options: Options, recipe: Recipe, timer: Timer, exposed: float
 ) -> Array:
     """Time of a step of each option. (options,) [s]"""
+    again = {way: repeated(architecture, way, recipe.length) for way in set(options.recompute)}
     run = TrainingRun(
         layout=_stacked(options.layouts),
         chunks=options.chunks,
@@ -169,7 +170,7 @@ def step_times(
         sequences=recipe.sequences,
         length=recipe.length,
         sharded=np.array([float(one == "all") for one in options.sharded]),
-        recompute=np.array([RECOMPUTE[way] for way in options.recompute]),
+        recompute=np.array([again[way] for way in options.recompute]),
     )
     found = step_time(architecture, system, run, timer, exposed)
     return np.broadcast_to(np.asarray(found, dtype=float), (len(options),))

@@ -18,7 +18,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
-from rackmath.training.activations import RECOMPUTE
+from rackmath.training.activations import RECOMPUTE, repeated
 from rackmath.training.run import (
     SHARDED,
     Options,
@@ -50,7 +50,7 @@ _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 @click.option("--layout", help="As in tp8,pp16,dp128 (default: the best).")
 @click.option("--microbatch", type=float, help="Sequences of a pass (default: the best).")
 @click.option("--chunks", type=int, help="Stages per rank (default: the best).")
-@click.option("--recompute", type=click.Choice(tuple(RECOMPUTE)), help="Default: the best without reversible layers.")
+@click.option("--recompute", type=click.Choice(RECOMPUTE), help="Default: the best without reversible layers.")
 @click.option("--sharded", type=click.Choice(SHARDED), help="What data-parallel ranks share (default: the best).")
 @click.option("--precision", type=click.Choice(_PRECISIONS), default="bf16", show_default=True)
 @click.option("--checkpoint-time", type=float, default=10.0, show_default=True, help="Pause of a checkpoint, in s.")
@@ -180,6 +180,7 @@ def _facts(
     flops = model_flops(architecture, recipe.length)
     layout: Layout = options.layouts[at]
     rate = recipe.sequences * recipe.length / step
+    again = repeated(architecture, options.recompute[at], recipe.length)
     peak = system.chip.rate("fp8" if architecture.format.compute == "fp8" else "bf16")
     return {
         "model": architecture.name,
@@ -196,7 +197,7 @@ def _facts(
         "flops_per_token": flops,
         "tflops_per_gpu": rate * flops / float(layout.gpus) / 1e12,
         "mfu": rate * flops / float(layout.gpus) / peak,
-        "hfu": rate * flops * (1 + RECOMPUTE[options.recompute[at]] / 3) / float(layout.gpus) / peak,
+        "hfu": rate * flops * (1 + again / 3) / float(layout.gpus) / peak,
         "seconds": tokens / rate,
         "range": [low, high],
         **_memory(held, at),
