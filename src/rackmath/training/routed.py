@@ -43,8 +43,9 @@ LAWS: Mapping[str, RoutedLaw] = MappingProxyType(
         "hash-refit": RoutedLaw(a=-0.0873567, b=-0.138364, c=0.0126352, start=4.26877, most=427.323),
     }
 )
-"""By router. Source: Clark et al. 2022, arXiv:2202.01169, Table 3, three digits; the refits by ``tools/laws.py`` on the
-released runs (58, 59 and 56 of them, root mean square 0.003 in log10), which differ by up to a fifth in what they foretell."""
+"""By router. Source: Clark et al. 2022, arXiv:2202.01169, Table 3, three digits; the refits by ``tools/laws.py`` on
+the released runs (58, 59 and 56, root mean square 0.003 in log10), which differ by up to a fifth in what they foretell.
+"""
 
 LARGEST_ACTIVE = 1.3e9
 MOST_EXPERTS = 512
