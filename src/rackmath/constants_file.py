@@ -20,6 +20,9 @@ from rackmath.serving import Scheduling
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """Engines that constants are fitted for."""
 
+FRAMEWORKS = ("megatron", "maxtext", "foundry", "torchtitan", "other")
+"""Training frameworks that constants are fitted for."""
+
 FIRST_YEAR, LAST_YEAR = 2023, 2028
 NOW = 2026.5
 """Year that is meant where none is given."""

@@ -86,7 +86,7 @@ def rl_command(
         "assumptions": [
             *catalogue.price_note(system, usd_per_gpu_hour),
             f"rollouts on servers of {rollout_gpus} by {engine} of {year:g}, cheapest layout and batch",
-            "training in the quickest layout of all accelerators that fits, at 16 bit",
+            "training by megatron in the quickest layout of all accelerators that fits, at 16 bit",
             "weights reach the servers between steps; that time is left out",
             f"rollouts are {lag} steps old at most" if lag else f"a step waits for answers {straggle:g} times the mean",
         ],
@@ -132,7 +132,7 @@ def _trained(architecture: Architecture, system: System, gpus: int, loop: Loop, 
     fits = np.broadcast_to(training_memory(plain, system, options, recipe).fits, (len(options),))
     if not fits.any():
         raise DoesNotFit(f"training {architecture.name} on {gpus} x {system.chip.name}", "use more --gpus")
-    engine = constants_file.engine_of(system, "other", year)
+    engine = constants_file.engine_of(system, "megatron", year)
     timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
     exposed = constants_file.constants().value("exposed", engine)
     times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)

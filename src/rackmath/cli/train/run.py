@@ -10,7 +10,7 @@ import numpy as np
 
 from rackmath import catalogue, constants_file
 from rackmath.cli import render
-from rackmath.constants_file import NOW
+from rackmath.constants_file import FRAMEWORKS, NOW
 from rackmath.engine import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
@@ -55,6 +55,7 @@ _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 @click.option("--precision", type=click.Choice(_PRECISIONS), default="bf16", show_default=True)
 @click.option("--checkpoint-time", type=float, default=10.0, show_default=True, help="Pause of a checkpoint, in s.")
 @click.option("--restart-time", type=float, default=600.0, show_default=True, help="Lost by a failure, in s.")
+@click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the software is from.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
@@ -75,6 +76,7 @@ def run_command(
     precision: str,
     checkpoint_time: float,
     restart_time: float,
+    framework: str,
     year: float,
     usd_per_gpu_hour: float | None,
     ideal: bool,
@@ -99,7 +101,7 @@ def run_command(
     )
     system.require_network(gpus)
     options = _options(architecture, system, gpus, recipe, layout, (microbatch, chunks))
-    facts = _facts(architecture, system, options, recipe, total, None if ideal else year)
+    facts = _facts(architecture, system, options, recipe, total, None if ideal else (framework, year))
     lost = reliability(gpus, checkpoint_time, restart_time)
     facts.update(_bill(facts, system, gpus, lost.useful, catalogue.price_of(system, usd_per_gpu_hour)))
     facts["checkpoint_interval"] = lost.interval
@@ -107,7 +109,9 @@ def run_command(
     facts["assumptions"] = [
         *catalogue.price_note(system, usd_per_gpu_hour),
         f"{precision} products, weights at 16 bit, gradients and optimizer at 32; sequence parallelism beside tensor's",
-        "the bound, without losses" if ideal else f"software of {year:g}; range: rows left out, docs/accuracy.md",
+        "the bound, without losses"
+        if ideal
+        else f"framework: {framework}, of {year:g}; range: rows left out, docs/accuracy.md",
         f"steps of {recipe.sequences:,.0f} sequences, {recipe.sequences * length / 1e6:.3g} M tokens",
         f"failures as in Llama 3's run; a checkpoint takes {checkpoint_time:g} s, a failure {restart_time:g} s",
     ]
@@ -160,13 +164,18 @@ def _taken(options: Options, at: Any) -> Options:
 
 
 def _facts(
-    architecture: Architecture, system: System, options: Options, recipe: Recipe, tokens: float, year: float | None
+    architecture: Architecture,
+    system: System,
+    options: Options,
+    recipe: Recipe,
+    tokens: float,
+    software: tuple[str, float] | None,
 ) -> dict[str, Any]:
     """The quickest option that fits; where none does, the one that needs least memory."""
     held = training_memory(architecture, system, options, recipe)
     losses, exposed, low, high = None, 0.0, 1.0, 1.0
-    if year is not None:
-        engine = constants_file.engine_of(system, "other", year)
+    if software is not None:
+        engine = constants_file.engine_of(system, *software)
         losses = constants_file.losses_of(system, engine, "training")
         exposed = constants_file.constants().value("exposed", engine)
         low, high = constants_file.constants().range("training", system.chip.name)
