@@ -32,7 +32,6 @@ SCALES: Mapping[str, str] = {
             "attention",
             "latent_attention",
             "wire",
-            "shown",
             "interruption",
             "lockstep",
             "queueing",
@@ -110,7 +109,7 @@ class Constants:
     def value(self, name: str, engine: Engine) -> float:
         """Return one constant in its own unit; what was not fitted is not lost."""
         if name not in self.base:
-            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, "shown") else _LOSSLESS[SCALES[name]]
+            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING) else _LOSSLESS[SCALES[name]]
         inner = inward(self.base[name], SCALES[name])
         moves, slopes = self.moves.get(name, {}), self.slopes.get(name, {})
         for member in dict.fromkeys(engine.members):

@@ -75,8 +75,6 @@ class Losses:
     """What each sequence adds to that gap. [s]"""
     wire: Number = 1.0
     """Part of the network's bandwidth that collectives reach."""
-    shown: Number = 0.0
-    """Part of tensor parallelism's collectives that products do not hide in training."""
     reduction_latency: Number = 1.0
     """Latency of an all-reduce over that of the network."""
     exchange_latency: Number = 1.0

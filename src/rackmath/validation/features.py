@@ -173,7 +173,6 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
         sequences=joined(lambda w: w.sequences),
         ranks=1.0,
         heat=1.0,
-        training=joined(lambda w: w.training),
         hidden=joined(lambda w: w.hidden),
     )
 
