@@ -272,6 +272,7 @@ def test_slower_sends_never_help(name: str, p: int, send: float) -> None:
         (["--schedule", "1f1b", "--forward", "1,2"], "--forward"),
         (["--schedule", "1f1b", "--forward", "x"], "--forward"),
         (["--schedule", "1f1b", "--forward", "0", "--backward-input", "0", "--backward-weight", "0"], "times"),
+        (["--schedule", "round-robin", "--forward", "0"], "times"),
         (["--schedule", "1f1b", "--kept", "2"], "--kept"),
         (["--schedule", "dualpipe", "--microbatches", "4"], "--microbatches"),
         (["--schedule", "dualpipev", "--microbatches", "4"], "--microbatches"),

@@ -189,8 +189,6 @@ def _durations(order: Order, times: Times) -> Array:
     for value in checked:
         if not (isfinite(value) and value >= 0):
             raise InputError("times", value, "write times that are not negative")
-    if not sum(found[0]) + sum(found[1]) + sum(found[2]) > 0:
-        raise InputError("times", 0, "something must take time")
     ahead, back, own = np.array(found)
     both = ahead + back + own if times.overlapped is None else np.full(stages, times.overlapped * order.part)
     return np.stack([ahead, back, own, back + own, both])
@@ -199,6 +197,8 @@ def _durations(order: Order, times: Times) -> Array:
 def _timeline(order: Order, begun: list[list[float]], ended: list[list[float]], spans: Array, kept: float) -> Timeline:
     first = min((side[0] for side in begun if side), default=0.0)
     makespan = max(side[-1] for side in ended if side) - first
+    if not makespan > 0:
+        raise InputError("times", 0, f"some operation of {order.name} must take time")
     longest = max(end[-1] - start[0] for start, end in zip(begun, ended, strict=True) if start)
     work = max(_work(operations, spans) for operations in order.operations)
     return Timeline(
