@@ -31,6 +31,8 @@ _WEIGHT, _GRADIENT, _STATES = 2.0, 4.0, 12.0
 """Bytes per parameter: weight at 16 bit; gradient; 32-bit weight and two moments. Source: Megatron's 18 in all."""
 INTERRUPTIONS = 419 / (54 * 86_400 * 16_384)
 """Of one accelerator. [1/s] Source: Llama 3, arXiv:2407.21783: 419 unexpected ones in 54 days on 16,384 H100."""
+_GATHERED = 2.0
+"""Layers whose shared weights are whole at a time: the one in work, and the next."""
 _MICRO = (1.0, 2.0, 4.0, 8.0)
 _CHUNKS = (1, 2, 4, 8)
 _MOST_STAGES = 64
@@ -88,7 +90,8 @@ class Options:
 def training_memory(architecture: Architecture, system: System, options: Options, recipe: Recipe) -> TrainingMemory:
     """Memory of the fullest accelerator for each option.
 
-    Weights and gradients lie on their ranks; what is shared is divided over all accelerators. The first stage of 1F1B
+    Weights and gradients lie on their ranks; what is shared is divided over all accelerators, and of shared weights the
+    layer in work and the next are gathered. The first stage of 1F1B
     holds as many micro-batches as there are stages, interleaved ones a little more; sequence parallelism divides
     activations over tensor-parallel ranks. The last stage holds the logits of one micro-batch, at 32 bit, and their
     gradients.
@@ -108,7 +111,7 @@ def training_memory(architecture: Architecture, system: System, options: Options
     flights = np.minimum(stages, micro) / stages
     flights = flights * np.where(options.chunks > 1, 1 + (stages - 1) / (stages * options.chunks), 1.0)
     return TrainingMemory(
-        weights=_WEIGHT * np.where(shared >= 3, even, params),
+        weights=_WEIGHT * np.where(shared >= 3, even + _GATHERED * params * stages / len(plain.layers), params),
         gradients=_GRADIENT * np.where(shared >= 2, even, params),
         optimizer=_STATES * np.where(shared >= 1, even, params),
         activations=tokens * (waiting * flights + working),
