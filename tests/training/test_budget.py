@@ -101,7 +101,8 @@ def test_the_least_cost_by_brute_force(
     assert best.loss == pytest.approx(loss, rel=1e-9)
     for size in np.geomspace(best.params / 3, best.params * 3, 41):
         tokens = found.tokens_for(float(size), loss)
-        if np.isfinite(tokens):
+        # Close to the smallest size tokens grow without end; the command takes up to 1e25.
+        if tokens < 1e25:
             assert budget(found, float(size), tokens, life).total >= best.total * (1 - 1e-9)
     # What stands at every optimum: x^beta = 1 + inference / training, with RL in training.
     right = 1 + best.cost_inference / (best.cost_pretrain + best.cost_rl)
