@@ -40,21 +40,26 @@ def main() -> None:
         (ROOT / "docs/pooled-prices.md").write_text(page, encoding="utf-8")
         return
     speeds = measured_speeds(shared / "measured/public.csv")
+    cells = measured_cells(shared / "measured/public.csv")
+    streams = [off for name, _ in sorted({key for cell in cells for key in cell}) if (off := stream_of(name, cells)[1])]
     basis = f"{sum(len(one.offers) for one in known)} offers of {len(known)} open-weight models"
     pairs = list(speeds.values())
     contexts = sorted({attention_context(name) for name in catalogue.model_names()} - {0.0})
     lines = ["# How open-weight models are priced. Generated; do not edit. Command: python tools/prices.py ../shared"]
-    lines += price_files.market_lines(fit_market(known, YEAR, basis, pairs, contexts))
+    lines += price_files.market_lines(fit_market(known, YEAR, basis, pairs, contexts, streams))
     (ROOT / "src/rackmath/data/market.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found: dict[str, tuple[Decoded, Decoded | None]] = {}
+    found: dict[str, tuple[Decoded, Decoded | None, Decoded | None]] = {}
     for group in sorted({one.group for one in known}):
         rest = [one for one in known if one.group != group]
-        out = fit_market(rest, YEAR, basis, pairs, contexts)
+        out = fit_market(rest, YEAR, basis, pairs, contexts, streams)
         for one in known:
             if one.group == group:
                 speed = speeds.get(one.model)
                 fast = decode(one.offers, out, speed=speed[1]) if speed else None
-                found[one.model] = decode(one.offers, out), fast
+                kin = {other.model for other in known if other.group == group}
+                flow, _, own = stream_of(one.model, cells, kin)
+                both = decode(one.offers, out, speed=own, stream=flow) if flow and own else None
+                found[one.model] = decode(one.offers, out), fast, both
     (ROOT / "docs/accuracy-of-prices.md").write_text(report(known, found, basis), encoding="utf-8")
 
 
@@ -91,6 +96,39 @@ def measured_speeds(path: Path) -> dict[str, tuple[float, float]]:
     return {name: (rows[0][0], median(speed for _, speed in rows)) for name, rows in seen.items()}
 
 
+Cell = dict[tuple[str, float], list[float]]
+"""Tokens per second of models with their active parameters in billions, on one chip at loads within a factor of two."""
+
+
+def measured_cells(path: Path) -> list[Cell]:
+    """Measured speeds by chip and load, at 16 to 256 requests at a time."""
+    cells: dict[tuple[str, int], Cell] = defaultdict(lambda: defaultdict(list))
+    with path.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            numbers = [row["active_params_b"], row["value"], row["batch_or_concurrency"]]
+            if not row["metric"].startswith("tpot") or row["unit"] != "ms" or not all(map(_is_number, numbers)):
+                continue
+            size, value, load = map(float, numbers)
+            if 16 <= load <= 256:
+                cells[row["hardware"], int(np.log2(load))][row["model"], size].append(1000 / value)
+    return list(cells.values())
+
+
+def stream_of(model: str, cells: list[Cell], kin: set[str] = frozenset()) -> tuple[float, float, float]:
+    """What others stream where a model was measured, how it differs in ln, and its own speed; 0 without others."""
+    seen: list[tuple[float, float, float]] = []
+    for cell in cells:
+        own = [(size, median(values)) for (name, size), values in cell.items() if name == model]
+        others = [size * median(v) for (name, size), v in cell.items() if name != model and name not in kin]
+        if own and others:
+            seen.append((np.log(own[0][0] * own[0][1] / median(others)), own[0][1], median(others)))
+    if not seen:
+        return 0.0, 0.0, 0.0
+    speed = float(np.exp(np.median([np.log(one) for _, one, _ in seen])))
+    ratio = np.median([np.log(one / other) for _, one, other in seen])
+    return float(speed / np.exp(ratio) * 1e9), float(np.median([off for off, _, _ in seen])), speed
+
+
 def attention_context(name: str) -> float:
     """Context at which attention, as it grows at 100,000 tokens, takes as many FLOPs as the weights; 0 for none."""
     model = catalogue.model(name)
@@ -110,7 +148,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None]], basis: str) -> str:
+def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, Decoded | None]], basis: str) -> str:
     """The page of the documents."""
     weights = np.array([1 / sum(other.group == one.group for other in known) for one in known])
     logs = np.array([_middle(one) for one in known])
@@ -142,19 +180,25 @@ def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None]],
             f"{np.sqrt(np.average(error**2, weights=weights)):.2f} | {np.average(half, weights=weights):.0%} | "
             f"{np.average(most, weights=weights):.0%} |"
         )
-    both = [(one, *found[one.model]) for one in known if found[one.model][1] is not None]
-    lines += ["", f"With a measured speed, {len(both)} models (their own benchmark runs on many chips):", ""]
-    lines += ["| quantity | error without | error with speed |", "|---|---|---|"]
-    for label, field, size in (
-        ("active parameters", "active_params", "active"),
-        ("total parameters", "total_params", "total"),
-    ):
-        errors = [
-            [np.log(getattr(two, field).median / (getattr(one, size) * 1e9)) for two in (plain, fast)]
-            for one, plain, fast in both
-        ]
-        plain, fast = np.array(errors).T
-        lines.append(f"| {label} | {_rms(plain):.2f} | {_rms(fast):.2f} |")
+    lines += [
+        "",
+        "With a measured speed (benchmark runs of the public table, on many chips), and with what other architectures",
+        "stream on the same chips at like loads as well (`--speed`, `--stream`); errors without and with:",
+        "",
+        "| given | models | active parameters | total parameters |",
+        "|---|---|---|---|",
+    ]
+    for label, place in (("speed", 1), ("speed and stream", 2)):
+        both = [(one, found[one.model][0], found[one.model][place]) for one in known if found[one.model][place]]
+        cells = []
+        for field, size in (("active_params", "active"), ("total_params", "total")):
+            errors = [
+                [np.log(getattr(two, field).median / (getattr(one, size) * 1e9)) for two in (plain, fast)]
+                for one, plain, fast in both
+            ]
+            plain, fast = np.array(errors).T
+            cells.append(f"{_rms(plain):.2f}, {_rms(fast):.2f}")
+        lines.append(f"| {label} | {len(both)} | {cells[0]} | {cells[1]} |")
     lines += ["", "## Models, left out", ""]
     lines += ["| model | active, B | decoded (90 %) | total, B | decoded (90 %) | dense |", "|---|---|---|---|---|---|"]
     for one in sorted(known, key=lambda one: one.model.lower()):

@@ -177,13 +177,19 @@ def known() -> list[Known]:
 
 
 CONTEXTS = (14_287.0, 52_224.0, 97_280.0)
+STREAMS = (0.5, -0.5, 0.8)
 SPEEDS = ((8.0, 50.0), (17.0, 40.0), (37.0, 33.0), (70.0, 27.0))
 
 
 def test_the_shipped_market_is_what_the_fit_gives(known: list[Known]) -> None:
-    found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS)
+    found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, STREAMS)
     for field in ("level", "economy", "chunk", "batch", "level_scale", "host_level", "cache", "crossover"):
         assert getattr(found, field) == pytest.approx(getattr(MARKET, field), rel=1e-3)
+
+
+def test_the_spread_of_streams_is_their_root_mean_square(known: list[Known]) -> None:
+    found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, (0.3, -0.4))
+    assert found.stream_scale == pytest.approx(0.5 / 2**0.5)
 
 
 def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
@@ -192,7 +198,7 @@ def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
     inside, errors = [], []
     for fold in range(5):
         out = set(groups[fold::5])
-        market = fit_market([one for one in known if one.group not in out], 2026.88, "", SPEEDS, CONTEXTS)
+        market = fit_market([one for one in known if one.group not in out], 2026.88, "", SPEEDS, CONTEXTS, STREAMS)
         for one in known:
             if one.group in out:
                 said = decode(one.offers, market).active_params
@@ -207,4 +213,4 @@ def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
 
 def test_too_few_models_cannot_be_fitted(known: list[Known]) -> None:
     with pytest.raises(InputError, match="dense"):
-        fit_market(known[:4], 2026.88, "", SPEEDS, CONTEXTS)
+        fit_market(known[:4], 2026.88, "", SPEEDS, CONTEXTS, STREAMS)

@@ -49,6 +49,7 @@ def fit_market(
     basis: str,
     speeds: Sequence[tuple[float, float]],
     attention: Sequence[float],
+    streams: Sequence[float],
 ) -> Market:
     """Constants of the market that known models show.
 
@@ -60,6 +61,9 @@ def fit_market(
         Measured, one per model.
     attention : sequence of float
         Contexts at which attention takes as many FLOPs as the weights, one per architecture. [tokens]
+
+    streams : sequence of float
+        Logarithm of a model's active parameters per second over those of others on the same chips, one per model.
 
     Errors: :class:`InputError` for fewer than four dense or four sparse models.
     Notes: the batch of each model is integrated out; a group of models of one architecture weighs as one.
@@ -120,6 +124,7 @@ def fit_market(
         speed=float(slope[1]),
         speed_slope=-float(slope[0]),
         speed_scale=float(np.std(speed[:, 1] - np.polyval(slope, speed[:, 0]), ddof=2)),
+        stream_scale=float(np.sqrt(np.mean(np.square(streams)))),
         year=year,
         basis=basis,
     )

@@ -22,8 +22,6 @@ UTILISATION = 0.15
 UTILISATION_SCALE = 0.5
 RENT_SCALE = 0.35
 """Spread of what an H100-equivalent hour costs, around 2.35 $."""
-STREAM_SCALE = 0.35
-"""Spread of the weights per second between models on one host."""
 _AGREEMENT = 0.1
 """Rounding to a provider's grid: no price says more than this of its logarithm."""
 _DRIFT = 0.5
@@ -206,7 +204,8 @@ def _posterior(
         elif seen[1] is not None:
             total = total + normal_log(seen[1] - outputs, np.asarray(shared + ratio / 4))
         if speed is not None and stream is not None:
-            total = total + normal_log(log(speed) + active + log(1e9) - log(stream), np.asarray(STREAM_SCALE**2))
+            off = log(speed) + active + log(1e9) - log(stream)
+            total = total + normal_log(off, np.asarray(market.stream_scale**2))
         elif speed is not None:
             expected = market.speed - market.speed_slope * active
             total = total + normal_log(log(speed) - expected, np.asarray(market.speed_scale**2))

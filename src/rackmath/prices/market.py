@@ -69,6 +69,8 @@ class Market:
     speed_slope: float
     """How that falls with the active parameters."""
     speed_scale: float
+    stream_scale: float
+    """Spread of active parameters per second between models on one chip at like loads."""
     year: float
     """When the prices were collected, as a decimal year."""
     basis: str
