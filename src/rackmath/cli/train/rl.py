@@ -25,6 +25,8 @@ from rackmath.units import show
 
 _SLOWEST = 10.0
 """Time per token that a rollout may take. [s]"""
+_Span = tuple[float, float, float]
+"""A time and the ends of its 90 % range."""
 _BATCHES = np.unique(np.round(2 ** (np.arange(0, 56) / 2)))
 
 
@@ -68,16 +70,20 @@ def rl_command(
     loop = Loop(rollouts=rollouts, answer=answer, prompt=prompt, trained=trained, lag=lag, straggle=straggle)
     architecture, system = catalogue.model(model), catalogue.system(on)
     system.require_network(gpus)
-    served = _served(architecture, system, rollout_gpus, loop, engine, year)
+    read, write = _served(architecture, system, rollout_gpus, loop, engine, year)
     train = _trained(architecture, system, gpus, loop, year)
     flops = model_flops(architecture, prompt + answer)
-    found = loop_cost(loop, gpus, **served, train=train, flops_read=flops / 3, flops_train=flops)
+    found, quick, late = (
+        loop_cost(loop, gpus, read=r, write=w, train=t, flops_read=flops / 3, flops_train=flops)
+        for r, w, t in zip(read, write, train, strict=True)
+    )
     price = catalogue.price_of(system, usd_per_gpu_hour)
     facts = {
         "model": architecture.name,
         "system": system.name,
         "step_time": found.time,
         "days": steps * found.time / 86_400,
+        "days_range": [steps * one.time / 86_400 for one in (quick, late)],
         "gpu_hours": steps * found.time * gpus / 3600,
         "usd": None if price is None else steps * found.time * gpus * price,
         "tokens_written": steps * rollouts * answer,
@@ -99,8 +105,8 @@ def rl_command(
 
 def _served(
     architecture: Architecture, system: System, gpus: int, loop: Loop, engine: str, year: float
-) -> dict[str, float]:
-    """Accelerator time of a token that is read and of one that is written."""
+) -> tuple[_Span, _Span]:
+    """Accelerator time of a token that is read and of one that is written, with their ranges."""
     version = constants_file.engine_of(system, engine, year)
     written = cost_against_context(
         architecture,
@@ -119,11 +125,14 @@ def _served(
         np.ones(1),
         losses=constants_file.losses_of(system, version, "prompt pass"),
     )
-    return {"read": float(read.seconds[0]), "write": float(written.gpu_seconds[0])}
+    return (
+        (float(read.seconds[0]), float(read.low[0]), float(read.high[0])),
+        (float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
+    )
 
 
-def _trained(architecture: Architecture, system: System, gpus: int, loop: Loop, year: float) -> float:
-    """Accelerator time of a token that is trained on, in the quickest layout that fits."""
+def _trained(architecture: Architecture, system: System, gpus: int, loop: Loop, year: float) -> _Span:
+    """Accelerator time of a token that is trained on, in the quickest layout that fits, with its range."""
     sequences = loop.rollouts * loop.trained
     scale = 2.0 ** max(int(np.log2(max(sequences, 1.0))) - 2, 0)
     recipe = Recipe(sequences=max(round(sequences / scale) * scale, 1.0), length=loop.prompt + loop.answer)
@@ -136,13 +145,19 @@ def _trained(architecture: Architecture, system: System, gpus: int, loop: Loop, 
     timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
     exposed = constants_file.constants().value("exposed", engine)
     times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)
-    return float(times.min()) * gpus / (recipe.sequences * recipe.length)
+    each = float(times.min()) * gpus / (recipe.sequences * recipe.length)
+    low, high = constants_file.constants().range("training", system.chip.name)
+    return each, each * low, each * high
 
 
 def _show(facts: dict[str, Any], found: LoopCost, gpus: int) -> None:
+    early, late = facts["days_range"]
     dollars = "no price is known" if facts["usd"] is None else f"{facts['usd']:,.0f} $"
     lines = [
-        ("time", f"{facts['days']:.3g} days; a step {show(found.time, 's')}"),
+        (
+            "time",
+            f"{facts['days']:.3g} days, {early:.3g} to {late:.3g} if all errs one way; step {show(found.time, 's')}",
+        ),
         ("cost", f"{facts['gpu_hours']:,.0f} accelerator hours, {dollars}"),
         (
             "tokens",
