@@ -34,7 +34,7 @@ def main() -> None:
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--pooled"]):
         sys.exit(__doc__)
     shared = Path(sys.argv[1])
-    known = known_models(shared / "prices/open_weight_prices.csv")
+    known = price_files.known_models(shared / "prices/open_weight_prices.csv")
     if sys.argv[2:]:
         page = pooled_page(fit_pooled(known), price_files.market(), len(known))
         (ROOT / "docs/pooled-prices.md").write_text(page, encoding="utf-8")
@@ -61,25 +61,6 @@ def main() -> None:
                 both = decode(one.offers, out, speed=own, stream=flow) if flow and own else None
                 found[one.model] = decode(one.offers, out), fast, both
     (ROOT / "docs/accuracy-of-prices.md").write_text(report(known, found, basis), encoding="utf-8")
-
-
-def known_models(path: Path) -> list[Known]:
-    """Models of the calibration set with their offers."""
-    offers = price_files.offers_of(path)
-    with path.open(encoding="utf-8") as file:
-        rows = {row["model"]: row for row in csv.DictReader(file)}
-    return [
-        Known(
-            model=name,
-            group=rows[name]["arch_group"],
-            active=float(rows[name]["active_b"]),
-            total=float(rows[name]["total_b"]),
-            cache=float(rows[name]["kv_bytes_per_token_bf16"]),
-            read=float(rows[name]["kv_read_slope_bf16"]),
-            offers=tuple(asked),
-        )
-        for name, asked in offers.items()
-    ]
 
 
 def measured_speeds(path: Path) -> dict[str, tuple[float, float]]:

@@ -12,14 +12,16 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from rackmath.errors import InputError
+from rackmath.prices.calibration import Known
 from rackmath.prices.decode import Offer
 from rackmath.prices.market import Market
 from rackmath.prices.page import Change
 from rackmath.tables import read_csv
-from rackmath.units import day, decimal_year
+from rackmath.units import day, decimal_year, parse
 
 COLUMNS = ("model", "provider", "input", "output")
 """Columns that a table of offers must have; cached_input and date may be missing."""
+_SIZES = ("active_b", "total_b", "kv_bytes_per_token_bf16", "kv_read_slope_bf16")
 _PRICES = ("input", "cached_input", "output")
 _MILLION = "USD per million tokens, empty where none is published"
 
@@ -93,6 +95,23 @@ def offers_of(path: Path) -> dict[str, list[Offer]]:
         )
     if not found:
         raise InputError("FILE", str(path), "has no rows")
+    return found
+
+
+def known_models(path: Path) -> list[Known]:
+    """Offers of a table that also has the models' sizes, as the market's fit takes them.
+
+    Errors: as :func:`offers_of`, and for a size that is no number.
+    """
+    offers = offers_of(path)
+    rows = {row["model"].strip(): row for row in read_csv(path, "FILE", (*COLUMNS, "arch_group", *_SIZES))}
+    found: list[Known] = []
+    for name, asked in offers.items():
+        active, total, cache, read = (parse(rows[name][column], "1", f"{name} {column}") for column in _SIZES)
+        group = rows[name]["arch_group"]
+        found.append(
+            Known(model=name, group=group, active=active, total=total, cache=cache, read=read, offers=tuple(asked))
+        )
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 
 import numpy as np
@@ -159,21 +158,7 @@ def known() -> list[Known]:
     path = SHARED / "prices/open_weight_prices.csv"
     if not path.exists():
         pytest.skip("../shared/prices is not here")
-    offers = price_files.offers_of(path)
-    with path.open(encoding="utf-8") as file:
-        rows = {row["model"]: row for row in csv.DictReader(file)}
-    return [
-        Known(
-            model=name,
-            group=rows[name]["arch_group"],
-            active=float(rows[name]["active_b"]),
-            total=float(rows[name]["total_b"]),
-            cache=float(rows[name]["kv_bytes_per_token_bf16"]),
-            read=float(rows[name]["kv_read_slope_bf16"]),
-            offers=tuple(asked),
-        )
-        for name, asked in offers.items()
-    ]
+    return price_files.known_models(path)
 
 
 CONTEXTS = (14_287.0, 52_224.0, 97_280.0)

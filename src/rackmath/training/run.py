@@ -51,6 +51,12 @@ class Recipe:
     sharded: tuple[str, ...] = ("optimizer", "all")
 
 
+def divisible(sequences: float) -> float:
+    """The nearest number of sequences that ranks divide: four to eight times a power of two, or one to seven."""
+    scale = 2.0 ** max(int(np.log2(max(sequences, 1.0))) - 2, 0)
+    return max(float(round(sequences / scale)) * scale, 1.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingMemory:
     """Of the fullest accelerator, by part; numbers broadcast. [B]"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -134,7 +135,7 @@ def cost_prices(
         facts["margin"] = {
             "sold_as": prices.model,
             "provider": prices.provider,
-            **_plain(margin_of(prices, demand, facts["page"])),
+            **asdict(margin_of(prices, demand, facts["page"])),
         }
     if drawn is not None:
         save(cost_figure(facts), drawn)
@@ -280,7 +281,3 @@ def _tiers(answers: _Answers, demand: Demand, costs: Curve, price: float, overla
         price=price,
         overlapped=overlapped,
     )
-
-
-def _plain(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}

@@ -12,7 +12,7 @@ from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
 from rackmath.errors import InputError
 from rackmath.hardware import System
-from rackmath.training.budget import Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
+from rackmath.training.budget import TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
 from rackmath.training.scaling_laws import LAWS, LossLaw, critical_overhead, law
 from rackmath.units import parse
 
@@ -110,7 +110,7 @@ def _facts(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, A
         "equal_cost_overtraining": at_equal_cost(found),
         "at_10x": split(found, 10.0),
         "at_100x": split(found, 100.0),
-        "critical_part": _critical(found, TRAIN_FLOPS * plain.params * plain.tokens),
+        "critical_part": _critical(found, TRAIN * plain.params * plain.tokens),
         "ranges": _ranges(found, base, life),
         "outside": list(best.outside),
         "warning": found.warning,
@@ -123,10 +123,6 @@ def _facts(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, A
         except InputError as error:
             facts["heuristic_fails"] = error.way_out
     return facts
-
-
-TRAIN_FLOPS = 6.0
-"""Per parameter and token."""
 
 
 def _plain(one: Budget) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rackmath.models.requantise import requantise
 from rackmath.serving.contexts import cost_against_context
 from rackmath.serving.token_costs import reading
 from rackmath.training.rollouts import Loop, LoopCost, loop_cost
-from rackmath.training.run import Recipe, all_options, model_flops, step_times, training_memory
+from rackmath.training.run import Recipe, all_options, divisible, model_flops, step_times, training_memory
 from rackmath.units import show
 
 _SLOWEST = 10.0
@@ -133,9 +133,7 @@ def _served(
 
 def _trained(architecture: Architecture, system: System, gpus: int, loop: Loop, year: float) -> _Span:
     """Accelerator time of a token that is trained on, in the quickest layout that fits, with its range."""
-    sequences = loop.rollouts * loop.trained
-    scale = 2.0 ** max(int(np.log2(max(sequences, 1.0))) - 2, 0)
-    recipe = Recipe(sequences=max(round(sequences / scale) * scale, 1.0), length=loop.prompt + loop.answer)
+    recipe = Recipe(sequences=divisible(loop.rollouts * loop.trained), length=loop.prompt + loop.answer)
     plain = requantise(architecture, weights=BF16)
     options = all_options(plain, system, gpus, recipe)
     fits = np.broadcast_to(training_memory(plain, system, options, recipe).fits, (len(options),))

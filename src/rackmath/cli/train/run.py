@@ -25,6 +25,7 @@ from rackmath.training.run import (
     Recipe,
     TrainingMemory,
     all_options,
+    divisible,
     model_flops,
     options_of,
     reliability,
@@ -94,7 +95,7 @@ def run_command(
         if not low <= value <= 1e18:
             raise InputError(field, value, f"write a number from {low:g} to 1e18")
     recipe = Recipe(
-        sequences=_divisible(step / length),
+        sequences=divisible(step / length),
         length=length,
         recompute=(recompute,) if recompute else Recipe.__dataclass_fields__["recompute"].default,
         sharded=(sharded,) if sharded else Recipe.__dataclass_fields__["sharded"].default,
@@ -119,12 +120,6 @@ def run_command(
         render.show_json(facts)
         return
     _show(facts, gpus, explain)
-
-
-def _divisible(sequences: float) -> float:
-    """The nearest number of sequences that ranks divide: up to seven times a power of two."""
-    scale = 2.0 ** max(int(np.log2(sequences)) - 2, 0)
-    return max(float(round(sequences / scale)) * scale, 1.0)
 
 
 def _options(
