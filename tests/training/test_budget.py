@@ -219,9 +219,30 @@ def test_the_command_says_what_its_users_rely_on(tmp_path: Path) -> None:
     assert "DeepSeek-V3" in CliRunner().invoke(cli, ["train", "budget", "--known"]).output
 
 
+def test_efficiencies_come_from_the_engine_where_a_model_is_named() -> None:
+    asked = ["train", "budget", "--loss", "2.0", "--inference-tokens", "10T", "--json"]
+    engine = [*asked, "--model", "llama-3.1-70b", "--on", "h100-sxm"]
+    plain, found, given = (
+        json.loads(CliRunner().invoke(cli, one).output)
+        for one in (asked, engine, [*engine, "--decode-efficiency", "1"])
+    )
+    assert plain["efficiency"] == {"decode": 1.0, "prefill": 1.0}
+    # The lecture takes 0.3 for writing; prompts are read about as well as a model is trained.
+    assert 0.15 < found["efficiency"]["decode"] < 0.6
+    assert 0.7 < found["efficiency"]["prefill"] < 1.4
+    assert 0.3 < found["hardware"]["mfu"] < 0.7
+    # Dearer serving makes the best model smaller, and trains it longer.
+    assert found["params"] < plain["params"]
+    assert found["overtraining"] > plain["overtraining"]
+    assert given["efficiency"]["decode"] == 1.0
+    assert given["params"] == pytest.approx(plain["params"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
+        (["--loss", "2", "--model", "llama-3.1-8b"], "--model"),
+        (["--loss", "2", "--model", "llama-3.1-8b", "--on", "h100-sxm", "--prompt", "nan"], "--prompt"),
         ([], "--loss"),
         (["--loss", "2", "--params", "7B", "--tokens", "1T"], "--loss"),
         (["--params", "7B"], "--loss"),

@@ -100,6 +100,20 @@ def test_a_step_of_the_loop(
     assert waits.decode_efficiency == pytest.approx((1e11 / 1e-3) / (3e11 / 6e-4))
 
 
+@given(refresh=st.floats(0, 1e3), gpus=st.floats(1, 1e4), lag=st.sampled_from([0, 1]))
+def test_servers_wait_for_new_weights(refresh: float, gpus: float, lag: int) -> None:
+    loop = Loop(rollouts=100, answer=1000, prompt=100, lag=lag)
+    found = loop_cost(loop, gpus, refresh=refresh, **COSTS)
+    rolled, train = 100 * 100 * 1e-4 + 100 * 1000 * 1e-3, 100 * 1100 * 6e-4
+    if lag:
+        # Writers work but for the wait, trainers all the time, and nobody is left over.
+        assert rolled / (found.writers * gpus) + refresh == pytest.approx(found.time)
+        assert train / ((1 - found.writers) * gpus) == pytest.approx(found.time)
+    else:
+        assert found.time == pytest.approx((rolled + train) / gpus + refresh)
+    assert found.refreshing == pytest.approx(found.writers * gpus * refresh)
+
+
 def run(*arguments: str) -> dict[str, object]:
     result = CliRunner().invoke(cli, ["train", *arguments, "--json"])
     assert result.exit_code == 0, result.output

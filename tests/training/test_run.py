@@ -102,10 +102,18 @@ def test_reversible_memory_does_not_grow_with_depth() -> None:
 
 
 def options(**given_options: object) -> Options:
-    one = {"layouts": [Layout()], "microbatch": [1.0], "chunks": [1.0], "recompute": ["none"], "sharded": ["none"]}
+    one = {
+        "layouts": [Layout()],
+        "context": [1.0],
+        "microbatch": [1.0],
+        "chunks": [1.0],
+        "recompute": ["none"],
+        "sharded": ["none"],
+    }
     one.update(given_options)
     return Options(
         layouts=one["layouts"],
+        context=np.array(one["context"]),
         microbatch=np.array(one["microbatch"]),
         chunks=np.array(one["chunks"]),
         recompute=one["recompute"],
@@ -139,18 +147,55 @@ def test_the_first_stage_holds_a_micro_batch_per_stage(stages: int, tensor: int,
 
 
 def test_columns_are_the_step_of_each_option_alone() -> None:
-    recipe = Recipe(sequences=128.0, length=4096.0)
+    recipe = Recipe(sequences=128.0, length=32_768.0)
     found = all_options(LLAMA, H100, 16, recipe)
     timer = engine_timer(LLAMA, H100, None)
     times = step_times(LLAMA, H100, found, recipe, timer, 0.1)
     assert len(found) > 50
+    assert set(found.context) == {1.0, 2.0, 4.0, 8.0}
     for at in range(0, len(found), 17):
         alone = TrainingRun(
-            layout=found.layouts[at], chunks=found.chunks[at], microbatch=found.microbatch[at], sequences=128.0,
-            length=4096.0, sharded=float(found.sharded[at] == "all"), recompute=repeated(LLAMA, found.recompute[at], 4096.0),
+            layout=found.layouts[at], context=found.context[at], chunks=found.chunks[at], microbatch=found.microbatch[at],
+            sequences=128.0, length=32_768.0, sharded=float(found.sharded[at] == "all"),
+            recompute=repeated(LLAMA, found.recompute[at], 32_768.0),
         )  # fmt: skip
         assert times[at] == pytest.approx(float(step_time(LLAMA, H100, alone, timer, 0.1)))
-        assert found.layouts[at].gpus == 16
+        assert found.layouts[at].gpus * found.context[at] == 16
+
+
+@given(ranks=st.sampled_from([2.0, 4.0, 8.0]), tensor=st.sampled_from([1, 2]))
+def test_ranks_that_share_a_sequence_share_its_activations(ranks: float, tensor: int) -> None:
+    recipe = Recipe(sequences=64.0, length=32_768.0)
+    one, many = (
+        training_memory(LLAMA, H100, options(layouts=[Layout(tensor=tensor)], context=[n]), recipe)
+        for n in (1.0, ranks)
+    )
+    assert float(many.activations[0]) == pytest.approx(float(one.activations[0]) / ranks)
+    assert float(many.logits[0]) == pytest.approx(float(one.logits[0]) / ranks)
+    assert float(many.optimizer[0]) == float(one.optimizer[0])
+    shared = {"layouts": [Layout(tensor=tensor)], "sharded": ["optimizer"]}
+    one, many = (training_memory(LLAMA, H100, options(context=[n], **shared), recipe) for n in (1.0, ranks))
+    assert float(many.optimizer[0]) == pytest.approx(float(one.optimizer[0]) / ranks)
+
+
+def test_a_million_tokens_fit_only_where_ranks_share_them() -> None:
+    asked = ["llama-3.1-8b", "--on", "h100-sxm", "--gpus", "256", "--tokens", "1B", "--length", "1048576"]
+    asked += ["--batch-tokens", "16M"]
+    assert run(*asked)["context_parallel"] >= 16
+    alone = run(*asked, "--layout", "tp8,pp4", "--context-parallel", "8")
+    assert alone["layout"].startswith("tp8,ep1,pp4,dp1")
+    assert not run(*asked, "--context-parallel", "1")["fits"]
+
+
+def test_four_bits_need_a_chip_that_multiplies_them() -> None:
+    asked = ["llama-3.1-8b", "--gpus", "64", "--tokens", "1T"]
+    days = {
+        one: run(*asked, "--on", "gb200-nvl72", "--precision", one, "--ideal")["days"] for one in ("bf16", "fp8", "fp4")
+    }
+    assert days["fp4"] < days["fp8"] < days["bf16"]
+    result = CliRunner().invoke(cli, ["train", *asked, "--on", "h100-sxm", "--precision", "fp4"])
+    assert isinstance(result.exception, InputError)
+    assert "fp8" in str(result.exception)
 
 
 def test_flops_are_six_per_parameter_and_attention() -> None:
@@ -244,6 +289,7 @@ def test_published_runs_lie_in_their_range() -> None:
         (["--layout", "tp8,pp64"], "layout"),
         (["--layout", "tp8,dp1", "--microbatch", "3"], "--batch-tokens"),
         (["--layout", "tp1", "--chunks", "4"], "--batch-tokens"),
+        (["--layout", "tp1", "--context-parallel", "3"], "--context-parallel"),
         (["--usd-per-gpu-hour", "0"], "--usd-per-gpu-hour"),
         (["--restart-time", "nan"], "--restart-time"),
         (["--checkpoint-time", "-1"], "--checkpoint-time"),

@@ -69,6 +69,16 @@ def test_sharded_weights_travel_three_times_per_microbatch(llama) -> None:
     assert step_time(llama, system, run, constant(0.0)) == pytest.approx(exchange, rel=1e-6)
 
 
+def test_ranks_that_share_a_sequence_gather_its_keys_and_values_twice_and_return_gradients(llama) -> None:
+    """80 layers of 8 heads of 128, keys and values, 2 bytes; nothing hides them where a pass takes no time."""
+    system = make_system(bandwidth=1e18)
+    run = TrainingRun(layout=Layout(tensor=2, pipeline=5), context=4.0, microbatch=2, sequences=16, length=4096)
+    entries = 2 * 4096 * (80 * 2 * 8 * 128 * 2) / 2 / 5
+    weights = memory(llama, Layout(tensor=2, pipeline=5), 0.0, 0.0, 0.0, 1e12).weights
+    expected = 8 * 3 * all_gather(entries, 4.0, system) + 3 * all_gather(weights, 4.0, system)
+    assert step_time(llama, system, run, constant(0.0)) == pytest.approx(expected, rel=1e-6)
+
+
 def test_tokens_per_second_count_the_global_batch() -> None:
     run = TrainingRun(layout=Layout(), sequences=np.array([8.0, 16.0]), length=4096)
     assert list(tokens_per_second(run, np.array([2.0, 2.0]))) == [16384, 32768]

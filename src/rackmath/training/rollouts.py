@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, sqrt
 
 from rackmath.errors import InputError
 
@@ -45,6 +45,8 @@ class LoopCost:
     reading: float
     writing: float
     training: float
+    refreshing: float
+    """Servers that wait for new weights."""
     time: float
     """Of a step on all accelerators. [s]"""
     writers: float
@@ -56,13 +58,24 @@ class LoopCost:
 
 
 def loop_cost(
-    loop: Loop, gpus: float, *, read: float, write: float, train: float, flops_read: float, flops_train: float
+    loop: Loop,
+    gpus: float,
+    *,
+    read: float,
+    write: float,
+    train: float,
+    refresh: float = 0.0,
+    flops_read: float,
+    flops_train: float,
 ) -> LoopCost:
     r"""Cost of a step.
 
     Rollouts cost :math:`R (P c_r + A c_w)`, training :math:`f R (P + A) c_t`. Alternating, a
     step takes both after each other, rollouts as long as their longest; with lag, accelerators are
-    divided so that both take the same time, and nobody waits for the longest.
+    divided so that both take the same time t, and nobody waits for the longest. Servers stand still for
+    :math:`s` while new weights arrive: with W and T the accelerator seconds of both, n accelerators,
+
+    .. math:: \frac{W}{t - s} + \frac{T}{t} = n
 
     Parameters
     ----------
@@ -70,6 +83,8 @@ def loop_cost(
         Accelerators.
     read, write, train : float
         Accelerator time of a token of a prompt, of an answer, and trained on. [GPU s]
+    refresh : float
+        In which new weights reach all servers. [s]
     flops_read, flops_train : float
         FLOPs of a token in a forward pass, and in training. [FLOP]
 
@@ -81,15 +96,21 @@ def loop_cost(
     reading = loop.rollouts * loop.prompt * read
     writing = loop.rollouts * loop.answer * write
     training = loop.trained * loop.rollouts * (loop.prompt + loop.answer) * train
+    if not (isfinite(refresh) and refresh >= 0):
+        raise InputError("refresh", refresh, "write a time that is not negative")
     rolled = reading + writing
     if loop.lag:
-        time, writers = (rolled + training) / gpus, rolled / (rolled + training)
+        waits = gpus * refresh
+        both = rolled + training + waits
+        time = (both + sqrt(both**2 - 4 * training * waits)) / (2 * gpus)
+        writers = 1 - training / (gpus * time)
     else:
-        time, writers = (reading + writing * loop.straggle + training) / gpus, 1.0
+        time, writers = (reading + writing * loop.straggle + training) / gpus + refresh, 1.0
     return LoopCost(
         reading=reading,
         writing=writing,
         training=training,
+        refreshing=writers * gpus * refresh,
         time=time,
         writers=writers,
         writing_share=rolled / (rolled + training),

@@ -33,6 +33,8 @@ INTERRUPTIONS = 419 / (54 * 86_400 * 16_384)
 """Of one accelerator. [1/s] Source: Llama 3, arXiv:2407.21783: 419 unexpected ones in 54 days on 16,384 H100."""
 _GATHERED = 2.0
 """Layers whose shared weights are whole at a time: the one in work, and the next."""
+_SHORTEST = 4096.0
+"""Tokens of a sequence below which ranks do not share it. [tokens]"""
 _MICRO = (1.0, 2.0, 4.0, 8.0)
 _CHUNKS = (1, 2, 4, 8)
 _MOST_STAGES = 64
@@ -84,6 +86,8 @@ class Options:
     """Ways to spread a run, as columns. (options,)"""
 
     layouts: list[Layout]
+    context: Array
+    """Ranks that share one sequence."""
     microbatch: Array
     chunks: Array
     recompute: list[str]
@@ -96,20 +100,20 @@ class Options:
 def training_memory(architecture: Architecture, system: System, options: Options, recipe: Recipe) -> TrainingMemory:
     """Memory of the fullest accelerator for each option.
 
-    Weights and gradients lie on their ranks; what is shared is divided over all accelerators, and of shared weights the
-    layer in work and the next are gathered. The first stage of 1F1B
-    holds as many micro-batches as there are stages, interleaved ones a little more; sequence parallelism divides
-    activations over tensor-parallel ranks. The last stage holds the logits of one micro-batch, at 32 bit, and their
-    gradients.
+    Weights and gradients lie on their ranks; what is shared is divided over all accelerators, and of shared
+    weights the layer in work and the next are gathered. The first stage of 1F1B holds as many micro-batches as there
+    are stages, interleaved ones a little more; sequence parallelism divides activations over tensor-parallel ranks,
+    context parallelism over those that share a sequence. The last stage holds the logits of one micro-batch, at 32
+    bit, and their gradients.
     """
     plain = requantise(architecture, weights=BF16)
     spread = _stacked(options.layouts)
     held = memory(plain, spread, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights / _WEIGHT
     params = np.broadcast_to(np.asarray(held, dtype=float), (len(options),))
-    gpus = np.array([float(one.gpus) for one in options.layouts])
+    gpus = np.array([float(one.gpus) for one in options.layouts]) * options.context
     even = total_params(architecture) / gpus
     shared = np.array([SHARDED.index(one) for one in options.sharded])
-    tokens = options.microbatch * recipe.length / spread.tensor
+    tokens = options.microbatch * recipe.length / spread.tensor / options.context
     micro = np.maximum(recipe.sequences / (options.microbatch * spread.data), 1.0)
     ways = {way: kept(plain, way) for way in set(options.recompute)}
     waiting, working = np.array([ways[way] for way in options.recompute]).T
@@ -131,17 +135,20 @@ def all_options(architecture: Architecture, system: System, gpus: int, recipe: R
 
     Errors: :class:`InputError` where nothing divides.
     """
-    found = options_of(architecture, list(_layouts(architecture, system, gpus)), recipe)
+    found = options_of(architecture, list(_layouts(architecture, system, gpus, recipe.length)), recipe)
     if not len(found):
         raise InputError("--gpus", gpus, f"no layout divides {architecture.name} and {recipe.sequences:g} sequences")
     return found
 
 
-def options_of(architecture: Architecture, layouts: list[Layout], recipe: Recipe) -> Options:
-    """Every micro-batch, number of chunks, recomputation and sharing of some layouts that divides the batch."""
+def options_of(architecture: Architecture, layouts: list[tuple[Layout, int]], recipe: Recipe) -> Options:
+    """Every micro-batch, number of chunks, recomputation and sharing that divides the batch.
+
+    ``layouts`` come with the ranks that share one sequence, beside those of the layout.
+    """
     columns = [
-        (layout, micro, chunks, way, shared)
-        for layout in layouts
+        (layout, context, micro, chunks, way, shared)
+        for layout, context in layouts
         for micro in _MICRO
         for chunks in _CHUNKS
         if _divides(architecture, layout, recipe.sequences / float(layout.data) / micro, chunks)
@@ -152,10 +159,11 @@ def options_of(architecture: Architecture, layouts: list[Layout], recipe: Recipe
     ]
     return Options(
         layouts=[one[0] for one in columns],
-        microbatch=np.array([one[1] for one in columns]),
-        chunks=np.array([float(one[2]) for one in columns]),
-        recompute=[one[3] for one in columns],
-        sharded=[one[4] for one in columns],
+        context=np.array([float(one[1]) for one in columns]),
+        microbatch=np.array([one[2] for one in columns]),
+        chunks=np.array([float(one[3]) for one in columns]),
+        recompute=[one[4] for one in columns],
+        sharded=[one[5] for one in columns],
     )
 
 
@@ -174,6 +182,7 @@ def step_times(
     again = {way: repeated(architecture, way, recipe.length) for way in set(options.recompute)}
     run = TrainingRun(
         layout=_stacked(options.layouts),
+        context=options.context,
         chunks=options.chunks,
         microbatch=options.microbatch,
         sequences=recipe.sequences,
@@ -228,19 +237,22 @@ def reliability(gpus: float, write: float, restart: float, rate: float = INTERRU
     return Reliability(interval=interval, useful=1 - lost)
 
 
-def _layouts(architecture: Architecture, system: System, gpus: int) -> Iterator[Layout]:
-    """Tensor parallelism inside a domain, stages of whole layers, experts spread or not."""
+def _layouts(architecture: Architecture, system: System, gpus: int, length: float) -> Iterator[tuple[Layout, int]]:
+    """Tensor parallelism inside a domain, stages of whole layers, experts spread or not, long sequences shared."""
     experts, heads, layers = expert_count(architecture), head_count(architecture), len(architecture.layers)
     for tensor in _powers(min(system.domain, gpus, 64)):
         if gpus % tensor or (heads is not None and heads % tensor):
             continue
-        for pipeline in range(1, min(layers, _MOST_STAGES) + 1):
-            if gpus % (tensor * pipeline) or (pipeline > 8 and layers % pipeline and pipeline % 4):
-                continue
-            data = gpus // tensor // pipeline
-            for expert in _powers(experts) if experts else (1,):
-                if expert == 1 or (expert % tensor == 0 and (tensor * data) % expert == 0 and experts % expert == 0):
-                    yield Layout(tensor=tensor, expert=expert, pipeline=pipeline, data=data)
+        for context in _powers(max(int(length / _SHORTEST), 1)):
+            for pipeline in range(1, min(layers, _MOST_STAGES) + 1):
+                if gpus % (tensor * pipeline * context) or (pipeline > 8 and layers % pipeline and pipeline % 4):
+                    continue
+                data = gpus // tensor // pipeline // context
+                for expert in _powers(experts) if experts else (1,):
+                    if expert == 1 or (
+                        expert % tensor == 0 and (tensor * data) % expert == 0 and experts % expert == 0
+                    ):
+                        yield Layout(tensor=tensor, expert=expert, pipeline=pipeline, data=data), context
 
 
 def _powers(most: int) -> list[int]:

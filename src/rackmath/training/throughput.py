@@ -15,6 +15,8 @@ from rackmath.engine.sharding import memory
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.models.cache import kv_bytes_per_token
+from rackmath.models.formats import BF16
 from rackmath.models.numbers import Number, maximum
 
 BACKWARD = 2.0
@@ -60,7 +62,8 @@ def step_time(
 
     with F the forward pass of a micro-batch, r what is recomputed, z 1 for frozen
     weights, p stages, m micro-batches, v chunks per stage, D the part of the
-    data-parallel exchange that is not hidden, U the update.
+    data-parallel exchange that is not hidden, U the update. Ranks that share a sequence
+    gather each other's keys and values, and return their gradients, in the same exchange.
 
     Parameters
     ----------
@@ -81,10 +84,16 @@ def step_time(
     gathered = all_gather(weights, ranks, system)
     # Sharded weights travel twice and their gradients once per micro-batch; else once per step.
     passes = run.sharded * 3 * microbatches + (1 - run.sharded) * (1 + _GRADIENT_BYTES / 2)
-    exchange = passes * gathered * (1 - run.frozen)
+    exchange = passes * gathered * (1 - run.frozen) + microbatches * _ring(architecture, system, run, layout)
     hidden = maximum(exchange - compute, exposed * exchange)
     update = (1 - run.frozen) * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
     return compute + hidden + update
+
+
+def _ring(architecture: Architecture, system: System, run: TrainingRun, layout: Layout) -> Number:
+    """Keys and values of a micro-batch to the ranks that share its sequences, twice, and their gradients back. [s]"""
+    entries = kv_bytes_per_token(architecture, BF16) * run.microbatch * run.length
+    return 3 * all_gather(entries / layout.tensor / layout.pipeline, run.context, system)
 
 
 def tokens_per_second(run: TrainingRun, step: Number) -> Number:

@@ -10,6 +10,7 @@ import numpy as np
 from rackmath import catalogue, law_files
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.train.rates import PLAIN, efficiency
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.training.budget import TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
@@ -27,13 +28,18 @@ _FIELDS = ("params", "tokens", "overtraining", "cost_pretrain", "cost_rl", "cost
 @click.option("--tokens", help="Its tokens, as 1.4T.")
 @click.option("--inference-tokens", default="0", show_default=True, help="That the model writes in its life, as 10T.")
 @click.option("--prompt-tokens", default="0", show_default=True, help="That it reads.")
-@click.option("--decode-efficiency", type=float, default=1.0, show_default=True, help="Of writing, over training's.")
-@click.option("--prefill-efficiency", type=float, default=1.0, show_default=True, help="Of reading prompts.")
+@click.option("--decode-efficiency", type=float, help="Of writing, over training's (default: 1, or --model's).")
+@click.option("--prefill-efficiency", type=float, help="Of reading prompts (default: 1, or --model's).")
+@click.option("--model", metavar="MODEL", help="With --on: take efficiencies from the engine, for a model like this.")
+@click.option("--gpus", type=click.IntRange(1, 1_000_000), default=512, show_default=True, help="That train it.")
+@click.option("--serving-gpus", type=click.IntRange(1, 100_000), default=8, show_default=True, help="Of one server.")
+@click.option("--prompt", type=float, default=2000.0, show_default=True, help="Mean tokens of a prompt it is served.")
+@click.option("--answer", type=float, default=500.0, show_default=True, help="Mean tokens of an answer.")
 @click.option("--rl-share", type=float, default=0.0, show_default=True, help="Cost of RL over pre-training's.")
 @click.option("--success", type=float, default=1.0, show_default=True, help="Chance that the model is used at all.")
 @click.option("--known", is_flag=True, help="Over-training of published models under the law instead.")
 @click.option("--on", "on", metavar="SYSTEM", help="Count accelerator hours and dollars on it.")
-@click.option("--mfu", type=float, default=0.4, show_default=True, help="Utilisation of training, with --on.")
+@click.option("--mfu", type=float, help="Utilisation of training, with --on (default: 0.4, or --model's).")
 @click.option("--plot", metavar="FILE", help="Draw cost against size at this loss: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the equations with their numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -44,13 +50,18 @@ def budget_command(
     tokens: str | None,
     inference_tokens: str,
     prompt_tokens: str,
-    decode_efficiency: float,
-    prefill_efficiency: float,
+    decode_efficiency: float | None,
+    prefill_efficiency: float | None,
+    model: str | None,
+    gpus: int,
+    serving_gpus: int,
+    prompt: float,
+    answer: float,
     rl_share: float,
     success: float,
     known: bool,
     on: str | None,
-    mfu: float,
+    mfu: float | None,
     plot: str | None,
     explain: bool,
     as_json: bool,
@@ -64,18 +75,29 @@ def budget_command(
     if known:
         _known(found, as_json)
         return
+    system = None if on is None else catalogue.system(on)
+    use = PLAIN
+    if model is not None:
+        if system is None:
+            raise InputError("--model", model, "name the accelerators as well: --on SYSTEM")
+        use = efficiency(
+            catalogue.model(model), system, gpus=gpus, serving_gpus=serving_gpus, prompt=prompt, answer=answer
+        )
+    use = use.with_given(mfu=mfu, decode=decode_efficiency, prefill=prefill_efficiency)
     life = Life(
         prompt_tokens=parse(prompt_tokens, "1", "--prompt-tokens"),
         answer_tokens=parse(inference_tokens, "1", "--inference-tokens"),
-        decode_efficiency=decode_efficiency,
-        prefill_efficiency=prefill_efficiency,
+        decode_efficiency=use.decode,
+        prefill_efficiency=use.prefill,
         rl_share=rl_share,
         success=success,
     )
     base = _base(found, loss, params, tokens)
     facts = _facts(found, base, life)
-    if on is not None:
-        facts["hardware"] = _hardware(catalogue.system(on), mfu, facts)
+    facts["efficiency"] = {"decode": use.decode, "prefill": use.prefill}
+    facts["assumptions"] = [use.note] if use.note else []
+    if system is not None:
+        facts["hardware"] = _hardware(system, use.mfu, facts)
     if drawn is not None:
         save(_figure(found, facts, life), drawn)
     if as_json:
@@ -199,6 +221,9 @@ def _show(found: LossLaw, facts: dict[str, Any]) -> None:
         lines.append(
             (f"on {hard['system']}", f"{hard['gpu_hours']:,.0f} accelerator hours at {hard['mfu']:.0%}{dollars}")
         )
+    if facts["assumptions"]:
+        of = facts["efficiency"]
+        lines.append(("efficiency over training's", f"writing {of['decode']:.2f}, reading {of['prefill']:.2f}"))
     render.show_pairs("what it means", lines)
     spans = facts["ranges"]
     if spans is not None:
@@ -214,7 +239,12 @@ def _show(found: LossLaw, facts: dict[str, Any]) -> None:
                 )
             ],
         )
-    notes = [*facts["outside"], *([facts["warning"]] if facts["warning"] else []), f"source: {facts['source']}"]
+    notes = [
+        *facts["assumptions"],
+        *facts["outside"],
+        *([facts["warning"]] if facts["warning"] else []),
+        f"source: {facts['source']}",
+    ]
     render.show_lines("to be held against it", notes)
 
 

@@ -5,29 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import numpy as np
 
-from rackmath import catalogue, constants_file
+from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.constants_file import FAMILIES, NOW
-from rackmath.engine.layout import candidate_layouts
-from rackmath.engine.timer import engine_timer
-from rackmath.errors import DoesNotFit
+from rackmath.cli.train.rates import served
+from rackmath.cli.train.rates import trained as training_rate
+from rackmath.constants_file import FAMILIES, FRAMEWORKS, NOW
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16
-from rackmath.models.requantise import requantise
-from rackmath.serving.contexts import cost_against_context
-from rackmath.serving.token_costs import reading
 from rackmath.training.rollouts import Loop, LoopCost, loop_cost
-from rackmath.training.run import Recipe, all_options, divisible, model_flops, step_times, training_memory
+from rackmath.training.run import Recipe, divisible, model_flops
 from rackmath.units import show
-
-_SLOWEST = 10.0
-"""Time per token that a rollout may take. [s]"""
-_Span = tuple[float, float, float]
-"""A time and the ends of its 90 % range."""
-_BATCHES = np.unique(np.round(2 ** (np.arange(0, 56) / 2)))
 
 
 @click.command("rl", epilog="Example: rackmath train rl llama-3.1-70b --on h100-sxm --gpus 256 --steps 1000 --lag 1")
@@ -43,6 +33,7 @@ _BATCHES = np.unique(np.round(2 ** (np.arange(0, 56) / 2)))
 @click.option("--straggle", type=float, default=2.0, show_default=True, help="Longest answer of a step over the mean.")
 @click.option("--rollout-gpus", type=click.IntRange(1, 100_000), default=8, show_default=True, help="Of one server.")
 @click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the software is from.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -59,6 +50,7 @@ def rl_command(
     straggle: float,
     rollout_gpus: int,
     engine: str,
+    framework: str,
     year: float,
     usd_per_gpu_hour: float | None,
     as_json: bool,
@@ -70,12 +62,14 @@ def rl_command(
     loop = Loop(rollouts=rollouts, answer=answer, prompt=prompt, trained=trained, lag=lag, straggle=straggle)
     architecture, system = catalogue.model(model), catalogue.system(on)
     system.require_network(gpus)
-    read, write = _served(architecture, system, rollout_gpus, loop, engine, year)
-    train = _trained(architecture, system, gpus, loop, year)
+    rates = served(architecture, system, rollout_gpus, prompt=prompt, answer=answer, engine=engine, year=year)
+    recipe = Recipe(sequences=divisible(rollouts * trained), length=prompt + answer)
+    train = training_rate(architecture, system, gpus, recipe, framework=framework, year=year)
+    refresh = _refresh(architecture, system, gpus, rollout_gpus)
     flops = model_flops(architecture, prompt + answer)
     found, quick, late = (
-        loop_cost(loop, gpus, read=r, write=w, train=t, flops_read=flops / 3, flops_train=flops)
-        for r, w, t in zip(read, write, train, strict=True)
+        loop_cost(loop, gpus, read=r, write=w, train=t, refresh=refresh, flops_read=flops / 3, flops_train=flops)
+        for r, w, t in zip(rates.read, rates.write, train, strict=True)
     )
     price = catalogue.price_of(system, usd_per_gpu_hour)
     facts = {
@@ -92,8 +86,8 @@ def rl_command(
         "assumptions": [
             *catalogue.price_note(system, usd_per_gpu_hour),
             f"rollouts on servers of {rollout_gpus} by {engine} of {year:g}, cheapest layout and batch",
-            "training by megatron in the quickest layout of all accelerators that fits, at 16 bit",
-            "weights reach the servers between steps; that time is left out",
+            f"training by {framework} in the quickest layout of all accelerators that fits, at 16 bit",
+            f"new weights reach the servers in {show(refresh, 's')} per step, at the network's bandwidth",
             f"rollouts are {lag} steps old at most" if lag else f"a step waits for answers {straggle:g} times the mean",
         ],
     }
@@ -103,49 +97,15 @@ def rl_command(
     _show(facts, found, gpus)
 
 
-def _served(
-    architecture: Architecture, system: System, gpus: int, loop: Loop, engine: str, year: float
-) -> tuple[_Span, _Span]:
-    """Accelerator time of a token that is read and of one that is written, with their ranges."""
-    version = constants_file.engine_of(system, engine, year)
-    written = cost_against_context(
-        architecture,
-        system,
-        gpus,
-        np.array([loop.prompt + loop.answer / 2]),
-        slowest=_SLOWEST,
-        batches=_BATCHES,
-        losses=constants_file.losses_of(system, version, "time per token"),
-    )
-    read = reading(
-        architecture,
-        system,
-        list(candidate_layouts(architecture, gpus)),
-        np.array([loop.prompt]),
-        np.ones(1),
-        losses=constants_file.losses_of(system, version, "prompt pass"),
-    )
-    return (
-        (float(read.seconds[0]), float(read.low[0]), float(read.high[0])),
-        (float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
-    )
+def _refresh(architecture: Architecture, system: System, gpus: int, rollout_gpus: int) -> float:
+    """Time in which every accelerator of a server takes its part of new weights, all servers at once. [s]
 
-
-def _trained(architecture: Architecture, system: System, gpus: int, loop: Loop, year: float) -> _Span:
-    """Accelerator time of a token that is trained on, in the quickest layout that fits, with its range."""
-    recipe = Recipe(sequences=divisible(loop.rollouts * loop.trained), length=loop.prompt + loop.answer)
-    plain = requantise(architecture, weights=BF16)
-    options = all_options(plain, system, gpus, recipe)
-    fits = np.broadcast_to(training_memory(plain, system, options, recipe).fits, (len(options),))
-    if not fits.any():
-        raise DoesNotFit(f"training {architecture.name} on {gpus} x {system.chip.name}", "use more --gpus")
-    engine = constants_file.engine_of(system, "megatron", year)
-    timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
-    exposed = constants_file.constants().value("exposed", engine)
-    times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)
-    each = float(times.min()) * gpus / (recipe.sequences * recipe.length)
-    low, high = constants_file.constants().range("training", system.chip.name)
-    return each, each * low, each * high
+    Servers pass weights on, so that no sender is the bottleneck; beyond a domain they take the scale-out network.
+    """
+    link = system.scale_up if gpus <= system.domain else system.scale_out
+    if link is None:
+        return 0.0
+    return total_params(architecture) * BF16.bits / 8 / rollout_gpus / link.bandwidth + link.latency
 
 
 def _show(facts: dict[str, Any], found: LoopCost, gpus: int) -> None:
@@ -167,6 +127,11 @@ def _show(facts: dict[str, Any], found: LoopCost, gpus: int) -> None:
     if found.writers < 1:
         lines.append(("division", f"{found.writers:.0%} of the accelerators write, the others train"))
     render.show_pairs(f"reinforcement learning of {facts['model']} on {gpus:,} x {facts['system']}", lines)
-    parts = {"reading prompts": found.reading, "writing": found.writing, "training": found.training}
+    parts = {
+        "reading prompts": found.reading,
+        "writing": found.writing,
+        "training": found.training,
+        "waiting for weights": found.refreshing,
+    }
     render.show_bars("accelerator time of a step", parts, lambda value: show(value, "s"))
     render.show_lines("assumed", facts["assumptions"])

@@ -35,7 +35,8 @@ from rackmath.training.run import (
 from rackmath.units import parse, show
 
 _DAY = 86_400.0
-_PRECISIONS = ("bf16", "fp8")
+_PRECISIONS = {"bf16": "bf16", "fp8": "fp8", "fp4": "nvfp4"}
+"""What products run at, and the format behind it."""
 _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 
 
@@ -49,11 +50,12 @@ _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 @click.option("--batch-tokens", default="16M", show_default=True, help="Tokens of a step.")
 @click.option("--length", type=float, default=8192.0, show_default=True, help="Tokens of a sequence.")
 @click.option("--layout", help="As in tp8,pp16,dp128 (default: the best).")
+@click.option("--context-parallel", type=click.IntRange(1), help="Ranks that share a sequence (default: the best).")
 @click.option("--microbatch", type=float, help="Sequences of a pass (default: the best).")
 @click.option("--chunks", type=int, help="Stages per rank (default: the best).")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="Default: the best without reversible layers.")
 @click.option("--sharded", type=click.Choice(SHARDED), help="What data-parallel ranks share (default: the best).")
-@click.option("--precision", type=click.Choice(_PRECISIONS), default="bf16", show_default=True)
+@click.option("--precision", type=click.Choice(list(_PRECISIONS)), default="bf16", show_default=True)
 @click.option("--checkpoint-time", type=float, default=10.0, show_default=True, help="Pause of a checkpoint, in s.")
 @click.option("--restart-time", type=float, default=600.0, show_default=True, help="Lost by a failure, in s.")
 @click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
@@ -70,6 +72,7 @@ def run_command(
     batch_tokens: str,
     length: float,
     layout: str | None,
+    context_parallel: int | None,
     microbatch: float | None,
     chunks: int | None,
     recompute: str | None,
@@ -88,8 +91,10 @@ def run_command(
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one. Subcommands: budget, pipeline.
     """
-    architecture = requantise(catalogue.model(model), weights=weight_format(precision))
+    architecture = requantise(catalogue.model(model), weights=weight_format(_PRECISIONS[precision]))
     system = catalogue.system(on)
+    if system.chip.runs_at(precision) != precision:
+        raise InputError("--precision", precision, f"{system.chip.name} runs it at {system.chip.runs_at(precision)}")
     total, step = parse(tokens, "1", "--tokens"), parse(batch_tokens, "1", "--batch-tokens")
     for field, value, low in (("--tokens", total, 1.0), ("--length", length, 2.0), ("--batch-tokens", step, length)):
         if not low <= value <= 1e18:
@@ -101,7 +106,7 @@ def run_command(
         sharded=(sharded,) if sharded else Recipe.__dataclass_fields__["sharded"].default,
     )
     system.require_network(gpus)
-    options = _options(architecture, system, gpus, recipe, layout, (microbatch, chunks))
+    options = _options(architecture, system, gpus, recipe, layout, (context_parallel, microbatch, chunks))
     facts = _facts(architecture, system, options, recipe, total, None if ideal else (framework, year))
     lost = reliability(gpus, checkpoint_time, restart_time)
     facts.update(_bill(facts, system, gpus, lost.useful, catalogue.price_of(system, usd_per_gpu_hour)))
@@ -128,21 +133,26 @@ def _options(
     gpus: int,
     recipe: Recipe,
     layout: str | None,
-    fixed: tuple[float | None, int | None],
+    fixed: tuple[int | None, float | None, int | None],
 ) -> Options:
     """All ways to spread the run, or those of one layout."""
-    microbatch, chunks = fixed
+    context, microbatch, chunks = fixed
     if layout is None:
         options = all_options(architecture, system, gpus, recipe)
     else:
-        options = options_of(architecture, [parse_layout(layout, gpus, architecture)], recipe)
+        shared = context or 1
+        if gpus % shared or recipe.length < shared:
+            raise InputError("--context-parallel", shared, f"divides neither {gpus} accelerators nor a sequence")
+        options = options_of(architecture, [(parse_layout(layout, gpus // shared, architecture), shared)], recipe)
     keep = np.ones(len(options), dtype=bool)
+    if context is not None:
+        keep &= options.context == context
     if microbatch is not None:
         keep &= options.microbatch == microbatch
     if chunks is not None:
         keep &= options.chunks == chunks
     if not keep.any():
-        ways = "change --batch-tokens, --layout, --microbatch (1, 2, 4, 8) or --chunks (1, 2, 4, 8)"
+        ways = "change --batch-tokens, --layout, --context-parallel, --microbatch or --chunks (1, 2, 4, 8)"
         raise InputError("--batch-tokens", recipe.sequences, f"sequences do not divide so: {ways}")
     return _taken(options, np.flatnonzero(keep))
 
@@ -151,6 +161,7 @@ def _taken(options: Options, at: Any) -> Options:
     return replace(
         options,
         layouts=[options.layouts[i] for i in at],
+        context=options.context[at],
         microbatch=options.microbatch[at],
         chunks=options.chunks[at],
         recompute=[options.recompute[i] for i in at],
@@ -185,12 +196,14 @@ def _facts(
     layout: Layout = options.layouts[at]
     rate = recipe.sequences * recipe.length / step
     again = repeated(architecture, options.recompute[at], recipe.length)
-    peak = system.chip.rate("fp8" if architecture.format.compute == "fp8" else "bf16")
+    peak = system.chip.rate(system.chip.runs_at(architecture.format.compute))
+    used = float(layout.gpus) * float(options.context[at])
     return {
         "model": architecture.name,
         "system": system.name,
         "fits": bool(fits.any()),
         "layout": layout.text(),
+        "context_parallel": float(options.context[at]),
         "microbatch": float(options.microbatch[at]),
         "chunks": float(options.chunks[at]),
         "recompute": options.recompute[at],
@@ -199,9 +212,9 @@ def _facts(
         "step_time": step,
         "tokens_per_second": rate,
         "flops_per_token": flops,
-        "tflops_per_gpu": rate * flops / float(layout.gpus) / 1e12,
-        "mfu": rate * flops / float(layout.gpus) / peak,
-        "hfu": rate * flops * (1 + again / 3) / float(layout.gpus) / peak,
+        "tflops_per_gpu": rate * flops / used / 1e12,
+        "mfu": rate * flops / used / peak,
+        "hfu": rate * flops * (1 + again / 3) / used / peak,
         "seconds": tokens / rate,
         "range": [low, high],
         **_memory(held, at),
@@ -230,6 +243,7 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
     low, high = facts["days_range"]
     dollars = "no price is known" if facts["usd"] is None else f"{facts['usd']:,.0f} $"
     energy = "" if facts["energy_mwh"] is None else f", {facts['energy_mwh']:,.0f} MWh by the accelerators' rated power"
+    shared = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
     fits = "fits" if facts["fits"] else "does not fit: the layout that needs least"
     render.show_pairs(
         f"{facts['model']} on {gpus:,} x {facts['system']}",
@@ -238,7 +252,7 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
             ("cost", f"{facts['gpu_hours']:,.0f} accelerator hours, {dollars}{energy}"),
             ("step", f"{show(facts['step_time'], 's')}, {facts['tokens_per_second']:,.0f} tokens/s"),
             ("MFU", f"{facts['mfu']:.1%}, HFU {facts['hfu']:.1%}; {facts['tflops_per_gpu']:,.0f} TFLOP/s each"),
-            ("layout", f"{facts['layout']}, micro-batch {facts['microbatch']:g}, chunks {facts['chunks']:g}"),
+            ("layout", f"{facts['layout']}{shared}, micro-batch {facts['microbatch']:g}, chunks {facts['chunks']:g}"),
             ("", f"recompute {facts['recompute']}, shared over data-parallel ranks: {facts['sharded']}"),
             (
                 "checkpoints",

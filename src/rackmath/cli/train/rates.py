@@ -1,0 +1,134 @@
+"""Accelerator time of a token that is read, written or trained on: what ``budget`` and ``rl`` ask of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rackmath import constants_file
+from rackmath.constants_file import NOW
+from rackmath.engine.layout import candidate_layouts
+from rackmath.engine.timer import engine_timer
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import BF16
+from rackmath.models.requantise import requantise
+from rackmath.serving.contexts import cost_against_context
+from rackmath.serving.token_costs import reading
+from rackmath.training.budget import READ, TRAIN
+from rackmath.training.run import Recipe, all_options, divisible, model_flops, step_times, training_memory
+
+Span = tuple[float, float, float]
+"""A time and the ends of its 90 % range."""
+
+_LENGTH, _BATCH = 8192.0, 4e6
+"""Tokens of a sequence and of a step in the run whose utilisation :func:`efficiency` asks for."""
+_SLOWEST = 10.0
+"""Time per token that a batch may take. [s]"""
+_BATCHES = np.unique(np.round(2 ** (np.arange(0, 56) / 2)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Accelerator time of serving. [GPU s/token]"""
+
+    read: Span
+    write: Span
+
+
+def served(
+    architecture: Architecture, system: System, gpus: int, *, prompt: float, answer: float, engine: str, year: float
+) -> Served:
+    """Cheapest layout and batch of ``gpus`` accelerators, at the mean context of an answer.
+
+    Errors: :class:`DoesNotFit` where no layout holds the model.
+    """
+    version = constants_file.engine_of(system, engine, year)
+    written = cost_against_context(
+        architecture,
+        system,
+        gpus,
+        np.array([prompt + answer / 2]),
+        slowest=_SLOWEST,
+        batches=_BATCHES,
+        losses=constants_file.losses_of(system, version, "time per token"),
+    )
+    read = reading(
+        architecture,
+        system,
+        list(candidate_layouts(architecture, gpus)),
+        np.array([prompt]),
+        np.ones(1),
+        losses=constants_file.losses_of(system, version, "prompt pass"),
+    )
+    return Served(
+        read=(float(read.seconds[0]), float(read.low[0]), float(read.high[0])),
+        write=(float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
+    )
+
+
+def trained(
+    architecture: Architecture, system: System, gpus: int, recipe: Recipe, *, framework: str, year: float
+) -> Span:
+    """Accelerator time of a token at 16 bit, in the quickest layout of all accelerators that fits. [GPU s/token]
+
+    Errors: :class:`DoesNotFit` where none does.
+    """
+    plain = requantise(architecture, weights=BF16)
+    options = all_options(plain, system, gpus, recipe)
+    fits = np.broadcast_to(training_memory(plain, system, options, recipe).fits, (len(options),))
+    if not fits.any():
+        raise DoesNotFit(f"training {architecture.name} on {gpus} x {system.chip.name}", "use more --gpus")
+    engine = constants_file.engine_of(system, framework, year)
+    timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
+    exposed = constants_file.constants().value("exposed", engine)
+    times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)
+    each = float(times.min()) * gpus / (recipe.sequences * recipe.length)
+    low, high = constants_file.constants().range("training", system.chip.name)
+    return each, each * low, each * high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """Utilisation of training, and that of serving over it. [1]"""
+
+    mfu: float
+    decode: float
+    prefill: float
+    note: str
+
+    def with_given(self, **given: float | None) -> Efficiency:
+        """Replace what a caller knows better."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+
+PLAIN = Efficiency(mfu=0.4, decode=1.0, prefill=1.0, note="")
+"""Where nobody says: serving as good as training."""
+
+
+def efficiency(
+    architecture: Architecture, system: System, *, gpus: int, serving_gpus: int, prompt: float, answer: float
+) -> Efficiency:
+    """What the engine says of a model, against a law's 6 N per token that is trained on and 2 N of others.
+
+    Errors: :class:`InputError` for lengths out of range, :class:`DoesNotFit` as in :func:`trained`.
+    """
+    for field, value in (("--prompt", prompt), ("--answer", answer)):
+        if not 1 <= value <= 1e9:
+            raise InputError(field, value, "write a number from 1 to 1e9")
+    for count in (gpus, serving_gpus):
+        system.require_network(count)
+    recipe = Recipe(sequences=divisible(_BATCH / _LENGTH), length=_LENGTH)
+    train = trained(architecture, system, gpus, recipe, framework="megatron", year=NOW)[0]
+    rates = served(architecture, system, serving_gpus, prompt=prompt, answer=answer, engine="vllm", year=NOW)
+    per = READ / TRAIN
+    return Efficiency(
+        mfu=model_flops(architecture, _LENGTH) / train / system.chip.rate("bf16"),
+        decode=per * train / rates.write[0],
+        prefill=per * train / rates.read[0],
+        note=f"efficiencies of {architecture.name}: trained by megatron on {gpus} at 16 bit, {_LENGTH:,.0f} tokens a "
+        f"sequence; served by vllm on {serving_gpus} at the cheapest batch, prompts of {prompt:,.0f} and answers of "
+        f"{answer:,.0f} tokens, weights as published",
+    )
