@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from rackmath import catalogue
-from rackmath.blackboard import real
+from rackmath.blackboard import real, real_training
 from rackmath.blackboard.entry import Entry, said
 from rackmath.blackboard.solve import evaluate
 from rackmath.models.counts import weight_bytes
 from rackmath.training.routed import LAWS, effective_size
 
-_TRAINING = "training"
 _SERVING = "serving"
 
 
@@ -158,7 +157,6 @@ ENTRIES: dict[str, Entry] = {
             float(effective_size(370e6, 64, LAWS["s-base"])),
         ),
         said("True for the S-Base router only; RL-R and Hash reach 1.0 to 1.1 B, at 20 times the memory."),
-        deepen=_TRAINING,
     ),
     "moe-experts-per-gpu": Entry(
         lambda: evaluate("experts-per-gpu", "experts_each", E=256, G=64),
@@ -216,18 +214,16 @@ ENTRIES: dict[str, Entry] = {
     ),
     "pipeline-latency": Entry(
         lambda: evaluate("pipeline-latency", "t_token", t=20e-3, hops=4, t_hop=2.5e-3) * 1e3,
-        lambda: evaluate("pipeline-latency", "t_token", t=20e-3, hops=4, t_hop=real.hop_time()) * 1e3,
+        lambda: real_training.token_time(20e-3 / 4, 4, real.hop_time()) * 1e3,
         lambda: (
             f"On the wire a hop of 256 tokens takes {real.hop_time() * 1e3:.2f} ms; 2 to 3 ms are software that "
             "schedules and copies, and need not be."
         ),
-        deepen=_TRAINING,
     ),
     "pipeline-bubble": Entry(
         lambda: evaluate("pipeline-bubble", "bubble", P=4, m=4),
-        lambda: evaluate("pipeline-bubble", "bubble", P=4, m=4),
+        lambda: real_training.bubble(4, 4),
         said("Exact for all-forward, all-backward with equal stages; 1F1B has the same bubble and less memory."),
-        deepen=_TRAINING,
     ),
     "trillion-fits": Entry(
         lambda: 1e12 * 1.0 / 1e12,

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from rackmath import catalogue
-from rackmath.blackboard import ciphers, real
+from rackmath.blackboard import ciphers, real, real_training
 from rackmath.blackboard.entry import Entry, said
 from rackmath.blackboard.solve import evaluate
 
-_TRAINING = "training"
 _CACHING = "caching"
 _PRICES = "prices"
 _LAB = "lab"
 
 _TWO_MONTHS = 60 * 86_400.0
-
-ALPHA, BETA = 0.3478, 0.3658
-_A, _B = 482.01, 2085.43
-"""Refit of Chinchilla's approach 3 (Besiroglu et al., arXiv:2404.10102): A/N^alpha + B/D^beta."""
-
-OVERTRAINED = {"Llama 3.1 405B": (405e9, 15.6e12), "DeepSeek-V3": (37e9, 14.8e12), "SmolLM3-3B": (3e9, 11e12)}
-"""Active parameters and training tokens, from the models' own reports."""
-
-
-def _chinchilla_optimum(params: float) -> float:
-    """Tokens at which a model of ``params`` parameters is compute-optimal under the refit law. [tokens]"""
-    # alpha A / N^alpha = beta B / D^beta at the optimum.
-    return (BETA * _B / (ALPHA * _A) * params**ALPHA) ** (1 / BETA)
 
 
 def _token_ratios(eff: float) -> tuple[float, float]:
@@ -33,13 +19,6 @@ def _token_ratios(eff: float) -> tuple[float, float]:
     rl = [6 * eff / a for a in (2, 6)]
     inference = [3 * eff, 3 * 1.0]
     return min(rl + inference), max(rl + inference)
-
-
-def _overtraining() -> tuple[float, float]:
-    values = [
-        evaluate("over-training", "x_over", D_pre=tokens, N_active=params) for params, tokens in OVERTRAINED.values()
-    ]
-    return min(values), max(values)
 
 
 def _attention_span() -> tuple[float, float]:
@@ -60,9 +39,13 @@ def _float_error() -> float:
 ENTRIES: dict[str, Entry] = {
     "equal-costs": Entry(
         lambda: evaluate("power-optimum", "falling", p_exp=1, q_exp=1, rising=1),
-        lambda: evaluate("power-optimum", "falling", p_exp=ALPHA, q_exp=BETA, rising=1),
-        said("Equal only for equal exponents; on the Chinchilla refit the terms differ by 5 %, the costs by far more."),
-        deepen=_TRAINING,
+        real_training.inference_over_pretraining,
+        lambda: (
+            "Equal only for equal exponents. Under the Chinchilla refit inference costs x^beta - 1 times pre-training "
+            "at the optimum, x the over-training: {:.1f} at 10x, {:.1f} at 100x, equal at {:.1f}x.".format(
+                *real_training.inference_over_pretraining(), real_training.overtraining_of_equal_costs()
+            )
+        ),
     ),
     "tokens-equal": Entry(
         lambda: _token_ratios(0.3),
@@ -71,7 +54,6 @@ ENTRIES: dict[str, Entry] = {
             f"Decode of DeepSeek-V3 with 32 sequences per GPU at 8 k uses {real.decode_utilisation():.0%} of the "
             "compute even at the ideal bound, so equal costs buy fewer tokens than 0.3 suggests."
         ),
-        deepen=_TRAINING,
     ),
     "tokens-two-months": Entry(
         lambda: evaluate("served-tokens", "N_tokens", rate_served=5e8, lifetime=_TWO_MONTHS),
@@ -85,20 +67,22 @@ ENTRIES: dict[str, Entry] = {
     ),
     "chinchilla-tokens": Entry(
         lambda: evaluate("chinchilla", "D_pre", N_active=1e11),
-        lambda: _chinchilla_optimum(1e11),
+        lambda: real_training.tokens_at_optimum(1e11),
         lambda: (
-            f"The corrected fit asks for {_chinchilla_optimum(1e11) / 1e11:.0f} tokens per parameter at 100 B, not 20."
+            f"The corrected fit asks for {real_training.tokens_at_optimum(1e11) / 1e11:.0f} tokens per parameter at "
+            "100 B, not 20."
         ),
-        deepen=_TRAINING,
     ),
     "overtrained": Entry(
         lambda: (
             evaluate("over-training", "x_over", D_pre=1.5e14, N_active=1e11),
             evaluate("over-training", "x_over", D_pre=2e14, N_active=1e11),
         ),
-        _overtraining,
-        said("Published budgets run from 2x (Llama 3.1 405B) over 20x (DeepSeek-V3) to 180x (SmolLM3-3B)."),
-        deepen=_TRAINING,
+        real_training.overtraining,
+        lambda: (
+            "Published budgets run from {:.1g}x to {:.0f}x; flagship mixtures lie at 20x to 35x, small models near "
+            "100x (`rackmath train budget --known`).".format(*real_training.overtraining())
+        ),
     ),
     "kv-from-cliff": Entry(
         lambda: evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000),
@@ -195,7 +179,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "revnet-memory": Entry(
         lambda: "constant",
-        lambda: "constant",
+        real_training.reversible_growth,
         said(
             "By construction: a block's input follows from its output; the lab will measure saved bytes against depth."
         ),
@@ -203,7 +187,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "revnet-compute": Entry(
         lambda: evaluate("reversible-compute", "ratio_rev", units_fwd=1, units_bwd=2),
-        lambda: evaluate("reversible-compute", "ratio_rev", units_fwd=1, units_bwd=2),
+        real_training.reversible_compute,
         said("Forward 1, backward 2, and one forward more; per-block checkpoints pay the same and are simpler."),
         deepen=_LAB,
     ),
