@@ -1,0 +1,149 @@
+"""What ``train budget`` prints and draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rackmath import law_files
+from rackmath.cli import render
+from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.training.budget import Life, budget, split
+from rackmath.training.scaling_laws import LossLaw
+
+
+def show_budget(found: LossLaw, facts: dict[str, Any]) -> None:
+    """Tables: the four ways to reach the loss, what they mean, the law's ranges."""
+    rows = [("least cost", facts), ("compute optimum", facts["compute_optimal"]), ("as given", facts["given"])]
+    if facts["heuristic"] is not None:
+        rows.insert(1, ("equal costs (lecture)", facts["heuristic"]))
+    render.show_table(
+        f"{found.name}: loss {facts['loss']:.4f}; FLOP at training's utilisation",
+        ["", ">parameters", ">tokens", ">over-trained", ">pre-training", ">RL", ">inference", ">total"],
+        [
+            (
+                label,
+                render.params(one["params"]),
+                render.params(one["tokens"]),
+                f"{one['overtraining']:.3g}x",
+                *(f"{one[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
+            )
+            for label, one in rows
+        ],
+    )
+    lines = [
+        ("inference over pre-training", f"{facts['inference_over_pretrain']:.3g} at the optimum"),
+        ("equal costs would mean", f"{facts['equal_cost_overtraining']:.3g}x over-training"),
+        ("100x over-training means", f"inference costs {facts['at_100x']:.3g} times pre-training"),
+        ("critical size", f"{facts['critical_part']:.2f} of the optimum costs twice its compute"),
+    ]
+    if facts["heuristic"] is not None:
+        lines.append(("equal costs cost", f"{facts['heuristic']['over_best'] - 1:.1%} more than the least"))
+    elif "heuristic_fails" in facts:
+        lines.append(("equal costs", facts["heuristic_fails"]))
+    if "hardware" in facts:
+        hard = facts["hardware"]
+        dollars = "" if hard["usd"] is None else f", {hard['usd']:,.0f} $"
+        lines.append(
+            (f"on {hard['system']}", f"{hard['gpu_hours']:,.0f} accelerator hours at {hard['mfu']:.0%}{dollars}")
+        )
+    if facts["assumptions"]:
+        of = facts["efficiency"]
+        lines.append(("efficiency over training's", f"writing {of['decode']:.2f}, reading {of['prefill']:.2f}"))
+    render.show_pairs("what it means", lines)
+    spans = facts["ranges"]
+    if spans is not None:
+        render.show_pairs(
+            "90 % over 200 resamples of the law's runs",
+            [
+                (label, f"{shown(spans[key]['low90'])} to {shown(spans[key]['high90'])}")
+                for label, key, shown in (
+                    ("parameters", "params", render.params),
+                    ("tokens", "tokens", render.params),
+                    ("over-trained", "overtraining", lambda value: f"{value:.3g}x"),
+                    ("inference over pre-training", "inference_over_pretrain", lambda value: f"{value:.3g}"),
+                )
+            ],
+        )
+    notes = [
+        *facts["assumptions"],
+        *facts["outside"],
+        *([facts["warning"]] if facts["warning"] else []),
+        f"source: {facts['source']}",
+    ]
+    render.show_lines("to be held against it", notes)
+
+
+def show_known(found: LossLaw, as_json: bool) -> None:
+    """Over-training of published models."""
+    rows = [
+        {
+            "model": one.model,
+            "date": one.date,
+            "active": one.active,
+            "tokens": one.tokens,
+            "per_param": one.tokens / one.active,
+            "overtraining": one.tokens / found.optimal_tokens(one.active),
+            "inference_over_pretrain": split(found, one.tokens / found.optimal_tokens(one.active)),
+            "source": one.source,
+        }
+        for one in law_files.trained()
+    ]
+    if as_json:
+        render.show_json(rows)
+        return
+    render.show_table(
+        f"published models under {found.name}",
+        ["model", ">date", ">active", ">tokens", ">tokens per active", ">over-trained", ">would justify inference x"],
+        [
+            (
+                row["model"],
+                row["date"],
+                render.params(row["active"]),
+                render.params(row["tokens"]),
+                f"{row['per_param']:,.1f}",
+                f"{row['overtraining']:.3g}x",
+                f"{row['inference_over_pretrain']:.2f}",
+            )
+            for row in rows
+        ],
+        "active parameters understate a mixture's effective size: upper bounds; the law was fitted far below",
+    )
+
+
+def equations(found: LossLaw, facts: dict[str, Any]) -> tuple[str, ...]:
+    """Equations with their numbers."""
+    ratio = found.balance(facts["params"], facts["tokens"])
+    terms = f"{found.floor:g} + {found.size:g} / N^{found.alpha:g} + {found.data:g} / D^{found.beta:g}"
+    trained = facts["cost_pretrain"] + facts["cost_rl"]
+    return (
+        f"L = {terms} = {facts['loss']:.4f}",
+        "cost = 6 N D (1 + RL share) + 2 N (tokens read / efficiency + tokens written / efficiency) x success",
+        "least where (alpha A N^-alpha) / (beta B D^-beta) = 1 + inference / training",
+        f"             {ratio:.4f} = 1 + {facts['cost_inference']:.3g} / {trained:.3g}",
+        f"over-training x = D / D*(N), x^beta = {facts['overtraining']:.4g}^{found.beta:g} = {ratio:.4f}",
+    )
+
+
+def figure(found: LossLaw, facts: dict[str, Any], life: Life) -> Figure:
+    """Cost against size at the loss in question."""
+    sizes = np.geomspace(facts["params"] / 8, facts["compute_optimal"]["params"] * 4, 200)
+    known = [(size, found.tokens_for(size, facts["loss"])) for size in sizes.tolist()]
+    bills = [budget(found, size, tokens, life) for size, tokens in known if tokens < 30 * facts["tokens"]]
+    across = [one.params for one in bills]
+    parts = {
+        "pre-training": [one.cost_pretrain for one in bills],
+        "inference": [one.cost_inference for one in bills],
+        "total": [one.total for one in bills],
+    }
+    marks = [("least cost", facts), ("compute optimum", facts["compute_optimal"])]
+    if facts["heuristic"] is not None:
+        marks.append(("equal costs", facts["heuristic"]))
+    series = [Series(name=name, x=across, y=y) for name, y in parts.items() if max(y) > 0]
+    series += [Series(name=name, x=[one["params"]], y=[one["total"]], kind="mark") for name, one in marks]
+    return Figure(
+        title=f"cost of a life at loss {facts['loss']:.3f} against size, {found.name}",
+        panels=[Panel(across="parameters", up="FLOP", series=series, log_across=True, log_up=True)],
+        note=found.source,
+    )
