@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "context": ("rackmath.cli.context", "Cost of a token against its context, and where serving stops."),
         "estimate": ("rackmath.cli.serve", "Time, memory and cost of one decode or prefill pass."),
         "fleet": ("rackmath.cli.fleet:fleet", "From tokens per second worldwide to racks, megawatts and dollars."),
+        "lab": ("rackmath.cli.lab", "The lecture's experiments on this machine, measured against predicted."),
         "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
         "models": ("rackmath.cli.facts", "Models of the catalogue."),
         "modes": ("rackmath.cli.modes", "What fast, standard and slow cost on a system, and why."),

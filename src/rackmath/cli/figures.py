@@ -7,6 +7,7 @@ import tempfile
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ _WIDE, _HIGH = 8.5, 5.0
 _LETTERS = 18
 """Letters of a note per inch."""
 _AIR = 0.08
+_ROW = 3
+"""Panels that stand in one row."""
 _CROWDED = 7
 """Names that stand side by side in full size."""
 
@@ -56,6 +59,8 @@ class Panel:
     log_up: bool = False
     show_labels: bool = False
     """Whether labels are written beside points in a still picture."""
+    title: str = ""
+    """Where panels show different things."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,6 +70,12 @@ class Figure:
     title: str
     panels: Sequence[Panel]
     note: str = ""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns: up to three panels in one row, more in pairs."""
+        count = len(self.panels)
+        return (1, count) if count <= _ROW else (ceil(count / 2), 2)
 
 
 def check_picture(path: str | None) -> Path | None:
@@ -113,13 +124,17 @@ def _html(figure: Figure, path: Path) -> None:
     import plotly.graph_objects as go
     from plotly.subplots import make_subplots
 
-    out: Any = make_subplots(rows=1, cols=len(figure.panels))
-    for column, panel in enumerate(figure.panels, start=1):
+    rows, columns = figure.grid
+    out: Any = make_subplots(rows=rows, cols=columns, subplot_titles=[panel.title for panel in figure.panels])
+    for place, panel in enumerate(figure.panels):
+        at = {"row": place // columns + 1, "col": place % columns + 1}
         for i, s in enumerate(panel.series):
-            out.add_trace(_trace(go, s, _colour(s, i)), row=1, col=column)
+            out.add_trace(_trace(go, s, _colour(s, i)), **at)
         kinds = {"type": "log" if panel.log_across else "-", "title_text": panel.across}
-        out.update_xaxes(row=1, col=column, **kinds)
-        out.update_yaxes(row=1, col=column, type="log" if panel.log_up else "-", title_text=panel.up)
+        out.update_xaxes(**at, **kinds)
+        out.update_yaxes(**at, type="log" if panel.log_up else "-", title_text=panel.up)
+    if rows > 1:
+        out.update_layout(height=420 * rows)
     out.update_layout(
         title={"text": figure.title, "subtitle": {"text": figure.note}},
         barmode="stack",
@@ -168,9 +183,14 @@ def _still(figure: Figure, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     wide = _WIDE if len(figure.panels) == 1 else _WIDE * 1.35
-    drawn, axes = plt.subplots(1, len(figure.panels), figsize=(wide, _HIGH), squeeze=False, layout="constrained")
-    for axis, panel in zip(axes[0], figure.panels, strict=True):
+    rows, columns = figure.grid
+    high = _HIGH if rows == 1 else 0.8 * _HIGH * rows
+    drawn, axes = plt.subplots(rows, columns, figsize=(wide, high), squeeze=False, layout="constrained")
+    places = list(axes.flat)
+    for axis, panel in zip(places, figure.panels, strict=False):
         _draw(axis, panel)
+    for axis in places[len(figure.panels) :]:
+        axis.set_visible(False)
     drawn.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
     if figure.note:
         lines = textwrap.fill(figure.note, round(_LETTERS * wide))
@@ -209,6 +229,8 @@ def _draw(axis: Any, panel: Panel) -> None:
         if panel.show_labels:
             for x, y, text in zip(s.x, s.y, s.labels, strict=False):
                 axis.annotate(text, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7)
+    if panel.title:
+        axis.set_title(panel.title, fontsize=9, loc="left")
     axis.set_xlabel(panel.across)
     axis.set_ylabel(panel.up)
     if panel.log_across:

@@ -8,18 +8,10 @@ from typing import Any
 
 from rackmath.catalogue import sources
 from rackmath.cli.figures import Figure, Panel, Series, svg_text
+from rackmath.cli.page import page
 from rackmath.cli.prices.decode_figure import sizes_figure
 from rackmath.cli.prices.page_text import hypothesis_rows, page_figure
 from rackmath.prices.decode import Decoded, Interval, Offer
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #ccc; }
-table { border-collapse: collapse; font-size: 0.9rem; margin: 0.8rem 0; }
-th, td { padding: 0.25rem 0.8rem 0.25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #eee; }
-th { border-bottom: 1px solid #888; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-svg { max-width: 100%; height: auto; } figcaption, .small { color: #555; font-size: 0.85rem; }
-"""
 
 
 def report_html(facts: Mapping[str, Any]) -> str:
@@ -64,12 +56,7 @@ def report_html(facts: Mapping[str, Any]) -> str:
             ]
         ),
     ]
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Prices of {model}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>\n<body>\n'
-        + "\n".join(body)
-        + "\n</body></html>\n"
-    )
+    return page(f"Prices of {facts['model']}", body)
 
 
 def _summary(decoded: Decoded) -> str:

@@ -1,0 +1,289 @@
+"""A transformer with a KV cache on this machine: the lecture's two graphs, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.machine import Timing, timed
+from rackmath.lab.networks import DENSE, MIXTURE, Decoder, Sizes, operations
+from rackmath.lab.predicted import balance_batch, pass_time
+from rackmath.lab.roofline import Ceilings, Progress, ceilings_of
+from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.cache import kv_bytes_per_token
+from rackmath.models.operators import distinct_experts
+
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192)
+_SHORT, _FEW = 128, 8
+"""Context of the curve over batches, and batch of the curve over contexts."""
+_PROMPT = 512
+"""Tokens of the prompt that is read at once."""
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A model that can be asked for a pass: what builds the work, and what the engine knows of it."""
+
+    name: str
+    architecture: Architecture
+    pass_of: Callable[[str, int, int], Step]
+    """Phase, batch and context -> a piece of work."""
+    coverage: Callable[[int], float] | None = None
+    """Batch -> distinct experts of a layer in the mean, counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Point:
+    batch: int
+    context: int
+    taken: Timing
+    predicted: float
+
+
+def experiment(
+    found: Ceilings,
+    *,
+    batches: Sequence[int] = BATCHES,
+    contexts: Sequence[int] = CONTEXTS,
+    sizes: Sequence[Sizes] | None = None,
+    library: bool = True,
+    seconds: float = 0.5,
+    progress: Progress = lambda _: None,
+) -> Experiment:
+    """Decode at many batches and contexts, dense and with experts; read a prompt; count experts.
+
+    Parameters
+    ----------
+    sizes : sequence of Sizes, optional
+        Decoders; by default a dense one and a mixture that suit the device.
+    library : bool
+        Whether transformers' own classes are decoded as well, where they are installed.
+    seconds : float
+        For each point.
+    """
+    started = perf_counter()
+    device = found.machine.device
+    chosen = sizes or [table.get(device, table["cpu"]) for table in (DENSE, MIXTURE)]
+    subjects = [own(one, device) for one in chosen]
+    if library:
+        subjects += list(_library(device, chosen))
+    curves: list[Curve] = []
+    facts: dict[str, object] = {}
+    findings: list[str] = []
+    for subject in subjects:
+        over_batch = [_point(found, subject, "decode", batch, _SHORT, seconds, progress) for batch in batches]
+        over_context = [
+            _point(found, subject, "decode", _FEW, context, seconds, progress)
+            for context in contexts
+            if _fits(found, subject, context)
+        ]
+        curves += [*_batch_curves(subject, over_batch), _context_curve(subject, over_context)]
+        prompt = _point(found, subject, "prefill", 1, _PROMPT, seconds, progress)
+        facts[subject.name], said = _facts(found, subject, over_batch, over_context, prompt)
+        findings += said
+        if subject.coverage is not None:
+            curves.append(_coverage_curve(subject, batches))
+    if device == "cuda":
+        curves.append(_graph_curve(found, chosen[0], batches, seconds))
+    return Experiment(
+        name="decode",
+        title="decoding with a KV cache",
+        machine=found.machine,
+        curves=curves,
+        facts=facts,
+        findings=findings,
+        ceilings=ceilings_of(found),
+        seconds=perf_counter() - started,
+    )
+
+
+def own(sizes: Sizes, device: str) -> Subject:
+    """A decoder of our own."""
+    model = Decoder(sizes, device)
+
+    def pass_of(phase: str, batch: int, context: int) -> Step:
+        cache = model.cache(batch, context)
+        new = 1 if phase == "decode" else context
+        tokens = _tokens(sizes.vocabulary, batch, new, device)
+        return lambda: model(tokens, cache, context - new)
+
+    def coverage(batch: int) -> float:
+        found: list[int] = []
+        for seed in range(4):
+            model(_tokens(sizes.vocabulary, batch, 1, device, seed), model.cache(batch, 16), 15)
+            found += model.touched
+        return sum(found) / len(found)
+
+    kind = "mixture" if sizes.experts else "dense"
+    return Subject(
+        name=kind, architecture=sizes.architecture, pass_of=pass_of, coverage=coverage if sizes.experts else None
+    )
+
+
+def _library(device: str, chosen: Sequence[Sizes]) -> list[Subject]:
+    try:
+        from rackmath.lab.library_models import subject
+    except ImportError:
+        return []
+    return [subject(one, device) for one in chosen]
+
+
+def _tokens(vocabulary: int, batch: int, new: int, device: str, seed: int = 1) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(vocabulary, (batch, new), generator=generator).to(device)
+
+
+def _fits(found: Ceilings, subject: Subject, context: int) -> bool:
+    """Whether caches leave half of the memory free."""
+    return _FEW * context * kv_bytes_per_token(subject.architecture) < found.machine.memory / 8
+
+
+def _point(
+    found: Ceilings, subject: Subject, phase: str, batch: int, context: int, seconds: float, progress: Progress
+) -> _Point:
+    progress(f"{subject.name}: {phase} of {batch} x {context}")
+    work = subject.pass_of(phase, batch, context)
+    taken = timed(work, found.machine.device, seconds=seconds)
+    predicted = pass_time(
+        found, subject.architecture, phase=phase, batch=batch, context=context, operations=operations(work)
+    )
+    return _Point(batch=batch, context=context, taken=taken, predicted=predicted)
+
+
+def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[Curve]:
+    """Time of a pass, and time per token, against the batch."""
+
+    def curve(panel: str, up: str, share: Callable[[_Point], float]) -> Curve:
+        return Curve(
+            panel=panel,
+            name=subject.name,
+            across="sequences",
+            up=up,
+            x=[p.batch for p in points],
+            measured=[p.taken.median * share(p) for p in points],
+            low=[p.taken.low * share(p) for p in points],
+            high=[p.taken.high * share(p) for p in points],
+            predicted=[p.predicted * share(p) for p in points],
+        )
+
+    return [
+        curve(f"a pass at {_SHORT} tokens of context", "s", lambda _: 1.0),
+        curve("time per token: what it costs", "s per token", lambda p: 1.0 / p.batch),
+    ]
+
+
+def _context_curve(subject: Subject, points: Sequence[_Point]) -> Curve:
+    return Curve(
+        panel=f"a pass of {_FEW} sequences",
+        name=subject.name,
+        across="tokens of context",
+        up="s",
+        x=[p.context for p in points],
+        measured=[p.taken.median for p in points],
+        low=[p.taken.low for p in points],
+        high=[p.taken.high for p in points],
+        predicted=[p.predicted for p in points],
+    )
+
+
+def _coverage_curve(subject: Subject, batches: Sequence[int]) -> Curve:
+    assert subject.coverage is not None, "only mixtures have experts"
+    counted = [subject.coverage(batch) for batch in batches]
+    blocks = [f for layer in subject.architecture.layers for f in layer.feed_forwards]
+    experts = next(f for f in blocks if isinstance(f, Experts))
+    return Curve(
+        panel="distinct experts of a layer",
+        name=subject.name,
+        across="sequences",
+        up="experts",
+        x=list(batches),
+        measured=counted,
+        predicted=[float(distinct_experts(experts.experts, experts.active, float(batch))) for batch in batches],
+        log_up=False,
+    )
+
+
+def _facts(
+    found: Ceilings, subject: Subject, over_batch: Sequence[_Point], over_context: Sequence[_Point], prompt: _Point
+) -> tuple[dict[str, float], list[str]]:
+    """Floor, knee, slope of the cache, prompt against decode."""
+    floor, last = over_batch[0], over_batch[-1]
+    facts = {
+        "floor": floor.taken.median,
+        "floor_predicted": floor.predicted,
+        "cost_of_batch_one": (floor.taken.median / 1) / (last.taken.median / last.batch),
+        "cost_of_batch_one_predicted": floor.predicted / (last.predicted / last.batch),
+        "knee_predicted": balance_batch(found, subject.architecture, _SHORT),
+        "prompt_token": prompt.taken.median / _PROMPT,
+        "prompt_token_predicted": prompt.predicted / _PROMPT,
+        "decode_over_prompt": (last.taken.median / last.batch) / (prompt.taken.median / _PROMPT),
+    }
+    said = [
+        f"{subject.name}: a pass takes {floor.taken.median * 1e3:.3g} ms at batch 1 ({floor.predicted * 1e3:.3g} "
+        f"predicted); a token at batch 1 costs {facts['cost_of_batch_one']:.3g} times one at batch {last.batch} "
+        f"({facts['cost_of_batch_one_predicted']:.3g} predicted).",
+        f"{subject.name}: a token of a prompt takes {facts['prompt_token'] * 1e6:.3g} us "
+        f"({facts['prompt_token_predicted'] * 1e6:.3g} predicted), a decoded one at batch {last.batch} "
+        f"{facts['decode_over_prompt']:.3g} times that.",
+    ]
+    if len(over_context) > 1:
+        slope, predicted = (_slope(over_context, get) for get in (_measured, _predicted))
+        facts |= {"slope": slope, "slope_predicted": predicted}
+        said.append(
+            f"{subject.name}: each token of context adds {slope * 1e9:.3g} ns to a pass of {_FEW} "
+            f"({predicted * 1e9:.3g} predicted)."
+        )
+    return facts, said
+
+
+def _measured(point: _Point) -> float:
+    return point.taken.median
+
+
+def _predicted(point: _Point) -> float:
+    return point.predicted
+
+
+def _slope(points: Sequence[_Point], get: Callable[[_Point], float]) -> float:
+    """Seconds per token of context, between the shortest and the longest."""
+    return (get(points[-1]) - get(points[0])) / (points[-1].context - points[0].context)
+
+
+def _graph_curve(found: Ceilings, sizes: Sizes, batches: Sequence[int], seconds: float) -> Curve:
+    """The dense decoder's passes replayed as CUDA graphs: no operation waits for the host."""
+    model = Decoder(sizes, "cuda")
+    taken: list[Timing] = []
+    for batch in batches:
+        cache, tokens = model.cache(batch, _SHORT), _tokens(sizes.vocabulary, batch, 1, "cuda")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model(tokens, cache, _SHORT - 1)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            model(tokens, cache, _SHORT - 1)
+        taken.append(timed(graph.replay, "cuda", seconds=seconds))
+    return Curve(
+        panel=f"a pass at {_SHORT} tokens of context",
+        name="dense, one CUDA graph",
+        across="sequences",
+        up="s",
+        x=list(batches),
+        measured=[t.median for t in taken],
+        low=[t.low for t in taken],
+        high=[t.high for t in taken],
+        predicted=[
+            pass_time(found, sizes.architecture, phase="decode", batch=batch, context=_SHORT, operations=0)
+            for batch in batches
+        ],
+    )

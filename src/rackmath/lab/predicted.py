@@ -1,0 +1,69 @@
+"""What the engine says of a pass on this machine."""
+
+from __future__ import annotations
+
+from math import inf
+
+from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine.kernels import pass_kernels
+from rackmath.engine.roofline import local_pass, spent, timed_operators
+from rackmath.hardware import Chip, System
+from rackmath.lab.roofline import Ceilings
+from rackmath.models.architecture import Architecture
+
+
+def system_of(found: Ceilings, working_set: float | None = None) -> System:
+    """The machine as the engine knows one.
+
+    Parameters
+    ----------
+    working_set : float, optional
+        Bytes that a pass reads again and again: memory is then as fast as a stream of that size was, caches
+        included. By default the largest stream that was measured. [B]
+    """
+    bandwidth = found.streams[-1].bandwidth if working_set is None else found.bandwidth(working_set)
+    chip = Chip(
+        name=found.machine.name,
+        vendor="",
+        year=0,
+        status="measured",
+        memory_capacity=found.machine.memory,
+        memory_bandwidth=bandwidth,
+        rates=tuple((name, found.rate(name)) for name in found.precisions),
+    )
+    return System(name="this machine", chip=chip, domain=1, fabric="none", default_gpus=1)
+
+
+def pass_time(
+    found: Ceilings, architecture: Architecture, *, phase: str, batch: float, context: float, operations: int
+) -> float:
+    """Time of one pass: the engine's roofline at the ceilings, and one latency for each operation. [s]
+
+    Parameters
+    ----------
+    operations : int
+        That the program runs in a pass; 0 where a graph launches them all at once.
+    """
+    arguments = {"batch": batch, "context": context, "phase": phase}
+    held = estimate(architecture, system_of(found), Layout(), **arguments).memory
+    working_set = float(held.weights) + float(held.cache)
+    launch = found.latency.median * operations / pass_kernels(architecture)
+    system = system_of(found, working_set)
+    return float(estimate(architecture, system, Layout(), **arguments, losses=Losses(launch=launch)).time)
+
+
+def balance_batch(found: Ceilings, architecture: Architecture, context: float) -> float:
+    """Batch at which a decode pass computes as long as it reads: the knee. [sequences]
+
+    Infinite where reading the cache of one sequence takes longer than computing it. Of a mixture, whose reads grow with
+    the experts that are met, the batch at which a dense model of its active size would balance.
+    """
+    system = system_of(found)
+    one, two = (
+        spent(
+            timed_operators(architecture, local_pass("decode", batch, context, 0.0, Layout(), None), Layout(), system)
+        )
+        for batch in (1.0, 2.0)
+    )
+    compute, traffic = float(two.compute - one.compute), float(two.traffic - one.traffic)
+    return float(one.traffic - traffic) / (compute - traffic) if compute > traffic else inf

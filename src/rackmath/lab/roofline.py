@@ -1,0 +1,269 @@
+"""The machine's own ceilings: products by precision and shape, streams by size, the cost of a small operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log
+from time import perf_counter
+
+import numpy as np
+import torch
+
+from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.machine import Machine, Timing, timed
+
+Progress = Callable[[str], None]
+
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Tokens that meet one matrix."""
+SIDE = 2048
+"""Of that matrix."""
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_LARGEST_STREAM = 2**31
+"""Largest stream on a CPU: beyond the caches of any server of today. [B]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """Rate of one product of matrices."""
+
+    precision: str
+    rows: int
+    columns: int
+    inner: int
+    rate: float
+    """[FLOP/s]"""
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """Bandwidth of reading so many bytes again and again."""
+
+    size: int
+    """[B]"""
+    bandwidth: float
+    """[B/s]"""
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """What a machine reaches."""
+
+    machine: Machine
+    products: tuple[Product, ...]
+    streams: tuple[Stream, ...]
+    latency: Timing
+    """Of an operation on one element."""
+
+    def rate(self, precision: str) -> float:
+        """Best rate of any shape. [FLOP/s]"""
+        return max(one.rate for one in self.products if one.precision == precision)
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Precisions that were measured."""
+        return tuple(dict.fromkeys(one.precision for one in self.products))
+
+    def bandwidth(self, size: float) -> float:
+        """Bandwidth of a working set, between the sizes that were measured. [B/s]"""
+        across = [log(one.size) for one in self.streams]
+        return float(np.exp(np.interp(log(size), across, [log(one.bandwidth) for one in self.streams])))
+
+    def product_time(self, rows: float, precision: str) -> float:
+        """Time per multiply-add of a product with so many rows, weights in cache or not as they came. [s/FLOP]"""
+        skinny = [one for one in self.products if one.precision == precision and one.columns == one.inner == SIDE]
+        across = [log(one.rows) for one in skinny]
+        return 1 / float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(one.rate) for one in skinny])))
+
+
+def measure(
+    machine: Machine, *, seconds: float = 0.15, small: bool = False, progress: Progress = lambda _: None
+) -> Ceilings:
+    """Measure all ceilings.
+
+    Parameters
+    ----------
+    seconds : float
+        For each point.
+    small : bool
+        Few and small shapes, for tests and for experiments that only need an idea.
+    """
+    products: list[Product] = []
+    for precision in precisions(machine.device):
+        for rows, columns, inner in shapes(machine.device, small):
+            progress(f"product {precision} {rows} x {columns} x {inner}")
+            products.append(product(machine, precision, rows, columns, inner, seconds))
+    streams: list[Stream] = []
+    for size in sizes(machine, small):
+        progress(f"stream of {size / 2**20:,.2f} MiB")
+        streams.append(stream(machine, size, seconds))
+    one = torch.zeros(1, device=machine.device)
+    latency = timed(lambda: one.add_(1.0), machine.device, repeats=15, seconds=seconds)
+    return Ceilings(machine=machine, products=tuple(products), streams=tuple(streams), latency=latency)
+
+
+def precisions(device: str) -> tuple[str, ...]:
+    """Precisions that are measured: what PyTorch multiplies on the device without conversion."""
+    if device == "cpu":
+        return ("fp32", "bf16", "int8")
+    if device == "mps":
+        return ("fp32", "fp16", "bf16")
+    fp8 = ("fp8",) if torch.cuda.get_device_capability() >= (8, 9) and torch.version.hip is None else ()
+    return ("fp32", "bf16", "fp16", "int8", *fp8)
+
+
+def shapes(device: str, small: bool) -> list[tuple[int, int, int]]:
+    """Square products, and products of few rows with one large matrix: rows, columns, inner width."""
+    if small:
+        return [(256, 256, 256), (1, SIDE, SIDE), (64, SIDE, SIDE)]
+    squares = (128, 256, 512, 1024, 2048) if device == "cpu" else (512, 1024, 2048, 4096, 8192, 16_384)
+    return [*((n, n, n) for n in squares), *((rows, SIDE, SIDE) for rows in ROWS)]
+
+
+def sizes(machine: Machine, small: bool) -> list[int]:
+    """Powers of two from a first-level cache to well beyond the last. [B]"""
+    if small:
+        return [2**16, 2**22, 2**25]
+    most = min(_LARGEST_STREAM if machine.device == "cpu" else 2**33, int(machine.memory / 8))
+    return [2**i for i in range(15 if machine.device == "cpu" else 20, most.bit_length())]
+
+
+def product(machine: Machine, precision: str, rows: int, columns: int, inner: int, seconds: float) -> Product:
+    """Rate of one product, inputs and output in place."""
+    work = _multiply(machine.device, precision, rows, columns, inner)
+    taken = timed(work, machine.device, seconds=seconds)
+    flops = 2.0 * rows * columns * inner
+    return Product(
+        precision=precision,
+        rows=rows,
+        columns=columns,
+        inner=inner,
+        rate=flops / taken.median,
+        low=flops / taken.high,
+        high=flops / taken.low,
+    )
+
+
+def _multiply(device: str, precision: str, rows: int, columns: int, inner: int) -> Callable[[], object]:
+    """A product of random matrices, the second one stored as a layer's weight is: by output, then input."""
+    if precision == "int8":
+        # The kernels want at least 17 rows on GPUs; fewer are padded there, as an engine would.
+        least = 32 if device == "cuda" else 1
+        left = torch.randint(-8, 8, (max(rows, least), inner), dtype=torch.int8, device=device)
+        right = torch.randint(-8, 8, (columns, inner), dtype=torch.int8, device=device).t()
+        return lambda: torch._int_mm(left, right)
+    if precision == "fp8":
+        half = torch.float8_e4m3fn
+        left = torch.randn(max(rows, 16), inner, device=device).to(half)
+        right = torch.randn(columns, inner, device=device).to(half).t()
+        one = torch.ones((), device=device)
+        return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    dtype = _DTYPES[precision]
+    plain = torch.randn(rows, inner, device=device).to(dtype)
+    weight = torch.randn(columns, inner, device=device).to(dtype)
+    out = torch.empty(rows, columns, device=device, dtype=dtype)
+    return lambda: torch.mm(plain, weight.t(), out=out)
+
+
+def stream(machine: Machine, size: int, seconds: float) -> Stream:
+    """Bandwidth of summing so many bytes of 32-bit numbers."""
+    values = torch.ones(size // 4, device=machine.device)
+    taken = timed(lambda: values.sum(), machine.device, seconds=seconds)
+    return Stream(size=size, bandwidth=size / taken.median, low=size / taken.high, high=size / taken.low)
+
+
+def experiment(
+    machine: Machine, *, seconds: float = 0.15, small: bool = False, progress: Progress = lambda _: None
+) -> tuple[Experiment, Ceilings]:
+    """The ceilings as curves: what `lab roofline` shows."""
+    started = perf_counter()
+    found = measure(machine, seconds=seconds, small=small, progress=progress)
+    facts: dict[str, object] = {
+        "latency": found.latency.median,
+        **{f"rate_{name}": found.rate(name) for name in found.precisions},
+        "bandwidth": found.streams[-1].bandwidth,
+        "fastest_stream": max(one.bandwidth for one in found.streams),
+        "ratio_bf16": found.rate("bf16") / 2 / found.streams[-1].bandwidth * 2,
+    }
+    return (
+        Experiment(
+            name="roofline",
+            title="what this machine reaches",
+            machine=machine,
+            curves=_curves(found),
+            facts=facts,
+            findings=_findings(found),
+            ceilings=ceilings_of(found),
+            seconds=perf_counter() - started,
+        ),
+        found,
+    )
+
+
+def ceilings_of(found: Ceilings) -> dict[str, float]:
+    """Rates, largest stream and latency, by name. SI."""
+    return {
+        **{f"{name} rate": found.rate(name) for name in found.precisions},
+        "bandwidth of the largest stream": found.streams[-1].bandwidth,
+        "latency of an operation": found.latency.median,
+    }
+
+
+def _curves(found: Ceilings) -> list[Curve]:
+    curves: list[Curve] = []
+    for precision in found.precisions:
+        groups: Sequence[tuple[str, str, list[Product]]] = (
+            ("square products", "side", [p for p in found.products if p.rows == p.columns == p.inner]),
+            (
+                f"rows against a matrix of {SIDE}",
+                "rows",
+                [p for p in found.products if p.columns == p.inner == SIDE != p.rows],
+            ),
+        )
+        for panel, across, chosen in groups:
+            mine = [one for one in chosen if one.precision == precision]
+            if mine:
+                curves.append(
+                    Curve(
+                        panel=panel,
+                        name=precision,
+                        across=across,
+                        up="FLOP/s",
+                        x=[one.rows for one in mine],
+                        measured=[one.rate for one in mine],
+                        low=[one.low for one in mine],
+                        high=[one.high for one in mine],
+                    )
+                )
+    streams = found.streams
+    curves.append(
+        Curve(
+            panel="reading again and again",
+            name="sum of 32-bit numbers",
+            across="bytes",
+            up="B/s",
+            x=[one.size for one in streams],
+            measured=[one.bandwidth for one in streams],
+            low=[one.low for one in streams],
+            high=[one.high for one in streams],
+        )
+    )
+    return curves
+
+
+def _findings(found: Ceilings) -> list[str]:
+    last, best = found.streams[-1], max(found.streams, key=lambda one: one.bandwidth)
+    ratio = found.rate("bf16") / 2 / last.bandwidth * 2
+    rates = ", ".join(f"{found.rate(name) / 1e12:.3g} T at {name}" for name in found.precisions)
+    return [
+        f"Products reach {rates} FLOP/s.",
+        f"Reading {last.size / 2**20:,.0f} MiB runs at {last.bandwidth / 1e9:.3g} GB/s; {best.size / 2**10:,.0f} KiB, "
+        f"in cache, at {best.bandwidth / 1e9:.3g} GB/s.",
+        f"The lecture's ratio R is {ratio:.0f} at bf16 here, about 300 on its accelerators.",
+        f"The smallest operation takes {found.latency.median * 1e6:.3g} us.",
+    ]

@@ -1,0 +1,223 @@
+"""Pipeline stages in real processes: the bubble of GPipe and 1F1B, and decoding with the cache kept per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from rackmath.errors import InputError
+from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.machine import Machine
+from rackmath.lab.processes import run
+from rackmath.lab.roofline import Progress
+from rackmath.lab.stage_workers import LAYERS, Job, Stage, batch_of, decode, train
+from rackmath.training.pipelines import Times, execute, round_robin, schedule
+from rackmath.training.pipelines.order import BACKWARD, FORWARD
+
+SCHEDULES = ("gpipe", "1f1b")
+MICROBATCHES = (2, 4, 8, 16)
+
+
+def experiment(
+    machine: Machine,
+    *,
+    stages: int = 4,
+    microbatches: Sequence[int] = MICROBATCHES,
+    pace: float = 8e-3,
+    repeats: int = 3,
+    progress: Progress = lambda _: None,
+) -> Experiment:
+    """Run schedules, then decode with one, two, ... stages.
+
+    Parameters
+    ----------
+    stages : int
+        Processes; a divisor of the eight layers above 1.
+    pace : float
+        A stage computes its small layers, then sleeps until its pass has taken so long: stages need not share the
+        cores of this machine, as accelerators do not. [s]
+
+    Errors: :class:`InputError` for stages that do not divide the layers.
+    """
+    started = perf_counter()
+    if stages < 2 or LAYERS % stages:
+        raise InputError("--stages", stages, f"write a divisor of {LAYERS} above 1")
+    if not 0 < pace < 10:
+        raise InputError("--pace", pace, "write seconds above 0 and below 10")
+    asked = [(name, count) for name in SCHEDULES for count in microbatches]
+    jobs = [
+        Job(operations=schedule(name, stages, count).operations, microbatches=count, pace=pace, repeats=repeats)
+        for name, count in asked
+    ]
+    progress(f"{', '.join(SCHEDULES)} on {stages} stages")
+    lanes = run(train, stages, jobs, "cpu")
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in SCHEDULES}
+    wrong = 0.0
+    for i, (name, count) in enumerate(asked):
+        answers = [lane[i] for lane in lanes]
+        rows[name].append(_row(name, stages, count, answers))
+        wrong = max(wrong, _gradient_error(answers[0]["gradient"], jobs[i]))
+    progress("decoding with the cache kept per stage")
+    widths = [n for n in (1, 2, 4, 8) if n <= stages]
+    decoded = [_decoded(run(decode, n, pace, "cpu"), n, pace) for n in widths]
+    curves = [*_bubble_curves(rows, microbatches), *_decode_curves(decoded, widths)]
+    facts = {
+        "stages": stages,
+        "bubbles": {name: [row["bubble"] for row in each] for name, each in rows.items()},
+        "bubbles_predicted": {name: [row["predicted"] for row in each] for name, each in rows.items()},
+        "peak_activations": {name: [row["peak"] for row in each] for name, each in rows.items()},
+        "peak_activations_predicted": {name: [row["peak_predicted"] for row in each] for name, each in rows.items()},
+        "gradient_error": wrong,
+        "cache_per_process": [row["cache"] for row in decoded],
+        "weights_per_process": [row["weights"] for row in decoded],
+        "resident_growth": [row["resident"] for row in decoded],
+    }
+    return Experiment(
+        name="pipeline",
+        title="pipeline stages in processes",
+        machine=machine,
+        curves=curves,
+        facts=facts,
+        findings=_findings(rows, microbatches, decoded, widths, wrong),
+        seconds=perf_counter() - started,
+    )
+
+
+def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """One schedule measured, and by the scheduler from the passes' own times."""
+    bubbles: list[float] = []
+    makespans: list[float] = []
+    for repeat in range(len(answers[0]["spans"])):
+        lanes = [answer["spans"][repeat] for answer in answers]
+        makespan = max(end for lane in lanes for _, end in lane) - min(start for lane in lanes for start, _ in lane)
+        work = max(sum(end - start for start, end in lane) for lane in lanes)
+        makespans.append(makespan)
+        bubbles.append(1 - work / makespan)
+    order = schedule(name, stages, count)
+    lengths: dict[int, list[float]] = {FORWARD: [], BACKWARD: []}
+    for rank, answer in enumerate(answers):
+        for lane in answer["spans"]:
+            for (kind, *_), (start, end) in zip(order.operations[rank], lane, strict=True):
+                lengths[kind].append(end - start)
+    forward, backward = (float(np.median(lengths[kind])) for kind in (FORWARD, BACKWARD))
+    times = Times(
+        forward=forward, backward_input=backward / 2, backward_weight=backward / 2, send=float(answers[0]["hop"])
+    )
+    predicted = execute(order, times)
+    low, bubble, high = np.quantile(bubbles, (0.1, 0.5, 0.9))
+    return {
+        "bubble": float(bubble),
+        "low": float(low),
+        "high": float(high),
+        "predicted": predicted.bubble_makespan,
+        "makespan": float(np.median(makespans)),
+        "makespan_predicted": predicted.makespan,
+        "peak": float(max(answer["peak"] for answer in answers)),
+        "peak_predicted": max(predicted.peak_activations),
+    }
+
+
+def _gradient_error(gradient: Tensor, job: Job) -> float:
+    """Against the same model in one process. [1]"""
+    whole = Stage(0, LAYERS, job.seed)
+    for micro in range(job.microbatches):
+        whole(batch_of(job.seed, micro)).square().sum().backward()
+    expected = whole.weights[0].grad
+    assert expected is not None, "the first layer was trained"
+    return float((gradient - expected).norm() / expected.norm())
+
+
+def _decoded(answers: Sequence[dict[str, float]], stages: int, pace: float) -> dict[str, float]:
+    order = round_robin(stages, stages, 4)
+    timeline = execute(order, Times(forward=pace * LAYERS / stages, backward_input=0.0, backward_weight=0.0))
+    predicted = timeline.end[-1][-1] - timeline.end[-1][-1 - stages]
+    return {
+        **{key: max(answer[key] for answer in answers) for key in ("cache", "weights", "resident", "token")},
+        "token_predicted": predicted,
+    }
+
+
+def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequence[int]) -> list[Curve]:
+    return [
+        Curve(
+            panel="bubble: part of the makespan that the busiest stage waits",
+            name=name,
+            across="micro-batches",
+            up="share",
+            x=list(microbatches),
+            measured=[row["bubble"] for row in each],
+            low=[row["low"] for row in each],
+            high=[row["high"] for row in each],
+            predicted=[row["predicted"] for row in each],
+            log_up=False,
+        )
+        for name, each in rows.items()
+    ] + [
+        Curve(
+            panel="micro-batches that wait on the fullest stage",
+            name=name,
+            across="micro-batches",
+            up="micro-batches",
+            x=list(microbatches),
+            measured=[row["peak"] for row in each],
+            predicted=[row["peak_predicted"] for row in each],
+            log_up=False,
+        )
+        for name, each in rows.items()
+    ]
+
+
+def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -> list[Curve]:
+    first = decoded[0]
+    return [
+        Curve(
+            panel="decoding: bytes of a process",
+            name=name,
+            across="stages",
+            up="B",
+            x=list(widths),
+            measured=[row[key] for row in decoded],
+            predicted=[first[key] / (n if key == "weights" else 1) for n in widths],
+            log_across=False,
+        )
+        for name, key in (("cache", "cache"), ("weights", "weights"))
+    ] + [
+        Curve(
+            panel="decoding: time between two tokens of a sequence",
+            name="round robin",
+            across="stages",
+            up="s",
+            x=list(widths),
+            measured=[row["token"] for row in decoded],
+            predicted=[row["token_predicted"] for row in decoded],
+            log_across=False,
+            log_up=False,
+        )
+    ]
+
+
+def _findings(
+    rows: dict[str, list[dict[str, float]]],
+    microbatches: Sequence[int],
+    decoded: Sequence[dict[str, float]],
+    widths: Sequence[int],
+    wrong: float,
+) -> list[str]:
+    said = [
+        f"{name}: a bubble of {each[-1]['bubble']:.1%} with {microbatches[-1]} micro-batches "
+        f"({each[-1]['predicted']:.1%} by the scheduler), {each[-1]['peak']:.0f} of them waiting on the fullest stage."
+        for name, each in rows.items()
+    ]
+    first, last = decoded[0], decoded[-1]
+    return [
+        *said,
+        f"Gradients differ from one process's by {wrong:.0e}.",
+        f"From {widths[0]} to {widths[-1]} stages a process's weights shrink {first['weights'] / last['weights']:.1f} "
+        f"times, its cache {first['cache'] / last['cache']:.1f} times: as many micro-batches as stages are in flight.",
+        f"A token takes {last['token'] * 1e3:.0f} ms on {widths[-1]} stages and {first['token'] * 1e3:.0f} on one: "
+        "stages do not make a token faster.",
+    ]

@@ -1,0 +1,33 @@
+"""Pipelines in processes: gradients of one process, activations of the scheduler, caches that do not shrink."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackmath.errors import InputError
+from rackmath.lab import stages
+from rackmath.lab.machine import Machine
+
+
+def test_two_stages_train_and_decode(cpu: Machine) -> None:
+    found = stages.experiment(cpu, stages=2, microbatches=(2, 6), pace=4e-3, repeats=2)
+    facts = found.facts
+    assert facts["gradient_error"] < 1e-5
+    assert facts["peak_activations"] == facts["peak_activations_predicted"] == {"gpipe": [2, 6], "1f1b": [2, 2]}
+    for name in stages.SCHEDULES:
+        bubbles, predicted = facts["bubbles"][name], facts["bubbles_predicted"][name]
+        assert bubbles[1] < bubbles[0], "more micro-batches, a smaller bubble"
+        # Stages wait at least as long as their order makes them.
+        assert all(b > p - 0.03 for b, p in zip(bubbles, predicted, strict=True))
+    one, two = facts["cache_per_process"]
+    assert one == two
+    first, second = facts["weights_per_process"]
+    assert first == 2 * second
+
+
+def test_stages_that_do_not_divide_the_layers_are_refused(cpu: Machine) -> None:
+    for count in (1, 3):
+        with pytest.raises(InputError, match="--stages"):
+            stages.experiment(cpu, stages=count)
+    with pytest.raises(InputError, match="--pace"):
+        stages.experiment(cpu, pace=0.0)
