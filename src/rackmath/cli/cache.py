@@ -30,6 +30,8 @@ RENTS = {"high": 4.5, "low": 1.0}
 """Published storage rents. [USD per million tokens and hour]"""
 _YEAR = 365.25 * 86_400.0
 _PARTS = (0.0, 0.5, 0.9, 0.99)
+_WIDEST = 8
+"""Accelerators that read a prompt together, unless another layout is asked for."""
 _LEAST = 1e-9
 """Smallest cost that a logarithmic picture shows. [USD per million tokens]"""
 
@@ -37,7 +39,7 @@ _LEAST = 1e-9
 @click.command(epilog="Example: rackmath cache deepseek-v3 --on h200-sxm --layout ep8,dp8 --context 50000")
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--layout", default="tp8", show_default=True, help="Layout that reads prompts.")
+@click.option("--layout", help="Layout that reads prompts (default: tp8, or as wide as the scale-up domain).")
 @click.option("--context", type=float, default=20_000.0, show_default=True, help="Tokens of the prefix that is kept.")
 @click.option("--kv", help="Format of the cache (default: the config's).")
 @click.option("--tiers", help="Tiers to consider, such as ddr5,nvme-tlc (default: all of the catalogue).")
@@ -54,7 +56,7 @@ _LEAST = 1e-9
 def cache(
     model: str,
     on: str,
-    layout: str,
+    layout: str | None,
     context: float,
     kv: str | None,
     tiers: str | None,
@@ -83,6 +85,7 @@ def cache(
     if price is None:
         raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")
     losses = constants_file.losses_of(system, constants_file.engine_of(system, engine, year), "prompt pass")
+    layout = layout or f"tp{min(system.domain, _WIDEST)}"
     spread = parse_layout(layout, None, architecture)
     prompt = estimate(architecture, system, spread, batch=spread.data, context=context, phase="prefill", losses=losses)
     per_token = float(prompt.time * prompt.gpus / spread.data / context)
