@@ -41,7 +41,7 @@ def test_the_page_holds_every_experiment(tmp_path: Path) -> None:
     out = tmp_path / "lab.html"
     result = CliRunner().invoke(cli, ["lab", "all", "--quick", "--device", "cpu", "--html", str(out), "--json"])
     assert result.exit_code == 0, result.output
-    names = [one["experiment"] for one in json.loads(result.stdout)]
+    names = [one["experiment"] for one in json.loads(result.stdout)["experiments"]]
     assert names == ["roofline", "decode", "train-departs", "alltoall", "pipeline", "revnet", "feistel", "kv-tiers"]
     text = out.read_text(encoding="utf-8")
     assert "<script" not in text

@@ -53,7 +53,14 @@ def all_experiments(out: str | None, device: str | None, quick: bool, as_json: b
         write_text(Path(out), _page(done, perf_counter() - started), "--html")
         render.show_note(f"wrote {out}")
     if as_json:
-        render.show_json([as_data(one) for one in done])
+        render.show_json(
+            {
+                "date": str(datetime.now(UTC).date()),
+                "version": __version__,
+                "seconds": perf_counter() - started,
+                "experiments": [as_data(one) for one in done],
+            }
+        )
     else:
         _show(done)
     if stopped:
