@@ -9,9 +9,12 @@ import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from rackmath.errors import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _LARGEST_FILE = 512 * 2**20
 
@@ -93,6 +96,24 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, ob
         writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def write_table(path: Path, table: pl.DataFrame, field: str) -> None:
+    """Write a table as CSV or Parquet, by the end of its name: whole or not at all.
+
+    Errors: :class:`InputError` where the folder cannot be written.
+    """
+    half = path.with_name(f".{path.name}.half")
+    try:
+        if path.suffix == ".csv":
+            table.write_csv(half)
+        else:
+            table.write_parquet(half)
+        half.replace(path)
+    except OSError as error:
+        raise InputError(field, str(path), f"cannot be written: {error.strerror}") from error
+    finally:
+        half.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -168,3 +168,25 @@ def test_verifying_drafts_reads_weights_once(llama) -> None:
     four = estimate(llama, system, Layout(), batch=1, context=10, drafted=3)
     assert four.terms["weights"] == pytest.approx(one.terms["weights"], rel=1e-9)
     assert four.tokens == 4 * one.tokens
+
+
+@settings(max_examples=40, deadline=None)
+@given(shown=st.floats(0, 1), wire=st.floats(0.05, 1), matmul=st.floats(0.1, 1), tensor=st.sampled_from([2, 4, 8]))
+def test_products_hide_collectives_of_training_as_far_as_they_last(
+    shown: float, wire: float, matmul: float, tensor: int
+) -> None:
+    model, system, layout = catalogue.model("llama-3.1-8b"), make_system(), Layout(tensor=tensor)
+    args = {"batch": 4, "context": 2048, "phase": "train"}
+    apart = Losses(wire=wire, matmul=matmul)
+    hidden, seen, half = (
+        float(estimate(model, system, layout, **args, losses=replace(apart, shown=part)).time)
+        for part in (0.0, 1.0, shown)
+    )
+    assert hidden <= half * (1 + 1e-12) <= seen * (1 + 2e-12)
+    # Hidden wholly, a pass takes its work or its collectives, whichever is longer, but never less than the bound.
+    bound = float(estimate(model, system, layout, **args).time)
+    assert hidden >= bound * (1 - 1e-12)
+    prompt = {**args, "phase": "prefill"}
+    for part in (0.0, 1.0):
+        same = estimate(model, system, layout, **prompt, losses=replace(apart, shown=part)).time
+        assert same == estimate(model, system, layout, **prompt, losses=apart).time

@@ -24,7 +24,7 @@ def measured(cpu: Machine) -> Ceilings:
 
 @pytest.fixture
 def made_up(cpu: Machine) -> Ceilings:
-    """A machine of round numbers: 1 TFLOP/s, 10 GB/s beyond a cache of 100 GB/s, 5 us."""
+    """A machine of round numbers: 1 TFLOP/s, 10 GB/s beyond a cache of 100 GB/s, 5 us, attention at 5 GB/s."""
     products = tuple(
         Product(precision=p, rows=512, columns=2048, inner=2048, rate=1e12, low=1e12, high=1e12)
         for p in ("fp32", "bf16")

@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "prices": ("rackmath.cli.prices", "What tokens cost, what price pages imply, what is behind list prices."),
         "racks": ("rackmath.cli.racks", "What fits in which scale-up domain, at what latency."),
+        "simulate": ("rackmath.cli.simulate:simulate_command", "Replay a trace, or made-up traffic, against a fleet."),
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
         "sparsity": ("rackmath.cli.fleet:sparsity", "The sparsity of least cost for a number of users."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),

@@ -18,6 +18,7 @@ from rackmath.errors import InputError
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, grid_chunks, plan_chunks
 from rackmath.sweeps.workers import Result, on_cluster, on_this_machine
+from rackmath.tables import write_table
 
 _INTERRUPTED = 130
 _LARGEST = 100_000
@@ -89,7 +90,7 @@ def compare(
     folder = None if out is None or out.suffix in _TABLES else Folder(out, {"plans": found})
     table = _table(chunks, folder, workers, on_cluster, in_process=len(found) <= plans.FEW)
     if out is not None and folder is None:
-        _write(table, out)
+        write_table(out, table, "--out")
     if drawn is not None:
         save(_cost_figure(table, speed), drawn)
     if as_json:
@@ -216,21 +217,6 @@ def _table(
             parts[chunk.name] = found
             render.show_progress(f"compare: {len(parts)} of {len(chunks)} chunks")
     return pl.concat([parts[c.name] for c in chunks], how="vertical_relaxed")
-
-
-def _write(table: pl.DataFrame, out: Path) -> None:
-    """Write a table whole or not at all."""
-    half = out.with_name(f".{out.name}.half")
-    try:
-        if out.suffix == ".csv":
-            table.write_csv(half)
-        else:
-            table.write_parquet(half)
-        half.replace(out)
-    except OSError as error:
-        raise InputError("--out", str(out), f"cannot be written: {error.strerror}") from error
-    finally:
-        half.unlink(missing_ok=True)
 
 
 def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[str]) -> None:

@@ -31,7 +31,10 @@ SCALES: Mapping[str, str] = {
             "grouped",
             "attention",
             "latent_attention",
+            "recurrence",
             "wire",
+            "wire_exchange",
+            "shown",
             "interruption",
             "lockstep",
             "queueing",
@@ -41,7 +44,19 @@ SCALES: Mapping[str, str] = {
         "part",
     ),
     **dict.fromkeys(
-        ("energy", "unfused", "rows", "expert_rows", "side", "launch", "host", "host_sequence", "imbalance", "arrival"),
+        (
+            "energy",
+            "unfused",
+            "rows",
+            "expert_rows",
+            "side",
+            "touches",
+            "launch",
+            "host",
+            "host_sequence",
+            "imbalance",
+            "arrival",
+        ),
         "positive",
     ),
     **dict.fromkeys(("reduction_latency", "exchange_latency", "software"), "factor"),
@@ -109,7 +124,7 @@ class Constants:
     def value(self, name: str, engine: Engine) -> float:
         """Return one constant in its own unit; what was not fitted is not lost."""
         if name not in self.base:
-            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING) else _LOSSLESS[SCALES[name]]
+            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, "shown") else _LOSSLESS[SCALES[name]]
         inner = inward(self.base[name], SCALES[name])
         moves, slopes = self.moves.get(name, {}), self.slopes.get(name, {})
         for member in dict.fromkeys(engine.members):

@@ -19,7 +19,7 @@ WIDTHS = ("wide", "byte", "nibble", "expanded")
 """How weights are stored against how they are multiplied: 16 bit, 8 bit and 4 bit as
 they are, or narrower than the multiplication, so that a kernel expands them first."""
 
-_PARTS = ("stream", "cache", "latent", "matmul", "attention", "grouped", "wire", "low")
+_PARTS = ("stream", "cache", "latent", "matmul", "attention", "grouped", "wire", "recurrence", "low")
 _AT_LEAST_ONE = ("software", "reduction_latency", "exchange_latency", "high")
 
 
@@ -59,6 +59,8 @@ class Losses:
     """Part of the 16-bit rate that attention reaches."""
     latent_attention: Number = 1.0
     """The same for absorbed latent attention."""
+    recurrence: Number = 1.0
+    """The same for the scans of recurrent layers."""
     unfused: Number = 0.0
     """Bytes that attention moves per score, where its kernel is not fused. [B]"""
     rows: Number = 0.0
@@ -67,6 +69,8 @@ class Losses:
     """The same for each expert of a grouped product. [tokens]"""
     side: Number = 0.0
     """Width that a product wastes on each side of its matrix. [elements]"""
+    touches: Number = 0.0
+    """Times that inputs and outputs of products are moved again, by norms, activations, casts, permutations."""
     launch: Number = 0.0
     """Time that one kernel takes whatever its size. [s]"""
     host: Number = 0.0
@@ -75,6 +79,10 @@ class Losses:
     """What each sequence adds to that gap. [s]"""
     wire: Number = 1.0
     """Part of the network's bandwidth that collectives reach."""
+    wire_exchange: Number = 1.0
+    """The same for dispatch and combine of experts."""
+    shown: Number = 0.0
+    """Part of tensor parallelism's collectives that products do not hide in training."""
     reduction_latency: Number = 1.0
     """Latency of an all-reduce over that of the network."""
     exchange_latency: Number = 1.0
@@ -101,6 +109,8 @@ class Losses:
                 raise InputError(f.name, value, "a loss is a finite number of at least 0")
             if f.name.startswith(_PARTS) and not 0 < smallest <= largest <= 1:
                 raise InputError(f.name, value, "a part of a peak lies above 0 and is at most 1")
+            if f.name == "shown" and largest > 1:
+                raise InputError(f.name, value, "a part is at most 1")
             if f.name in _AT_LEAST_ONE and smallest < 1:
                 raise InputError(f.name, value, "a factor on time is at least 1")
 
@@ -110,6 +120,8 @@ class Losses:
             return self.attention, self.cache
         if kind == "latent":
             return self.latent_attention, self.latent
+        if kind == "recurrence":
+            return self.recurrence, self.stream
         stream, matmul = self.stream, self.matmul
         if width != "wide":
             stream = stream * getattr(self, f"stream_{width}")
@@ -127,6 +139,7 @@ def operator_time(
     scores: Number,
     ranks: Number,
     heat: Number,
+    activations: Number,
     k: Losses,
 ) -> Number:
     """Time of an operator from its ideal seconds of compute and of memory traffic. [s]
@@ -149,6 +162,8 @@ def operator_time(
         Ranks that experts are dealt to. [ranks]
     heat : Number
         FLOPs that the printed rate asks of each joule. [FLOP/J]
+    activations : Number
+        Seconds of ``memory`` that inputs and outputs take. [s]
     """
     of_compute, of_memory = k.parts(kind, width)
     if kind in ("product", "experts"):
@@ -157,7 +172,8 @@ def operator_time(
     if kind == "experts":
         # The fullest rank has more tokens, not more weights to read.
         compute = compute * (1 + k.imbalance * (1 - 1 / ranks))
-    return overlapped(compute / of_compute, memory / of_memory + scores * k.unfused)
+    between = k.touches * activations / k.stream if kind in ("product", "experts", "recurrence") else 0.0
+    return overlapped(compute / of_compute, memory / of_memory + scores * k.unfused) + between
 
 
 def overlapped(compute: Number, memory: Number) -> Number:
@@ -172,9 +188,9 @@ def overlapped(compute: Number, memory: Number) -> Number:
     return np.hypot(compute, memory)
 
 
-def network_time(wire: Number, latency: Number, factor: Number, k: Losses) -> Number:
+def network_time(wire: Number, latency: Number, reached: Number, factor: Number) -> Number:
     """Time of collectives from their seconds on the wire and their ideal latencies. [s]"""
-    return wire / k.wire + latency * factor
+    return wire / reached + latency * factor
 
 
 def host_time(kernels: Number, sequences: Number, k: Losses) -> Number:

@@ -16,7 +16,7 @@ from rackmath.engine.losses import Losses, host_time, network_time, operator_tim
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number, minimum
+from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.models.operators import Pass
 
 LOSSES = ("below peak", "launches", "host", "network", "imbalance", "software")
@@ -39,6 +39,8 @@ class PassWork:
     """Ranks that experts are dealt to. [ranks]"""
     heat: Number
     """FLOPs that the chip's printed rate asks of each joule. [FLOP/J]"""
+    training: Number = 0.0
+    """1 in training, where products hide a part of tensor parallelism's collectives, else 0."""
     hidden: Number = 0.0
     """Part of dispatch and combine that another half-batch's work may hide: 0 or 1. [1]"""
 
@@ -48,7 +50,9 @@ class PassWork:
         local: Number = 0.0
         for op in self.operators:
             local = local + op.time
-        return self.wire.total + self.latency.total - self.hideable(local, self.experts)
+        tensor = self.wire.tensor + self.latency.tensor
+        shown = self.wire.total + self.latency.total - self.training * minimum(local, tensor)
+        return shown - self.hideable(local, self.experts)
 
     @property
     def experts(self) -> Number:
@@ -90,6 +94,7 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         sequences=work.sequences,
         ranks=layout.expert,
         heat=system.chip.heat,
+        training=float(work.phase == "train"),
         hidden=hidden,
     )
 
@@ -114,6 +119,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
             op.scores,
             work.ranks,
             work.heat,
+            op.activations,
         )
         ideal = ideal + op.time
         alone = operator_time(*args, balanced)
@@ -124,12 +130,15 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     launches = work.kernels * k.launch
     host = host_time(work.kernels, work.sequences, k) - launches
     before = even + waiting + network + launches + host
+    # Longer products hide more of the collectives than ideal ones do: what they gain is theirs, not the network's.
+    gained = maximum(work.exchange - network, 0.0)
+    by_products = minimum(gained, even - ideal)
     return {
-        "below peak": even - ideal,
+        "below peak": even - ideal - by_products,
         "launches": launches,
         "host": host,
-        "network": network - work.exchange,
-        "imbalance": waiting,
+        "network": network - work.exchange + gained,
+        "imbalance": waiting - (gained - by_products),
         "software": before * (k.software - 1),
     }
 
@@ -137,10 +146,12 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
 def exchange_time(work: PassWork, k: Losses, local: Number) -> Number:
     """Seconds of the collectives of a pass that ``local`` seconds of work do not hide. [s]"""
     w, t = work.wire, work.latency
-    reductions = network_time(w.tensor + w.outside, t.tensor + t.outside, k.reduction_latency, k)
-    experts = network_time(w.dispatch + w.combine, t.dispatch + t.combine, k.exchange_latency, k)
-    hops = network_time(w.pipeline, t.pipeline, k.reduction_latency, k)
-    return reductions + experts + hops - work.hideable(local, experts)
+    tensor = network_time(w.tensor, t.tensor, k.wire, k.reduction_latency)
+    tensor = tensor - work.training * minimum((1 - k.shown) * tensor, local)
+    outside = network_time(w.outside, t.outside, k.wire, k.reduction_latency)
+    experts = network_time(w.dispatch + w.combine, t.dispatch + t.combine, k.wire_exchange, k.exchange_latency)
+    hops = network_time(w.pipeline, t.pipeline, k.wire, k.reduction_latency)
+    return tensor + outside + experts + hops - work.hideable(local, experts)
 
 
 def _without_latency(system: System) -> System:

@@ -9,10 +9,10 @@ from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.roofline import local_pass, spent, timed_operators
 from rackmath.hardware import Chip, System
 from rackmath.lab.roofline import Ceilings
-from rackmath.models.architecture import Architecture
+from rackmath.models.architecture import Architecture, Experts
 
 
-def system_of(found: Ceilings, working_set: float | None = None) -> System:
+def system_of(found: Ceilings, working_set: float | None = None, rows: float | None = None) -> System:
     """The machine as the engine knows one.
 
     Parameters
@@ -20,6 +20,9 @@ def system_of(found: Ceilings, working_set: float | None = None) -> System:
     working_set : float, optional
         Bytes that a pass reads again and again: memory is then as fast as a stream of that size was, caches
         included. By default the largest stream that was measured. [B]
+    rows : float, optional
+        Tokens that meet one matrix: products are then as fast as those of so many rows were. By default the best of all
+        shapes. [tokens]
     """
     bandwidth = found.streams[-1].bandwidth if working_set is None else found.bandwidth(working_set)
     chip = Chip(
@@ -29,7 +32,9 @@ def system_of(found: Ceilings, working_set: float | None = None) -> System:
         status="measured",
         memory_capacity=found.machine.memory,
         memory_bandwidth=bandwidth,
-        rates=tuple((name, found.rate(name)) for name in found.precisions),
+        rates=tuple(
+            (name, found.rate(name) if rows is None else found.rate_at(name, rows)) for name in found.precisions
+        ),
     )
     return System(name="this machine", chip=chip, domain=1, fabric="none", default_gpus=1)
 
@@ -47,9 +52,19 @@ def pass_time(
     arguments = {"batch": batch, "context": context, "phase": phase}
     held = estimate(architecture, system_of(found), Layout(), **arguments).memory
     working_set = float(held.weights) + float(held.cache)
-    launch = found.latency.median * operations / pass_kernels(architecture)
-    system = system_of(found, working_set)
-    return float(estimate(architecture, system, Layout(), **arguments, losses=Losses(launch=launch)).time)
+    tokens = batch * (1.0 if phase == "decode" else context)
+    system = system_of(found, working_set, tokens * _met(architecture))
+    losses = Losses(
+        launch=found.latency.median * operations / pass_kernels(architecture),
+        cache=min(found.attention / system.chip.memory_bandwidth, 1.0),
+    )
+    return float(estimate(architecture, system, Layout(), **arguments, losses=losses).time)
+
+
+def _met(architecture: Architecture) -> float:
+    """Part of a pass's tokens that meet one matrix: in a mixture those of one expert in the mean. [1]"""
+    blocks = [f for layer in architecture.layers for f in layer.feed_forwards if isinstance(f, Experts)]
+    return blocks[0].active / blocks[0].experts if blocks else 1.0
 
 
 def balance_batch(found: Ceilings, architecture: Architecture, context: float) -> float:

@@ -9,6 +9,7 @@ from time import perf_counter
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, Timing, timed
@@ -20,6 +21,8 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SIDE = 2048
 """Of that matrix."""
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_SEQUENCES, _KV_HEADS, _CONTEXT, _HEAD = 8, 4, 2048, 64
+"""Of the attention that is measured."""
 _LARGEST_STREAM = 2**31
 """Largest stream on a CPU: beyond the caches of any server of today. [B]"""
 
@@ -59,6 +62,8 @@ class Ceilings:
     streams: tuple[Stream, ...]
     latency: Timing
     """Of an operation on one element."""
+    attention: float
+    """At which attention of one new token a sequence reads its cache. [B/s]"""
 
     def rate(self, precision: str) -> float:
         """Best rate of any shape. [FLOP/s]"""
@@ -74,11 +79,11 @@ class Ceilings:
         across = [log(one.size) for one in self.streams]
         return float(np.exp(np.interp(log(size), across, [log(one.bandwidth) for one in self.streams])))
 
-    def product_time(self, rows: float, precision: str) -> float:
-        """Time per multiply-add of a product with so many rows, weights in cache or not as they came. [s/FLOP]"""
+    def rate_at(self, precision: str, rows: float) -> float:
+        """Rate of a product of so many rows with one large matrix, between the numbers of rows measured. [FLOP/s]"""
         skinny = [one for one in self.products if one.precision == precision and one.columns == one.inner == SIDE]
         across = [log(one.rows) for one in skinny]
-        return 1 / float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(one.rate) for one in skinny])))
+        return float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(one.rate) for one in skinny])))
 
 
 def measure(
@@ -104,7 +109,13 @@ def measure(
         streams.append(stream(machine, size, seconds))
     one = torch.zeros(1, device=machine.device)
     latency = timed(lambda: one.add_(1.0), machine.device, repeats=15, seconds=seconds)
-    return Ceilings(machine=machine, products=tuple(products), streams=tuple(streams), latency=latency)
+    return Ceilings(
+        machine=machine,
+        products=tuple(products),
+        streams=tuple(streams),
+        latency=latency,
+        attention=attention(machine, seconds),
+    )
 
 
 def precisions(device: str) -> tuple[str, ...]:
@@ -177,6 +188,19 @@ def stream(machine: Machine, size: int, seconds: float) -> Stream:
     return Stream(size=size, bandwidth=size / taken.median, low=size / taken.high, high=size / taken.low)
 
 
+def attention(machine: Machine, seconds: float) -> float:
+    """Bandwidth at which one query per sequence and head reads keys and values of 16 bit. [B/s]"""
+    shape = (_SEQUENCES, _KV_HEADS, _CONTEXT, _HEAD)
+    query = torch.randn(_SEQUENCES, 4 * _KV_HEADS, 1, _HEAD, device=machine.device).to(torch.bfloat16)
+    keys, values = (torch.randn(shape, device=machine.device).to(torch.bfloat16) for _ in range(2))
+    taken = timed(
+        lambda: functional.scaled_dot_product_attention(query, keys, values, enable_gqa=True),
+        machine.device,
+        seconds=seconds,
+    )
+    return 2.0 * keys.numel() * keys.element_size() / taken.median
+
+
 def experiment(
     machine: Machine, *, seconds: float = 0.15, small: bool = False, progress: Progress = lambda _: None
 ) -> tuple[Experiment, Ceilings]:
@@ -185,6 +209,7 @@ def experiment(
     found = measure(machine, seconds=seconds, small=small, progress=progress)
     facts: dict[str, object] = {
         "latency": found.latency.median,
+        "attention_bandwidth": found.attention,
         **{f"rate_{name}": found.rate(name) for name in found.precisions},
         "bandwidth": found.streams[-1].bandwidth,
         "fastest_stream": max(one.bandwidth for one in found.streams),
@@ -211,6 +236,7 @@ def ceilings_of(found: Ceilings) -> dict[str, float]:
         **{f"{name} rate": found.rate(name) for name in found.precisions},
         "bandwidth of the largest stream": found.streams[-1].bandwidth,
         "latency of an operation": found.latency.median,
+        "bandwidth of attention": found.attention,
     }
 
 

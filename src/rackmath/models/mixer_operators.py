@@ -255,7 +255,7 @@ def _recurrent(
     return Traffic(
         name="recurrence",
         role="recurrence",
-        kind="other",
+        kind="recurrence",
         split="heads",
         parts=heads or None,
         cache_split=heads or None,

@@ -34,6 +34,7 @@ class Operators:
     scores: Array
     ranks: Array
     heat: Array
+    activations: Array
     owner: Ints
     """Pass that each belongs to."""
 
@@ -58,7 +59,17 @@ class Features:
         for (kind, width), ops in self.operators.items():
             each = taken(k, self.question[ops.owner])
             seconds = operator_time(
-                kind, width, ops.compute, ops.memory, ops.rows, ops.narrowness, ops.scores, ops.ranks, ops.heat, each
+                kind,
+                width,
+                ops.compute,
+                ops.memory,
+                ops.rows,
+                ops.narrowness,
+                ops.scores,
+                ops.ranks,
+                ops.heat,
+                ops.activations,
+                each,
             )
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + exchange_time(self.work, of_pass, total)
@@ -129,7 +140,16 @@ def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
     for p in placed:
         for op in p.work.operators:
             one = op.operator
-            numbers = (op.compute, op.memory, one.rows, op.narrowness, op.scores, p.work.ranks, p.work.heat)
+            numbers = (
+                op.compute,
+                op.memory,
+                one.rows,
+                op.narrowness,
+                op.scores,
+                p.work.ranks,
+                p.work.heat,
+                op.activations,
+            )
             parts[one.kind, op.width].append((tuple(p.wide(n) for n in numbers), p.owner))
 
     def joined(rows: Sequence[tuple[tuple[Array, ...], Ints]], i: int) -> Array:
@@ -144,6 +164,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
             scores=joined(rows, 4),
             ranks=joined(rows, 5),
             heat=joined(rows, 6),
+            activations=joined(rows, 7),
             owner=np.concatenate([owner for _, owner in rows]),
         )
         for key, rows in parts.items()
@@ -173,6 +194,7 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
         sequences=joined(lambda w: w.sequences),
         ranks=1.0,
         heat=1.0,
+        training=joined(lambda w: w.training),
         hidden=joined(lambda w: w.hidden),
     )
 

@@ -26,14 +26,18 @@ CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
         "energy": (0.2e-12, "energy of a FLOP beyond what power allows at the printed rate [J/FLOP]"),
         "grouped": (0.8, "part of matmul that grouped products of experts reach"),
         "attention": (0.5, "part of the 16-bit rate that attention reaches"),
+        "recurrence": (0.15, "the same for the scans of recurrent layers"),
         "unfused": (0.01, "bytes that attention moves per score, where its kernel is not fused [B]"),
         "rows": (8.0, "rows that a product wastes by tiles [tokens]"),
         "expert_rows": (64.0, "the same for each expert of a grouped product [tokens]"),
         "side": (300.0, "width that a product wastes on each side of its matrix [elements]"),
+        "touches": (1.5, "times that inputs and outputs of products are moved again by norms, activations, casts"),
         "launch": (3e-6, "time of one kernel whatever its size [s]"),
         "host": (1e-3, "gap of one step: scheduling, sampling [s]"),
         "host_sequence": (5e-6, "what each sequence adds to that gap [s]"),
         "wire": (0.6, "part of the network's bandwidth that collectives reach"),
+        "wire_exchange": (0.8, "the same for dispatch and combine of experts"),
+        "shown": (0.6, "part of tensor parallelism's collectives that products do not hide in training"),
         "reduction_latency": (1.5, "latency of an all-reduce over that of the network"),
         "exchange_latency": (3.0, "latency of dispatch or combine over that of the network"),
         "imbalance": (0.15, "excess of the fullest expert rank over the mean"),
@@ -53,17 +57,25 @@ MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "matmul": ("llama.cpp", "megatron", "foundry", "ampere", "hopper", "blackwell", "cdna3", "apple", "tpu"),
         "matmul_nibble": ("megatron",),
         "grouped": ("megatron",),
+        "wire": ("megatron",),
         "stream": ("ada",),
-        "software": ("cdna3", "cdna4", "blackwell", "ampere", "sglang", "llama.cpp", "immature", "foundry"),
-        "host": ("vllm", "sglang"),
-        "launch": ("vllm", "blackwell"),
+        "software": (
+            "cdna3",
+            "cdna4",
+            "blackwell",
+            "ampere",
+            "sglang",
+            "llama.cpp",
+            "immature",
+            "foundry",
+            "torchtitan",
+        ),
+        "host": ("vllm",),
+        "launch": ("vllm",),
         "unfused": ("llama.cpp",),
         "matmul_expanded": ("llama.cpp",),
-        "cache": ("llama.cpp",),
         "imbalance": ("balanced",),
-        "interruption": ("trtllm",),
-        "queueing": ("trtllm",),
-        "arrival": ("sglang", "vllm"),
+        "arrival": ("vllm",),
     }
 )
 """Generations, families and stages that may differ from the base, by constant."""
@@ -78,10 +90,10 @@ _MOVE_WIDTH = 0.5
 _FAR = ("immature", "unfused")
 """What may lie far from the rest: early runs by their own words, and kernels of another kind."""
 
-_STARTS = {("unfused", "llama.cpp"): 3.5, ("imbalance", "balanced"): -15.0}
+_STARTS = {("unfused", "llama.cpp"): 3.5, ("imbalance", "balanced"): -15.0, ("wire", "megatron"): 1.5}
 """Moves that do not start at none: llama.cpp of 2024 wrote and read scores in 32 bit, about ten bytes
-each, and has fused its attention since; and no imbalance where a row says that its routing was
-made even."""
+each, and has fused its attention since; no imbalance where a row says that its routing was made
+even; and training's collectives, megabytes at a time, reach more of the wire than a decode step's."""
 
 _FUSING = -3.0
 """Change of the logarithm of those bytes per year: from ten bytes to a few hundredths in two years."""
@@ -90,7 +102,7 @@ _FAR_WIDTH = 1.5
 _FIRM = 0.1
 
 
-_KERNELS = ("grouped", "expert_rows", "imbalance")
+_KERNELS = ("grouped", "expert_rows", "imbalance", "wire_exchange")
 """Constants that kernel timings know better than services: grouped products reach 0.3 to 0.5 of peak at
 128 to 512 rows per expert and 0.5 to 0.8 above."""
 

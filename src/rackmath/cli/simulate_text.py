@@ -1,0 +1,103 @@
+"""What ``simulate`` prints and draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rackmath.cli import render
+from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.serving.simulator.outcome import Times
+from rackmath.units import show
+
+_QUANTITIES = (
+    ("time_to_first_token", "time to first token"),
+    ("time_per_output_token", "time per output token"),
+    ("latency", "arrival to last token"),
+    ("queueing", "of that, queueing"),
+)
+
+
+def show_result(facts: Mapping[str, Any]) -> None:
+    """Percentiles with their range, then what it took."""
+    replicas = " and ".join(f"{n} of {text}" for n, text in zip(facts["replicas"], facts["layout"], strict=True))
+    span = facts["range"]
+    render.show_table(
+        f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}: {replicas}",
+        ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
+        [_row(facts, span, key, name) for key, name in _QUANTITIES if facts[key] is not None],
+    )
+    dollars = facts["usd_per_million_tokens"]
+    pairs = [
+        ("throughput", f"{facts['throughput']:,.0f} tokens/s, {facts['requests_per_second']:.3g} requests/s"),
+        ("goodput", f"{facts['goodput']:.3g} requests/s within the limits, {facts['good_share']:.1%} of all"),
+        ("replicas", f"busy {facts['utilisation']:.0%} of their time, mean batch {facts['mean_batch']:.1f}"),
+        (
+            "cache",
+            f"{facts['memory_in_use']:.0%} of its blocks in use; {facts['preempted']:,} requests lost their place",
+        ),
+    ]
+    if facts["blocks_asked"]:
+        tiers = ", ".join(f"{name} {share:.2%}" for name, share in facts["hit_rate"].items())
+        pairs.append(("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"))
+    if facts["failures"]:
+        pairs.append(("failures", f"{facts['failures']} of replicas"))
+    if facts["most_replicas"] > sum(facts["replicas"]):
+        pairs.append(("scaled", f"to {facts['most_replicas']} replicas at most"))
+    if dollars is not None:
+        pairs.append(("cost", f"{dollars:.3g} $ per million tokens written"))
+    if facts["energy_kwh"] is not None:
+        pairs.append(("energy", f"{facts['energy_kwh']:.3g} kWh by the accelerators' rated power"))
+    pairs.append(("time", f"{show(facts['span'], 's')} of traffic in {show(facts['seconds'], 's')}"))
+    render.show_pairs("what it took", pairs)
+    render.show_lines("assumed", facts["assumptions"])
+
+
+def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, name: str) -> tuple[str, ...]:
+    one = facts[key]
+    ends = ""
+    if span is not None and key in span["low"] and key in span["high"]:
+        ends = f"{show(span['low'][key]['p99'], 's')} to {show(span['high'][key]['p99'], 's')}"
+    return name, *(show(one[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
+
+
+def figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> Figure:
+    """Load and queue over time, and the distribution of what users wait for."""
+    shares = np.concatenate((np.linspace(0.01, 0.9, 60), np.linspace(0.9, 0.999, 40)))
+
+    def quantiles(values: Any, name: str) -> Series:
+        known = values[np.isfinite(values)]
+        return Series(name=name, x=list(np.quantile(known, shares)), y=list(100 * shares))
+
+    moments = list(over["time"])
+    waits = [quantiles(times.first, "to the first token"), quantiles(times.whole, "to the last token")]
+    if np.isfinite(times.per_token).any():
+        waits.append(quantiles(times.per_token, "per token"))
+    return Figure(
+        title=f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}",
+        panels=[
+            Panel(
+                title="requests in the fleet",
+                across="s",
+                up="requests",
+                series=[
+                    Series(name="decoding", x=moments, y=list(over["decoding"])),
+                    Series(name="waiting", x=moments, y=list(over["waiting"])),
+                ],
+            ),
+            Panel(
+                title="work",
+                across="s",
+                up="per second",
+                series=[
+                    Series(name="tokens written", x=moments, y=list(over["tokens_per_second"])),
+                    Series(name="requests arriving", x=moments, y=list(over["arrivals"])),
+                ],
+                log_up=True,
+            ),
+            Panel(title="what users see", across="s", up="% of requests", series=waits, log_across=True),
+        ],
+        note="; ".join(facts["assumptions"][:3]),
+    )

@@ -1,0 +1,20 @@
+"""A fleet that serves a trace, event by event: what percentiles users see under bursts, caches, queues, failures."""
+
+from rackmath.serving.simulator.run import Outcome, simulate
+from rackmath.serving.simulator.settings import Batching, Failures, Fleet, PrefixCache, Scaling, Tier
+from rackmath.serving.simulator.times import StepTimes, step_times
+from rackmath.serving.simulator.workload import Workload
+
+__all__ = [
+    "Batching",
+    "Failures",
+    "Fleet",
+    "Outcome",
+    "PrefixCache",
+    "Scaling",
+    "StepTimes",
+    "Tier",
+    "Workload",
+    "simulate",
+    "step_times",
+]

@@ -1,0 +1,162 @@
+"""From a model on a system to what the simulator needs: layouts, memory, step times; one pool or two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.engine import Layout
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.layout import candidate_layouts
+from rackmath.engine.timer import Timer
+from rackmath.engine.transfer import transfer_time
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.cache import cache_bytes
+from rackmath.serving.simulator.run import Outcome, Progress, simulate
+from rackmath.serving.simulator.settings import Batching, Fleet, PrefixCache
+from rackmath.serving.simulator.times import StepTimes, step_times
+from rackmath.serving.simulator.workload import Workload
+
+F = NDArray[np.float64]
+
+_ROOMY = 8
+"""Sequences of mean length that a layout should hold to be worth repeating."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployment:
+    """One layout as the simulator sees it: attention groups that are replicas of each other."""
+
+    layout: Layout
+    groups: int
+    """Per copy of the layout."""
+    memory: int
+    """Tokens of cache of one group. [tokens]"""
+    times: StepTimes
+    kv_bytes: float
+    """Of one token at the mean context. [B/token]"""
+
+
+def smallest_layout(architecture: Architecture, system: System, gpus: int, context: float) -> Layout:
+    """The fewest accelerators that hold the model and some sequences, tensor-parallel; as many copies as fit are made.
+
+    Errors: :class:`DoesNotFit` where no number up to ``gpus`` holds it.
+    """
+    for least in (_ROOMY, 1):
+        for count in range(1, gpus + 1):
+            if gpus % count:
+                continue
+            for layout in candidate_layouts(architecture, count):
+                plain = layout.pipeline == 1 and layout.data == 1
+                if plain and largest_batch(architecture, system, layout, context=context, tokens=8192) >= least:
+                    return layout
+    raise DoesNotFit(f"{architecture.name} on {gpus} x {system.chip.name}", "use more --gpus, or --weights fp8")
+
+
+def deploy(
+    architecture: Architecture, system: System, layout: Layout, timer: Timer, batching: Batching, work: Workload
+) -> Deployment:
+    """Fill the tables of a layout for a workload.
+
+    Errors: :class:`DoesNotFit` where the layout holds no sequence of mean length.
+    """
+    whole = work.prompt.astype(float) + work.output
+    mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
+    held = float(largest_batch(architecture, system, layout, context=mean, tokens=float(batching.budget)))
+    groups = int(layout.data)
+    if held < groups:
+        raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")
+    times = step_times(
+        layout,
+        timer,
+        seats=batching.seats,
+        budget=batching.budget,
+        drafted=float(batching.drafted),
+        shortest=float(np.quantile(work.prompt, 0.05)),
+        longest=longest,
+    )
+    return Deployment(
+        layout=layout,
+        groups=groups,
+        memory=int(held / groups * mean),
+        times=times,
+        kv_bytes=float(cache_bytes(architecture, mean)) / mean,
+    )
+
+
+def scaled_times(times: StepTimes, factor: float) -> StepTimes:
+    """All steps so many times as long: the ends of the engine's range."""
+    return replace(
+        times, base=times.base * factor, slope=times.slope * factor, prompt=times.prompt * factor,
+        pair=times.pair * factor,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pools:
+    """Results of a prefill pool and a decode pool, both in the order of the workload."""
+
+    prefill: Outcome
+    decode: Outcome
+
+
+def two_pools(
+    work: Workload,
+    readers: Deployment,
+    writers: Deployment,
+    *,
+    batching: Batching,
+    cache: PrefixCache,
+    fleets: tuple[Fleet, Fleet],
+    transfer: Callable[[F], F],
+    progress: Progress = lambda done, of: None,
+) -> Pools:
+    """Prompts are read by one pool, answers written by another, caches sent between.
+
+    Parameters
+    ----------
+    transfer : callable
+        Tokens of prompts -> seconds to send their caches.
+
+    Errors: :class:`InputError` for workloads whose users wait for answers before they ask again.
+    """
+    if work.then is not None:
+        raise InputError("--prefill-gpus", "closed loop", "two pools take traces and open arrivals only")
+    read = simulate(
+        replace(work, output=np.ones_like(work.output)),
+        readers.times,
+        batching=replace(batching, memory=readers.memory),
+        cache=cache,
+        fleet=fleets[0],
+        kv_bytes=readers.kv_bytes,
+        progress=progress,
+    )
+    ready = read.requests["first"] + transfer(work.prompt.astype(float))
+    order = np.argsort(ready, kind="stable")
+    later = Workload(arrival=ready[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order])
+    written = simulate(
+        later,
+        writers.times,
+        batching=replace(batching, memory=writers.memory),
+        fleet=fleets[1],
+        kv_bytes=writers.kv_bytes,
+        ready=ready[order],
+        progress=progress,
+    )
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    requests = written.requests[back]
+    requests["first"] = read.requests["first"]
+    return Pools(prefill=read, decode=replace(written, requests=requests))
+
+
+def transfer_of(
+    architecture: Architecture, system: System, readers: Layout, writers: Layout, gpus: int
+) -> Callable[[F], F]:
+    """Tokens of prompts -> seconds to send their caches between the pools."""
+    return lambda tokens: np.asarray(transfer_time(architecture, system, readers, writers, tokens, float(gpus)))

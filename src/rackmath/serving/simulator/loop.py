@@ -1,0 +1,325 @@
+"""One replica from event to event, compiled.
+
+Between events the batch is fixed and every sequence yields the same each step, so k decode steps take
+
+.. math:: k a + b (k S + Y k (k - 1) / 2)
+
+with a and b the step's base and slope at this batch, S the tokens that the first of them attends to and Y what a step
+adds. Steps that read prompts are taken one by one. A reference that steps through every iteration stands in the tests.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor, inf, sqrt
+
+import numpy as np
+
+from rackmath.serving.simulator import prefix
+from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.places import blocks_of, end, enter, leave, make_room, steps_of_room
+from rackmath.serving.simulator.queues import append, pop_end, unlink
+from rackmath.serving.simulator.state import (
+    CHUNKED,
+    DECODE_FIRST,
+    NONE,
+    RESERVE,
+    STATIC,
+    TRAIN,
+    Fixed,
+    Prefixes,
+    Replicas,
+    Requests,
+)
+
+
+@compiled
+def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
+    """A request reaches a replica and waits for a step to begin."""
+    me = s.own[r]
+    one = q[i]
+    if me.running == 0 and me.reading == 0 and me.clock < now:
+        me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
+    one.place = r
+    append(s.queue[r], q, one.rank, i)
+    me.waiting += 1
+
+
+@compiled
+def advance(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> None:
+    """Run a replica until its next step would not begin before ``until``, or until it has nothing to do."""
+    me = s.own[r]
+    while me.clock < until:
+        if not once(f, s, q, c, r, until):
+            return
+
+
+@compiled
+def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> bool:
+    """Go on to the next event of a replica: a step with prompts, or decode steps; false where there is no work."""
+    me = s.own[r]
+    _admit(f, s, q, c, r)
+    if me.running == 0 and me.reading == 0:
+        return False
+    tokens, pairs = _plan(f, s, q, r)
+    if tokens > 0:
+        _read(f, s, q, r, tokens, pairs)
+    elif me.running > 0:
+        _decode(f, s, q, r, until)
+    else:
+        # Prompts whose blocks are still on their way from a lower tier.
+        me.clock = max(me.clock, _soonest(s, q, r))
+    return True
+
+
+@compiled
+def _admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+    """Give waiting requests seats and blocks, first class first, in the order of arrival."""
+    me = s.own[r]
+    if f.policy in (STATIC, DECODE_FIRST) and me.running > 0:
+        return
+    if f.policy == STATIC and me.reading > 0:
+        return
+    for k in range(f.classes):
+        while s.queue[r, k, 0] != NONE:
+            i = s.queue[r, k, 0]
+            one = q[i]
+            length = one.todo + int(ceil(one.stored))
+            if me.running + me.reading >= f.seats:
+                return
+            if f.preemption == RESERVE:
+                need = blocks_of(f, length + one.left * one.growth)
+                if need > me.free:
+                    return
+            else:
+                need = blocks_of(f, length)
+                # One block of air, so that a step can follow.
+                if need + (1 if one.left else 0) > me.free:
+                    return
+            unlink(s.queue[r], q, k, i)
+            me.waiting -= 1
+            one.held = need
+            me.free -= need
+            _begin(f, s, q, c, r, i)
+
+
+@compiled
+def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+    """A request has its seat: look up its prefix, or bring it back from the host."""
+    me = s.own[r]
+    one = q[i]
+    now = me.clock
+    if np.isnan(one.admitted):
+        one.admitted = now
+    one.ready = now
+    if one.todo == 0:
+        if one.dropped and one.stored > 0:
+            me.stall += f.swap * one.held
+        enter(f, s, q, r, i)
+        return
+    if len(f.capacity) and one.stop > one.start and one.stored == 0:
+        hit, time = prefix.take(f, c, q, r, i, now)
+        prefix.put(f, c, q, r, i, now)
+        # The last token is always read: its output is the first one of the answer.
+        hit = min(hit, one.prompt - 1, one.todo - 1)
+        if one.dropped == 0:
+            one.hit = hit
+        one.stored = float(hit)
+        one.todo -= hit
+        if f.overlapped:
+            one.ready = now + time
+        else:
+            me.stall += time
+    s.prompts[r, me.reading] = i
+    me.reading += 1
+    if f.policy == STATIC:
+        me.width = me.reading
+
+
+@compiled
+def _plan(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
+    """Prompt tokens of the next step, and their pairs with tokens before them."""
+    me = s.own[r]
+    left = f.budget
+    if f.policy in (CHUNKED, TRAIN):
+        left -= me.running * f.verified
+    tokens, pairs = 0, 0.0
+    for at in range(me.reading):
+        i = s.prompts[r, at]
+        one = q[i]
+        if one.ready > me.clock:
+            continue
+        n = min(one.todo, left - tokens)
+        if n <= 0:
+            break
+        tokens += n
+        pairs += n * one.stored + n * (n + 1) / 2
+    return tokens, pairs
+
+
+@compiled
+def _read(f: Fixed, s: Replicas, q: Requests, r: int, tokens: int, pairs: float) -> None:
+    """One step that reads prompts, beside decoding where the policy mixes them."""
+    me = s.own[r]
+    beside = me.running > 0 and f.policy in (CHUNKED, TRAIN)
+    if beside:
+        make_room(f, s, q, r)
+        beside = me.running > 0
+    work = f.prompt[tokens] + f.pair * pairs
+    time = work
+    if beside:
+        b = me.running
+        time = f.base[b] + f.slope[b] * me.attended + f.share * work
+    # Who takes part is settled before anybody finishes.
+    n, spent = 0, 0
+    for at in range(me.reading):
+        i = s.prompts[r, at]
+        one = q[i]
+        part = 0
+        if one.ready <= me.clock and spent < tokens:
+            part = min(one.todo, tokens - spent)
+        spent += part
+        one.todo -= part
+        one.stored += part
+    _pass_time(f, s, r, time, 1)
+    if beside:
+        _grow(f, s, r)
+        _finish(f, s, q, r)
+    for at in range(me.reading):
+        i = s.prompts[r, at]
+        one = q[i]
+        if one.todo > 0:
+            s.prompts[r, n] = i
+            n += 1
+        else:
+            if np.isnan(one.first):
+                one.first = me.clock
+                me.tokens += 1
+            enter(f, s, q, r, i)
+    me.reading = n
+
+
+@compiled
+def _decode(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> None:
+    """Decode steps until somebody ends, blocks run out, or ``until``."""
+    me = s.own[r]
+    before = me.running
+    make_room(f, s, q, r)
+    b = me.running
+    if b == 0:
+        return
+    width = me.width if f.policy == STATIC else b
+    base, slope = f.base[width], f.slope[width]
+    first, grows = me.attended, me.grows
+    k = int((_latest(s, r) if f.policy == STATIC else s.ends[r, 0]) - me.iteration)
+    # Within a cycle of so many steps as a block has tokens everybody needs one block.
+    if f.preemption != RESERVE and me.free < b * (k // f.block + 1):
+        k = min(k, max(steps_of_room(f, s, r), 1))
+    if b < before:
+        # A place is free: others may be admitted when this step ends.
+        k = 1
+    for at in range(me.reading):
+        # Blocks on their way: the step that finds them begins when they have come.
+        until = min(until, q[s.prompts[r, at]].ready)
+    now = me.clock + me.stall
+    if f.policy == TRAIN:
+        if me.stall > 0 or base + slope * first > f.period:
+            k = 1
+        else:
+            if slope * grows > 0:
+                k = min(k, 1 + int(floor((f.period - base - slope * first) / (slope * grows))))
+            base, slope = f.period, 0.0
+    if until < inf:
+        k = min(k, _steps_until(base, slope, first, grows, until - now))
+    time = k * base + slope * (k * first + grows * k * (k - 1) / 2)
+    _pass_time(f, s, r, time, k)
+    if f.preemption != RESERVE:
+        me.free -= k // f.block * b
+        at = me.iteration % f.block
+        for _ in range(k % f.block):
+            me.free -= s.phase[r, at]
+            at = at + 1 if at + 1 < f.block else 0
+    me.iteration += k
+    me.attended += k * grows
+    me.tokens += k * grows
+    _finish(f, s, q, r)
+
+
+@compiled
+def _steps_until(base: float, slope: float, first: float, grows: float, span: float) -> int:
+    """Fewest steps, at least one, that take ``span`` or longer."""
+    linear = base + slope * first - slope * grows / 2
+    square = slope * grows / 2
+    if span <= 0:
+        return 1
+    if square > 1e-12 * linear:
+        k = int(ceil((sqrt(linear * linear + 4 * square * span) - linear) / (2 * square)))
+    else:
+        k = int(ceil(span / linear))
+    k = max(k, 1)
+    while k > 1 and (k - 1) * linear + square * (k - 1) * (k - 1) >= span:
+        k -= 1
+    while k * linear + square * k * k < span:
+        k += 1
+    return k
+
+
+@compiled
+def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int) -> None:
+    """Move the clock and the integrals."""
+    me = s.own[r]
+    time += me.stall
+    me.stall = 0.0
+    if f.policy == TRAIN:
+        # A step waits for its departure; one that is late takes the next.
+        time = max(1.0 * steps, ceil(time / f.period - 1e-9)) * f.period
+    me.clock += time
+    me.busy += time
+    me.batch += time * me.running
+    me.kept += time * (f.blocks - me.free)
+
+
+@compiled
+def _grow(f: Fixed, s: Replicas, r: int) -> None:
+    """One decode step beside prompts."""
+    me = s.own[r]
+    if f.preemption != RESERVE:
+        me.free -= s.phase[r, me.iteration % f.block]
+    me.iteration += 1
+    me.attended += me.grows
+    me.tokens += me.grows
+
+
+@compiled
+def _finish(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
+    """All whose last step this was."""
+    me = s.own[r]
+    if f.policy == STATIC and me.running and _latest(s, r) > me.iteration:
+        return
+    while me.running > 0 and s.ends[r, 0] <= me.iteration:
+        i = s.who[r, 0]
+        one = q[i]
+        if f.policy == STATIC:
+            # Seats of a static batch stay taken until its last one ends; nobody writes beyond his answer.
+            over = me.iteration - one.entered - one.left
+            me.tokens -= over * one.growth
+        leave(f, s, q, r, i)
+        pop_end(s, r)
+        end(s, q, r, i)
+
+
+@compiled
+def _latest(s: Replicas, r: int) -> int:
+    me = s.own[r]
+    last = s.ends[r, 0]
+    for at in range(me.running):
+        last = max(last, s.ends[r, at])
+    return last
+
+
+@compiled
+def _soonest(s: Replicas, q: Requests, r: int) -> float:
+    me = s.own[r]
+    when = inf
+    for at in range(me.reading):
+        when = min(when, q[s.prompts[r, at]].ready)
+    return when

@@ -1,0 +1,166 @@
+"""What users saw and what it took: percentiles with their confidence, goodput, occupancy, money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.serving.simulator.run import Outcome
+
+F = NDArray[np.float64]
+
+PERCENTILES = (0.5, 0.9, 0.99)
+_TWO_SIDED = 1.96
+"""Standard deviations of a 95 % interval."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """One quantity over all requests."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    confidence: Mapping[str, tuple[float, float]]
+    """95 % interval of each percentile by order statistics: for independent requests; too narrow under bursts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Times:
+    """By request. [s]"""
+
+    queueing: F
+    """Until it is admitted."""
+    first: F
+    """To the first token."""
+    per_token: F
+    """Between tokens of its answer; not a number for answers of one token."""
+    whole: F
+    """From arrival to the last token."""
+
+
+def request_times(found: Outcome, outside: float, output: NDArray[np.int32], arrival: F | None = None) -> Times:
+    """Times of all requests as users see them.
+
+    Parameters
+    ----------
+    outside : float
+        Time of a request outside of the engine. [s]
+    arrival : array, optional
+        When requests were sent, where they came to these replicas later. (requests,) [s]
+    """
+    q = found.requests
+    sent = q["arrival"] if arrival is None else arrival
+    rest = np.maximum(output - 1, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_token = np.where(rest > 0, (q["finish"] - q["first"]) / rest, np.nan)
+    return Times(
+        queueing=q["admitted"] - q["arrival"],
+        first=q["first"] - sent + outside,
+        per_token=per_token,
+        whole=q["finish"] - sent + outside,
+    )
+
+
+def spread(values: F) -> Spread | None:
+    """Mean and percentiles; None where there is nothing to count."""
+    known = np.sort(values[np.isfinite(values)])
+    if not len(known):
+        return None
+    found = {f"p{round(100 * p)}": float(np.quantile(known, p)) for p in PERCENTILES}
+    return Spread(
+        mean=float(known.mean()),
+        confidence={f"p{round(100 * p)}": _interval(known, p) for p in PERCENTILES},
+        **found,
+    )
+
+
+def _interval(known: F, p: float) -> tuple[float, float]:
+    """The order statistics between which a percentile lies, by the binomial distribution of what is below it."""
+    n = len(known)
+    half = _TWO_SIDED * sqrt(n * p * (1 - p))
+    low, high = int(np.floor(n * p - half)), int(np.ceil(n * p + half))
+    return float(known[max(low, 0)]), float(known[min(high, n - 1)])
+
+
+def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
+    """Requests within both limits; answers of one token have no time per token. (requests,)"""
+    return (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
+
+
+def series(found: Outcome, output: NDArray[np.int32], bins: int = 200) -> dict[str, F]:
+    """What the fleet did over time, by bin: requests that arrive, wait and decode, and tokens per second.
+
+    Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
+    """
+    q = found.requests
+    edges = np.linspace(0.0, max(found.end, 1e-9), bins + 1)
+    width = edges[1] - edges[0]
+
+    def below(times: F) -> F:
+        return np.searchsorted(np.sort(times), edges[:-1], side="right").astype(float)
+
+    rest = np.maximum(output - 1, 0).astype(float)
+    # An answer's tokens are spread evenly from its first to its last.
+    made = _spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
+    return {
+        "time": edges[:-1],
+        "arrivals": np.histogram(q["arrival"], edges)[0] / width,
+        "waiting": below(q["arrival"]) - below(q["admitted"]),
+        "decoding": below(q["first"]) - below(q["finish"]),
+        "tokens_per_second": made / width,
+    }
+
+
+def _spread_over(start: F, stop: F, amount: F, edges: F) -> F:
+    """Amounts that fall evenly between start and stop, by bin: differences of the integral at the edges."""
+    span = np.maximum(stop - start, 1e-12)
+    rate = amount / span
+    order_start, order_stop = np.argsort(start), np.argsort(stop)
+    # Integral at t: sum of rate (t - start) over those begun, less rate (t - stop) over those ended.
+    begun = np.searchsorted(start[order_start], edges, side="right")
+    ended = np.searchsorted(stop[order_stop], edges, side="right")
+    rates, starts = _sums(rate[order_start]), _sums((rate * start)[order_start])
+    off, stops = _sums(rate[order_stop]), _sums((rate * stop)[order_stop])
+    integral = edges * rates[begun] - starts[begun] - edges * off[ended] + stops[ended]
+    return np.diff(integral)
+
+
+def _sums(values: F) -> F:
+    return np.concatenate(([0.0], np.cumsum(values)))
+
+
+def timeline(found: Outcome, most: int = 2000) -> list[dict[str, object]]:
+    """Chrome's trace events of the first requests, for Perfetto: one track per replica and lane. [us]"""
+    q = found.requests[:most]
+    events: list[dict[str, object]] = []
+    lanes: dict[int, list[float]] = {}
+    for at in np.argsort(q["arrival"], kind="stable"):
+        one = q[at]
+        free = lanes.setdefault(int(one["place"]), [])
+        lane = next((i for i, until in enumerate(free) if until <= one["arrival"]), len(free))
+        free[lane : lane + 1] = [float(one["finish"])]
+        for name, start, stop in (
+            ("wait", one["arrival"], one["admitted"]),
+            ("prompt", one["admitted"], one["first"]),
+            ("answer", one["first"], one["finish"]),
+        ):
+            if stop > start:
+                events.append(
+                    {
+                        "name": name,
+                        "cat": "request",
+                        "ph": "X",
+                        "ts": float(start) * 1e6,
+                        "dur": float(stop - start) * 1e6,
+                        "pid": int(one["place"]),
+                        "tid": lane,
+                        "args": {"request": int(at), "prompt": int(one["prompt"]), "hit": int(one["hit"])},
+                    }
+                )
+    return events

@@ -1,0 +1,165 @@
+"""Places of decoding requests, compiled: taking one, leaving it, losing it, and the blocks that it holds."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from rackmath.serving.simulator import prefix
+from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.queues import append, prepend, push_end, remove_end, unlink
+from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Prefixes, Replicas, Requests
+
+
+@compiled
+def drop(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
+    """Take a decoding request's place away; what it has written is read again, with its prompt."""
+    me = s.own[r]
+    one = q[i]
+    done = me.iteration - one.entered
+    leave(f, s, q, r, i)
+    one.left -= done
+    one.stored += done * one.growth
+    one.todo = int(ceil(one.stored))
+    one.dropped += 1
+    remove_end(s, r, i)
+
+
+@compiled
+def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndarray) -> int:
+    """Everything of a replica that fails loses its place; returns how many there are, written to ``found``."""
+    me = s.own[r]
+    n = 0
+    for k in range(f.classes):
+        while s.order[r, k, 0] != NONE:
+            i = s.order[r, k, 0]
+            one = q[i]
+            drop(f, s, q, r, i)
+            one.stored = 0.0
+            found[n] = i
+            n += 1
+    for at in range(me.reading):
+        i = s.prompts[r, at]
+        one = q[i]
+        one.todo = int(ceil(one.stored)) + one.todo
+        one.stored = 0.0
+        one.dropped += 1
+        found[n] = i
+        n += 1
+    me.reading = 0
+    for k in range(f.classes):
+        while s.queue[r, k, 0] != NONE:
+            i = s.queue[r, k, 0]
+            one = q[i]
+            unlink(s.queue[r], q, k, i)
+            found[n] = i
+            n += 1
+    me.waiting = 0
+    me.free = f.blocks
+    s.phase[r] = 0
+    me.attended = 0.0
+    me.grows = 0.0
+    me.stall = 0.0
+    for at in range(n):
+        q[found[at]].held = 0
+    if len(f.capacity):
+        prefix.clear(c, r)
+    return n
+
+
+@compiled
+def make_room(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
+    """Take places away, last admitted of the last class first, until the next step's blocks are free."""
+    me = s.own[r]
+    if f.preemption == RESERVE:
+        return
+    while s.phase[r, me.iteration % f.block] > me.free:
+        k = f.classes - 1
+        while s.order[r, k, 1] == NONE:
+            k -= 1
+        i = s.order[r, k, 1]
+        one = q[i]
+        drop(f, s, q, r, i)
+        if f.preemption != RECOMPUTE:
+            # On the host: its blocks wait there, nothing is read again.
+            me.stall += f.swap * one.held
+            one.todo = 0
+        else:
+            one.stored = 0.0
+        one.held = 0
+        prepend(s.queue[r], q, k, i)
+        me.waiting += 1
+
+
+@compiled
+def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
+    """Decode steps for which there are blocks."""
+    me = s.own[r]
+    free, b = me.free, me.running
+    cycles = free // b
+    left = free - cycles * b
+    k = cycles * f.block
+    at = me.iteration % f.block
+    for _ in range(f.block):
+        left -= s.phase[r, at]
+        if left < 0:
+            break
+        k += 1
+        at = at + 1 if at + 1 < f.block else 0
+    return k
+
+
+@compiled
+def enter(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
+    """Begin to decode, or end where the first token was all."""
+    me = s.own[r]
+    one = q[i]
+    if one.left == 0:
+        me.free += one.held
+        end(s, q, r, i)
+        return
+    one.entered = me.iteration
+    me.attended += one.stored + 1
+    me.grows += one.growth
+    s.phase[r, (me.iteration - int(one.stored)) % f.block] += 1
+    push_end(s, r, i, me.iteration + one.left)
+    append(s.order[r], q, one.rank, i)
+
+
+@compiled
+def end(s: Replicas, q: Requests, r: int, i: int) -> None:
+    """A request has all of its answer."""
+    me = s.own[r]
+    one = q[i]
+    one.finish = me.clock
+    if one.then != NONE:
+        s.done[s.ended[0]] = i
+        s.ended[0] += 1
+
+
+@compiled
+def leave(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
+    """Stop to decode: blocks and sums go back."""
+    me = s.own[r]
+    one = q[i]
+    done = me.iteration - one.entered
+    stored = one.stored + done * one.growth
+    me.attended -= stored + 1
+    me.grows -= one.growth
+    phase = (one.entered - int(one.stored)) % f.block
+    s.phase[r, phase] -= 1
+    if f.preemption != RESERVE:
+        one.held = blocks_of(f, stored)
+    me.free += one.held
+    unlink(s.order[r], q, one.rank, i)
+    if me.grows < 1e-9:
+        # Sums of thousands of additions and subtractions begin afresh.
+        me.attended = 0.0
+        me.grows = 0.0
+
+
+@compiled
+def blocks_of(f: Fixed, tokens: float) -> int:
+    """Blocks that so many tokens fill."""
+    return int(ceil(tokens / f.block))

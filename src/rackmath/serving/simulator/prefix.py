@@ -1,0 +1,145 @@
+"""Prefix caches in tiers, compiled: what is found, what is brought up, what is given up."""
+
+from __future__ import annotations
+
+from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.state import LFU, NONE, TTL, Fixed, Prefixes, Requests
+
+
+@compiled
+def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
+    """Blocks of a request that the caches of a replica hold, from its beginning without a gap."""
+    asked = q[i]
+    n = 0
+    for at in range(asked.start, asked.stop):
+        if _tier(f, c, r, c.ids[at], now) == NONE:
+            break
+        n += 1
+    return n
+
+
+@compiled
+def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
+    """Look a request's blocks up: tokens found, and the time to bring them from their tiers."""
+    asked = q[i]
+    blocks, time, last = 0, 0.0, NONE
+    for at in range(asked.start, asked.stop):
+        c.seen[0] += 1
+        one = c.ids[at]
+        tier = _tier(f, c, r, one, now)
+        if tier == NONE or blocks != at - asked.start:
+            continue
+        blocks += 1
+        c.seen[1 + tier] += 1
+        time += f.load[tier]
+        if tier != last:
+            time += f.latency[tier]
+            last = tier
+    return blocks * f.prefix, time
+
+
+@compiled
+def put(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
+    """Keep a request's blocks, its last one first, so that a prefix is never older than what stands on it."""
+    asked = q[i]
+    for at in range(asked.stop - 1, asked.start - 1, -1):
+        one = c.ids[at]
+        c.used[r, one] = now
+        c.times[r, one] += 1
+        if f.through:
+            for tier in range(len(f.capacity)):
+                _insert(f, c, r, tier, one, now)
+        else:
+            for tier in range(1, len(f.capacity)):
+                if c.inside[r, tier, one]:
+                    _unlink(c, r, tier, one)
+            _insert(f, c, r, 0, one, now)
+
+
+@compiled
+def clear(c: Prefixes, r: int) -> None:
+    """Forget everything, as a replica does that fails."""
+    c.inside[r] = False
+    c.ends[r] = NONE
+    c.count[r] = 0
+
+
+@compiled
+def _tier(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> int:
+    """Fastest tier that holds a block."""
+    if f.eviction == TTL and now - c.used[r, one] > f.lifetime:
+        for tier in range(len(f.capacity)):
+            if c.inside[r, tier, one]:
+                _unlink(c, r, tier, one)
+        return NONE
+    for tier in range(len(f.capacity)):
+        if c.inside[r, tier, one]:
+            return tier
+    return NONE
+
+
+@compiled
+def _insert(f: Fixed, c: Prefixes, r: int, tier: int, one: int, now: float) -> None:
+    """Make a block the newest of a tier; what the tier gives up goes down one, unless all tiers have it already."""
+    while tier < len(f.capacity):
+        if c.inside[r, tier, one]:
+            _unlink(c, r, tier, one)
+        if f.capacity[tier] == 0:
+            tier += 1
+            if f.through:
+                return
+            continue
+        lost = NONE
+        if c.count[r, tier] >= f.capacity[tier]:
+            lost = _victim(f, c, r, tier)
+            _unlink(c, r, tier, lost)
+        _link(c, r, tier, one)
+        expired = f.eviction == TTL and lost != NONE and now - c.used[r, lost] > f.lifetime
+        if lost == NONE or f.through or expired:
+            return
+        one, tier = lost, tier + 1
+
+
+@compiled
+def _victim(f: Fixed, c: Prefixes, r: int, tier: int) -> int:
+    """Oldest block, or under LFU the least used of the oldest."""
+    oldest = c.ends[r, tier, 1]
+    if f.eviction != LFU:
+        return oldest
+    best, one = oldest, oldest
+    while one != NONE:
+        if c.times[r, one] < c.times[r, best]:
+            best = one
+        if c.times[r, best] == 1:
+            break
+        one = c.before[r, tier, one]
+    return best
+
+
+@compiled
+def _link(c: Prefixes, r: int, tier: int, one: int) -> None:
+    newest = c.ends[r, tier, 0]
+    c.after[r, tier, one] = newest
+    c.before[r, tier, one] = NONE
+    if newest != NONE:
+        c.before[r, tier, newest] = one
+    else:
+        c.ends[r, tier, 1] = one
+    c.ends[r, tier, 0] = one
+    c.inside[r, tier, one] = True
+    c.count[r, tier] += 1
+
+
+@compiled
+def _unlink(c: Prefixes, r: int, tier: int, one: int) -> None:
+    older, newer = c.after[r, tier, one], c.before[r, tier, one]
+    if newer != NONE:
+        c.after[r, tier, newer] = older
+    else:
+        c.ends[r, tier, 0] = older
+    if older != NONE:
+        c.before[r, tier, older] = newer
+    else:
+        c.ends[r, tier, 1] = newer
+    c.inside[r, tier, one] = False
+    c.count[r, tier] -= 1

@@ -1,0 +1,104 @@
+"""Heaps of endings and linked lists of requests, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.state import NONE, Replicas, Requests
+
+
+@compiled
+def push_end(s: Replicas, r: int, i: int, end: int) -> None:
+    """A request will end at an iteration."""
+    me = s.own[r]
+    at = me.running
+    me.running += 1
+    while at > 0:
+        up = (at - 1) // 2
+        if s.ends[r, up] <= end:
+            break
+        s.ends[r, at], s.who[r, at] = s.ends[r, up], s.who[r, up]
+        at = up
+    s.ends[r, at], s.who[r, at] = end, i
+
+
+@compiled
+def pop_end(s: Replicas, r: int) -> None:
+    """Forget the one that ends first."""
+    _cut_end(s, r, 0)
+
+
+@compiled
+def remove_end(s: Replicas, r: int, i: int) -> None:
+    """Forget a request."""
+    me = s.own[r]
+    for at in range(me.running):
+        if s.who[r, at] == i:
+            _cut_end(s, r, at)
+            return
+
+
+@compiled
+def _cut_end(s: Replicas, r: int, at: int) -> None:
+    """Take one entry out of the heap: the last one fills its place and moves where it belongs."""
+    me = s.own[r]
+    n = me.running - 1
+    me.running = n
+    end, who = s.ends[r, n], s.who[r, n]
+    while at > 0 and s.ends[r, (at - 1) // 2] > end:
+        up = (at - 1) // 2
+        s.ends[r, at], s.who[r, at] = s.ends[r, up], s.who[r, up]
+        at = up
+    while True:
+        down = 2 * at + 1
+        if down >= n:
+            break
+        if down + 1 < n and s.ends[r, down + 1] < s.ends[r, down]:
+            down += 1
+        if s.ends[r, down] >= end:
+            break
+        s.ends[r, at], s.who[r, at] = s.ends[r, down], s.who[r, down]
+        at = down
+    s.ends[r, at], s.who[r, at] = end, who
+
+
+@compiled
+def append(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
+    """Put a request last in class k of a list."""
+    one = q[i]
+    last = lists[k, 1]
+    one.before, one.after = last, NONE
+    if last == NONE:
+        lists[k, 0] = i
+    else:
+        q[last].after = i
+    lists[k, 1] = i
+
+
+@compiled
+def prepend(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
+    """Put a request first in class k of a list."""
+    one = q[i]
+    head = lists[k, 0]
+    one.after, one.before = head, NONE
+    if head == NONE:
+        lists[k, 1] = i
+    else:
+        q[head].before = i
+    lists[k, 0] = i
+
+
+@compiled
+def unlink(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
+    """Take a request out of class k of a list."""
+    one = q[i]
+    older, newer = one.before, one.after
+    if older == NONE:
+        lists[k, 0] = newer
+    else:
+        q[older].after = newer
+    if newer == NONE:
+        lists[k, 1] = older
+    else:
+        q[newer].before = older

@@ -1,0 +1,201 @@
+"""How a fleet is run: what each replica does, what its prefix cache holds, where requests go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from types import MappingProxyType
+
+from rackmath.errors import InputError
+from rackmath.serving.simulator import state
+
+POLICIES: Mapping[str, int] = MappingProxyType(
+    {
+        "chunked": state.CHUNKED,
+        "prefill-first": state.PREFILL_FIRST,
+        "decode-first": state.DECODE_FIRST,
+        "static": state.STATIC,
+        "train": state.TRAIN,
+    }
+)
+"""chunked: prompts fill what decoding leaves of a step's tokens. prefill-first: decoding pauses while prompts are read.
+decode-first: prompts wait until nobody decodes. static: seats stay taken until the last of a batch ends. train: steps
+begin on a timetable."""
+
+PREEMPTIONS: Mapping[str, int] = MappingProxyType(
+    {"recompute": state.RECOMPUTE, "swap": state.SWAP, "reserve": state.RESERVE}
+)
+ROUTERS: Mapping[str, int] = MappingProxyType(
+    {
+        "round-robin": state.ROUND_ROBIN,
+        "least-loaded": state.LEAST_LOADED,
+        "two-choices": state.TWO_CHOICES,
+        "prefix-aware": state.PREFIX_AWARE,
+    }
+)
+EVICTIONS: Mapping[str, int] = MappingProxyType({"lru": state.LRU, "lfu": state.LFU, "ttl": state.TTL})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """What one replica does."""
+
+    policy: str = "chunked"
+    preemption: str = "recompute"
+    budget: int = 8192
+    """Tokens of one step. [tokens]"""
+    seats: int = 256
+    """Sequences in work at most."""
+    block: int = 16
+    """Tokens of a block of the cache. [tokens]"""
+    memory: int = 1 << 40
+    """Tokens that the cache holds. [tokens]"""
+    drafted: int = 0
+    """Tokens that a step speculates for each sequence. [tokens]"""
+    acceptance: tuple[float, ...] = ()
+    """Chance that the draft at each position is accepted, given that those before it were. (drafted,)"""
+    share: float = 1.0
+    """Part of a prompt's work that decode steps beside it wait for. [1]"""
+    outside: float = 0.0
+    """Time of a request outside of the engine. [s]"""
+    period: float = 0.02
+    """Of the train. [s]"""
+    host: float = 25e9
+    """Bandwidth to the host, for swapping. [B/s]"""
+
+    def __post_init__(self) -> None:
+        _known("--policy", self.policy, POLICIES)
+        _known("--preemption", self.preemption, PREEMPTIONS)
+        _within(
+            ("--budget", self.budget, 1, 10_000_000),
+            ("--seats", self.seats, 1, 65_536),
+            ("--block", self.block, 1, 65_536),
+            ("cache", self.memory, 1, 1 << 50),
+            ("--drafted", self.drafted, 0, 64),
+            ("--share", self.share, 0, 1024),
+            ("--outside", self.outside, 0, 1e4),
+            ("--period", self.period, 1e-6, 1e4),
+            ("--host", self.host, 1e3, 1e15),
+        )
+        if len(self.acceptance) != self.drafted or not all(0 <= a <= 1 for a in self.acceptance):
+            raise InputError(
+                "--acceptance", self.acceptance, f"write {self.drafted} chances from 0 to 1, one per draft"
+            )
+        if self.budget < self.seats * (1 + self.drafted) and self.policy in ("chunked", "train"):
+            raise InputError("--budget", self.budget, f"a step of {self.seats} seats needs as many tokens")
+        if self.policy == "static" and self.preemption != "reserve":
+            raise InputError("--preemption", self.preemption, "a static batch reserves its blocks: write reserve")
+        if self.drafted and self.preemption != "reserve":
+            raise InputError("--preemption", self.preemption, "drafts need blocks for whole answers: write reserve")
+
+    @property
+    def yields(self) -> tuple[float, float]:
+        """Mean and variance of the tokens that a verified step yields. [tokens]"""
+        chances = [1.0]
+        for a in self.acceptance:
+            chances.append(chances[-1] * a)
+        mean = sum(chances)
+        second = sum((2 * i + 1) * c for i, c in enumerate(chances))
+        return mean, second - mean**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier:
+    """One level of the prefix cache of a replica."""
+
+    name: str
+    capacity: float
+    """Infinite for one that never gives anything up. [B]"""
+    bandwidth: float = inf
+    """[B/s]"""
+    latency: float = 0.0
+    """[s]"""
+
+    def __post_init__(self) -> None:
+        if not self.capacity >= 0:
+            raise InputError(f"tier {self.name}", self.capacity, "write a capacity that is not negative")
+        if not self.bandwidth > 0 or not 0 <= self.latency < inf:
+            raise InputError(f"tier {self.name}", self.bandwidth, "write a positive bandwidth and a latency from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixCache:
+    """Where prefixes are kept, fastest tier first; a block counts as kept once its prompt has begun to be read."""
+
+    tiers: tuple[Tier, ...] = ()
+    eviction: str = "lru"
+    lifetime: float = inf
+    """Of an unused block under ttl. [s]"""
+    through: bool = False
+    """Written to all tiers at once, else to the next one on eviction."""
+    overlapped: bool = True
+    """Whether loads run beside other work; else the step waits for them."""
+
+    def __post_init__(self) -> None:
+        _known("--eviction", self.eviction, EVICTIONS)
+        if not self.lifetime > 0:
+            raise InputError("--ttl", self.lifetime, "write a positive number of seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Replicas that fail: what they hold goes to others, answers so far are read again there, nothing is lost."""
+
+    between: float = inf
+    """Mean time between failures of one replica, exponential. [s]"""
+    repair: float = 600.0
+    """[s]"""
+
+    def __post_init__(self) -> None:
+        if not self.between > 0 or not 0 <= self.repair < inf:
+            raise InputError("--mtbf", self.between, "write a positive time between failures and a repair time from 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Replicas that come and go with the load."""
+
+    least: int
+    most: int
+    startup: float = 60.0
+    """From the decision to the first request. [s]"""
+    high: float = 32.0
+    """Requests per replica above which one more is started."""
+    low: float = 8.0
+    """Below which one is emptied and stopped."""
+    interval: float = 10.0
+    """Between decisions. [s]"""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.least <= self.most:
+            raise InputError("--scale-to", self.most, f"write at least --replicas {self.least}")
+        if not 0 <= self.low < self.high:
+            raise InputError("--scale-low", self.low, "write a load below --scale-high")
+        _within(("--startup", self.startup, 0, 1e6), ("--interval", self.interval, 1e-3, 1e6))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Equal replicas behind a router."""
+
+    replicas: int = 1
+    router: str = "round-robin"
+    failures: Failures = field(default_factory=Failures)
+    scaling: Scaling | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _known("--router", self.router, ROUTERS)
+        _within(("--replicas", self.replicas, 1, 100_000))
+
+
+def _known(name: str, value: str, table: Mapping[str, int]) -> None:
+    if value not in table:
+        raise InputError(name, value, f"known are {', '.join(table)}")
+
+
+def _within(*asked: tuple[str, float, float, float]) -> None:
+    for name, value, low, high in asked:
+        if not (isfinite(value) and low <= value <= high):
+            raise InputError(name, value, f"write a number from {low:g} to {high:g}")

@@ -1,0 +1,237 @@
+"""Arrays that the compiled loop works on: requests, replicas, prefix caches, and what is fixed for a run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+F = NDArray[np.float64]
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+B1 = NDArray[np.bool_]
+
+CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, TRAIN = range(5)
+"""How a replica mixes prompts and answers."""
+RECOMPUTE, SWAP, RESERVE = range(3)
+"""Where answers outgrow the memory: the youngest is read again later, or waits on the host, or that cannot happen."""
+LRU, LFU, TTL = range(3)
+"""What a full prefix cache gives up: the longest unused block, the least used; or all that are unused for a time."""
+ROUND_ROBIN, LEAST_LOADED, TWO_CHOICES, PREFIX_AWARE = range(4)
+"""Where a request goes."""
+NONE = -1
+
+
+class Fixed(NamedTuple):
+    """What does not change during a run."""
+
+    policy: int
+    preemption: int
+    budget: int
+    """Tokens of one step. [tokens]"""
+    seats: int
+    """Sequences in work at most."""
+    block: int
+    """Tokens of a block of the cache. [tokens]"""
+    blocks: int
+    """Of a replica."""
+    classes: int
+    """Priorities."""
+    base: F
+    slope: F
+    """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (seats + 1,) [s], [s/token]"""
+    prompt: F
+    """Work of so many prompt tokens in one step, attention left out. (budget + 1,) [s]"""
+    pair: float
+    """Attention of one prompt token to one other. [s]"""
+    share: float
+    """Part of a prompt's work that decode steps beside it wait for. [1]"""
+    verified: int
+    """Tokens that a decode step works on for each sequence: 1 and the drafted ones. [tokens]"""
+    period: float
+    """Of the train. [s]"""
+    swap: float
+    """Moving one block to the host or back. [s]"""
+    overlapped: bool
+    """Whether blocks from lower tiers arrive beside other work; else the step waits."""
+    eviction: int
+    capacity: I8
+    """Blocks of each prefix tier, by speed. (tiers,)"""
+    load: F
+    """Bringing one prefix block back, by tier. (tiers,) [s]"""
+    latency: F
+    """(tiers,) [s]"""
+    lifetime: float
+    """Of unused blocks under TTL. [s]"""
+    through: bool
+    """Whether blocks are written to all tiers at once; else to the next one when they are evicted."""
+    prefix: int
+    """Tokens of a prefix block. [tokens]"""
+
+
+Requests = NDArray[np.void]
+"""One record per request, in the order of arrival."""
+
+REQUEST = np.dtype(
+    [
+        ("arrival", "f8"),
+        # Tokens.
+        ("prompt", "i4"),
+        # Decode steps that its answer takes after the first token, and tokens that one of them yields.
+        ("steps", "i4"),
+        ("growth", "f8"),
+        # Priority class; 0 first.
+        ("rank", "i4"),
+        # Request that its user sends next, NONE for none; time from its end until then.
+        ("then", "i4"),
+        ("think", "f8"),
+        # Where its prefix blocks stand among the ids.
+        ("start", "i8"),
+        ("stop", "i8"),
+        # Prompt tokens that are not read yet.
+        ("todo", "i4"),
+        # Tokens in its cache, and decode steps left, both as of the iteration at which it began to decode.
+        ("stored", "f8"),
+        ("left", "i4"),
+        ("entered", "i8"),
+        # Blocks of the cache.
+        ("held", "i4"),
+        # When blocks from lower tiers have come.
+        ("ready", "f8"),
+        # Neighbours in a queue, or in the order of running ones.
+        ("after", "i4"),
+        ("before", "i4"),
+        # What became of it: times, replica, tokens found in the prefix cache, times that it lost its place.
+        ("admitted", "f8"),
+        ("first", "f8"),
+        ("finish", "f8"),
+        ("place", "i4"),
+        ("hit", "i4"),
+        ("dropped", "i4"),
+    ],
+    align=True,
+)
+"""Times in seconds."""
+
+REPLICA = np.dtype(
+    [
+        ("clock", "f8"),
+        # Tokens that the next decode step attends to, and what a step adds to them.
+        ("attended", "f8"),
+        ("grows", "f8"),
+        ("iteration", "i8"),
+        ("running", "i4"),
+        ("reading", "i4"),
+        ("waiting", "i4"),
+        # Seats that a static batch began with.
+        ("width", "i4"),
+        # Blocks of the cache.
+        ("free", "i8"),
+        # Time that the next step loses to loads and swaps.
+        ("stall", "f8"),
+        ("busy", "f8"),
+        # Written so far.
+        ("tokens", "f8"),
+        # Integrals over time of the running ones and of the blocks in use.
+        ("batch", "f8"),
+        ("kept", "f8"),
+        ("up", "b1"),
+    ],
+    align=True,
+)
+"""Times in seconds."""
+
+
+class Replicas(NamedTuple):
+    """Replicas, and what each of them works on; queues are linked through the requests."""
+
+    own: NDArray[np.void]
+    """One record per replica."""
+    queue: I4
+    """First and last of each class that waits. (replicas, classes, 2)"""
+    order: I4
+    """First and last of each class that decodes, by admission. (replicas, classes, 2)"""
+    prompts: I4
+    """Those whose prompts are being read, in their order. (replicas, seats)"""
+    ends: I8
+    """Heap of the iterations at which running ones end. (replicas, seats)"""
+    who: I4
+    """Whose they are. (replicas, seats)"""
+    phase: I8
+    """Running ones by the iteration, modulo the block, at which they need a block more. (replicas, block)"""
+    done: I4
+    """Requests that ended and have somebody after them, until they are fetched. (requests,)"""
+    ended: I8
+    """How many those are. (1,)"""
+
+
+class Prefixes(NamedTuple):
+    """Prefix caches of all replicas, linked lists by last use, newest first."""
+
+    after: I4
+    """(replicas, tiers, blocks)"""
+    before: I4
+    ends: I4
+    """Newest and oldest. (replicas, tiers, 2)"""
+    inside: B1
+    """(replicas, tiers, blocks)"""
+    count: I8
+    """(replicas, tiers)"""
+    used: F
+    """Last use. (replicas, blocks) [s]"""
+    times: I4
+    """Uses. (replicas, blocks)"""
+    ids: I4
+    """Blocks of all requests, each known by its place. (references,)"""
+    seen: I8
+    """References and hits: all blocks asked for, then those found by tier. (1 + tiers,)"""
+
+
+def replicas(count: int, fixed: Fixed, chained: int) -> Replicas:
+    """Idle replicas with empty caches; ``chained`` requests at most have somebody after them."""
+    own = np.zeros(count, REPLICA)
+    own["free"], own["up"] = fixed.blocks, True
+    return Replicas(
+        own=own,
+        queue=np.full((count, fixed.classes, 2), NONE, np.int32),
+        order=np.full((count, fixed.classes, 2), NONE, np.int32),
+        prompts=np.full((count, fixed.seats), NONE, np.int32),
+        ends=np.zeros((count, fixed.seats), np.int64),
+        who=np.full((count, fixed.seats), NONE, np.int32),
+        phase=np.zeros((count, fixed.block), np.int64),
+        done=np.full(max(chained, 1), NONE, np.int32),
+        ended=np.zeros(1, np.int64),
+    )
+
+
+def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
+    """Empty prefix caches for so many distinct blocks; without tiers they take no memory."""
+    tiers = len(fixed.capacity)
+    known = distinct if tiers else 0
+    return Prefixes(
+        after=np.full((count, tiers, known), NONE, np.int32),
+        before=np.full((count, tiers, known), NONE, np.int32),
+        ends=np.full((count, tiers, 2), NONE, np.int32),
+        inside=np.zeros((count, tiers, known), np.bool_),
+        count=np.zeros((count, tiers), np.int64),
+        used=np.zeros((count, known)),
+        times=np.zeros((count, known), np.int32),
+        ids=ids,
+        seen=np.zeros(1 + tiers, np.int64),
+    )
+
+
+def requests(arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, then: I4, think: F, start: I8) -> Requests:
+    """Requests that nothing has happened to yet; ``start`` has one entry more than there are requests."""
+    found = np.zeros(len(arrival), REQUEST)
+    for name, values in (
+        ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank), ("then", then),
+        ("think", think), ("start", start[:-1]), ("stop", start[1:]), ("todo", prompt), ("left", steps),
+    ):  # fmt: skip
+        found[name] = values
+    for name in ("admitted", "first", "finish"):
+        found[name] = np.nan
+    for name in ("after", "before", "place"):
+        found[name] = NONE
+    return found

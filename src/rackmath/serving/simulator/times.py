@@ -1,0 +1,94 @@
+"""Times of steps as tables: what the compiled loop looks up instead of asking the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.engine import Layout
+from rackmath.engine.timer import Timer
+
+F = NDArray[np.float64]
+
+_CONTEXTS, _LENGTHS = 9, 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepTimes:
+    """Tables of one attention group; the other groups of its layout are taken to be as busy."""
+
+    base: F
+    """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (seats + 1,) [s]"""
+    slope: F
+    """(seats + 1,) [s/token]"""
+    prompt: F
+    """Reading so many prompt tokens in one step, attention left out. (budget + 1,) [s]"""
+    pair: float
+    """Attention of one prompt token to one other. [s]"""
+    error: float
+    """Largest error of the tables against the engine, over a grid of what they are asked for. [1]"""
+
+
+def step_times(
+    layout: Layout, timer: Timer, *, seats: int, budget: int, drafted: float, shortest: float, longest: float
+) -> StepTimes:
+    """Fill the tables from the engine.
+
+    At a given batch a decode step is nearly linear in the tokens attended to: weights and products do not depend on
+    them, the cache is read once. A prompt's products grow with its tokens, its attention with pairs of tokens.
+
+    Parameters
+    ----------
+    seats : int
+        Largest batch of a group. [sequences]
+    budget : int
+        Most prompt tokens of a step. [tokens]
+    shortest, longest : float
+        Contexts between which the line is laid. [tokens]
+    """
+    groups = float(layout.data)
+    batch = np.arange(1.0, seats + 1.0)
+    contexts = np.unique(np.round(np.linspace(max(shortest, 1.0), max(longest, 2.0), _CONTEXTS)))
+    decode = np.asarray(
+        timer("decode", layout, (batch * groups)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], drafted)
+    )
+    base, slope = _lines(batch[:, None] * contexts, decode)
+    fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts
+    lengths = np.unique(np.round(np.geomspace(1, budget, _LENGTHS)))
+    alone = np.asarray(timer("prefill", layout, groups + 0.0 * lengths, lengths, 0.0), dtype=float)
+    before = np.array([0.25, 0.5, 1.0]) * max(longest - budget, 0.0)
+    later = np.asarray(timer("prefill", layout, groups + 0.0 * before, before + budget, 0.0, before), dtype=float)
+    # Pairs with tokens before the step's own, where there are any; else the step's own attention stays in the table.
+    pair = float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / budget) if before.any() else 0.0
+    pair = max(pair, 0.0)
+    plain = alone - pair * lengths * (lengths + 1) / 2
+    prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, np.maximum(plain, 0.0))))
+    between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(int)
+    asked = np.asarray(timer("prefill", layout, groups + 0.0 * between, between.astype(float), 0.0), dtype=float)
+    given = prompt[between] + pair * between * (between + 1) / 2
+    later_given = prompt[budget] + pair * (budget * before + budget * (budget + 1) / 2)
+    error = max(
+        float(np.max(np.abs(fitted / decode - 1))),
+        float(np.max(np.abs(given / asked - 1))),
+        float(np.max(np.abs(later_given / later - 1))),
+    )
+    return StepTimes(
+        base=np.concatenate(([0.0], base)),
+        slope=np.concatenate(([0.0], slope)),
+        prompt=prompt,
+        pair=pair,
+        error=error,
+    )
+
+
+def _lines(across: F, up: F) -> tuple[F, F]:
+    """Lines through each row with the least relative squared error, none with a negative part."""
+    weight = 1 / up**2
+    total = weight.sum(1)
+    x, y = (weight * across).sum(1) / total, (weight * up).sum(1) / total
+    spread = (weight * (across - x[:, None]) ** 2).sum(1)
+    slope = (weight * (across - x[:, None]) * (up - y[:, None])).sum(1) / np.maximum(spread, 1e-300)
+    slope = np.maximum(slope, 0.0)
+    return np.maximum(y - slope * x, 0.0), slope

@@ -1,0 +1,250 @@
+"""What users ask: requests with their times and lengths, read from a trace or made up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.errors import InputError
+
+F = NDArray[np.float64]
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+
+LONGEST = 10_000_000
+"""Tokens of a prompt or an answer that are still believed. [tokens]"""
+NONE = -1
+
+
+def _none() -> I8:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workload:
+    """Requests in the order of their arrival; a request that follows another's end has no arrival of its own."""
+
+    arrival: F
+    """[s]; not a number for requests that are sent after another one's end."""
+    prompt: I4
+    """[tokens]"""
+    output: I4
+    """[tokens]"""
+    rank: I4
+    """Priority class; 0 first."""
+    start: I8 = field(default_factory=_none)
+    """Where a request's prefix blocks begin in ``blocks``; empty where no request has any. (requests + 1,)"""
+    blocks: I8 = field(default_factory=_none)
+    """Ids of prefix blocks: equal ids are equal prefixes up to and including that block."""
+    block: int = 512
+    """Tokens of a prefix block."""
+    then: I4 | None = None
+    """Request that its user sends next; NONE for none."""
+    think: F | None = None
+    """Time from a request's end until then. [s]"""
+
+    def __len__(self) -> int:
+        return len(self.prompt)
+
+    @property
+    def span(self) -> float:
+        """From the first to the last arrival. [s]"""
+        known = self.arrival[np.isfinite(self.arrival)]
+        return float(known[-1] - known[0]) if len(known) else 0.0
+
+
+def checked(work: Workload) -> Workload:
+    """Return the workload if every number can be meant.
+
+    Errors: :class:`InputError` with the row of the first that cannot: lengths below 1 or beyond belief, times that are
+    negative or run backwards.
+    """
+    if not len(work):
+        raise InputError("requests", 0, "the workload is empty")
+    for name, values in (("prompt", work.prompt), ("output", work.output)):
+        wrong = np.flatnonzero((values < 1) | (values > LONGEST))
+        if len(wrong):
+            raise InputError(
+                f"{name} of request {wrong[0] + 1}", int(values[wrong[0]]), f"write 1 to {LONGEST:,} tokens"
+            )
+    known = np.isfinite(work.arrival)
+    if work.then is None and not known.all():
+        at = int(np.flatnonzero(~known)[0])
+        raise InputError(f"arrival of request {at + 1}", work.arrival[at], "write a number of seconds")
+    times = work.arrival[known]
+    if len(times) and times[0] < 0:
+        raise InputError("arrival of request 1", float(times[0]), "times begin at 0")
+    back = np.flatnonzero(np.diff(times) < 0)
+    if len(back):
+        raise InputError(f"arrival of request {back[0] + 2}", float(times[back[0] + 1]), "times must not run backwards")
+    return work
+
+
+def plain(arrival: F, prompt: I4, output: I4) -> Workload:
+    """Requests of one class without prefixes. (requests,)"""
+    return checked(
+        Workload(
+            arrival=np.asarray(arrival, dtype=float),
+            prompt=np.asarray(prompt, dtype=np.int32),
+            output=np.asarray(output, dtype=np.int32),
+            rank=np.zeros(len(prompt), np.int32),
+        )
+    )
+
+
+def lengths(mean: float, spread: float, count: int, random: np.random.Generator) -> I4:
+    """Lengths of log-normal spread around a mean; all alike for a spread of 0. (count,) [tokens]
+
+    Parameters
+    ----------
+    spread : float
+        Standard deviation over the mean. [1]
+    """
+    if not 1 <= mean <= LONGEST:
+        raise InputError("length", mean, f"write 1 to {LONGEST:,} tokens")
+    if not 0 <= spread <= 10:
+        raise InputError("spread", spread, "write a number from 0 to 10")
+    if spread == 0:
+        return np.full(count, round(mean), np.int32)
+    sigma = np.sqrt(np.log1p(spread**2))
+    drawn = mean * np.exp(sigma * random.standard_normal(count) - sigma**2 / 2)
+    return np.clip(np.round(drawn), 1, LONGEST).astype(np.int32)
+
+
+def gamma_arrivals(rate: float, burst: float, count: int, random: np.random.Generator) -> F:
+    """Times of arrival with gamma-distributed gaps. (count,) [s]
+
+    Parameters
+    ----------
+    burst : float
+        Standard deviation of a gap over its mean: 1 for Poisson arrivals, more for bursts, 0 for a metronome. [1]
+    """
+    if not 0 < rate < 1e9:
+        raise InputError("rate", rate, "write a positive number of requests per second")
+    if not 0 <= burst <= 100:
+        raise InputError("burst", burst, "write a number from 0 to 100")
+    if burst == 0:
+        return np.arange(1, count + 1) / rate
+    shape = 1 / burst**2
+    return np.cumsum(random.gamma(shape, 1 / (shape * rate), count))
+
+
+def daily(arrival: F, swing: float, day: float = 86_400.0) -> F:
+    """Bend times so that the rate follows a day: 1 + swing sin. [s]
+
+    Errors: :class:`InputError` for a swing outside of 0 to 1.
+    """
+    if not 0 <= swing < 1:
+        raise InputError("swing", swing, "write a number from 0 to below 1")
+    # The integral of the rate is inverted on a fine grid.
+    grid = np.linspace(0, arrival[-1] * (1 + swing) + day, 200_001)
+    passed = grid + swing * day / (2 * np.pi) * (1 - np.cos(2 * np.pi * grid / day))
+    return np.interp(arrival, passed, grid)
+
+
+def users(concurrency: int, requests: int, prompt: I4, output: I4, think: float = 0.0) -> Workload:
+    """A closed loop: so many users, each of whom sends the next request when the last is answered."""
+    if not 1 <= concurrency <= requests:
+        raise InputError("concurrency", concurrency, f"write 1 to {requests:,}, the requests in all")
+    arrival = np.full(requests, np.nan)
+    arrival[:concurrency] = 0.0
+    then = np.arange(requests, dtype=np.int32) + concurrency
+    then[then >= requests] = NONE
+    return checked(
+        Workload(
+            arrival=arrival,
+            prompt=np.asarray(prompt, dtype=np.int32),
+            output=np.asarray(output, dtype=np.int32),
+            rank=np.zeros(requests, np.int32),
+            then=then,
+            think=np.full(requests, float(think)),
+        )
+    )
+
+
+def agents(
+    sessions: F,
+    turns: int,
+    *,
+    first: int,
+    grows: int,
+    output: int,
+    think: float,
+    block: int,
+    random: np.random.Generator,
+) -> Workload:
+    """Sessions whose context grows turn by turn; each turn's prompt begins with the whole session so far.
+
+    Parameters
+    ----------
+    sessions : array
+        When each begins. (sessions,) [s]
+    first, grows, output : int
+        Tokens of the first prompt, of what a user or tool adds each turn, and of an answer.
+    think : float
+        Mean time between an answer and the next turn, exponential. [s]
+    """
+    for name, value in (("turns", turns), ("first", first), ("output", output), ("block", block)):
+        if not 1 <= value <= LONGEST:
+            raise InputError(name, value, f"write 1 to {LONGEST:,}")
+    count = len(sessions)
+    length = first + np.arange(turns) * (grows + output)
+    prompt = np.repeat(length[None], count, axis=0)
+    whole = prompt // block
+    start = np.concatenate(([0], np.cumsum(whole.reshape(-1))))
+    most = int(whole.max())
+    ids = np.concatenate([s * most + np.arange(n) for s in range(count) for n in whole[s]]) if most else _none()
+    arrival = np.full((count, turns), np.nan)
+    arrival[:, 0] = sessions
+    then = np.arange(count * turns, dtype=np.int32).reshape(count, turns) + 1
+    then[:, -1] = NONE
+    made = Workload(
+        arrival=arrival.reshape(-1),
+        prompt=prompt.reshape(-1).astype(np.int32),
+        output=np.full(count * turns, output, np.int32),
+        rank=np.zeros(count * turns, np.int32),
+        start=start.astype(np.int64),
+        blocks=ids.astype(np.int64),
+        block=block,
+        then=then.reshape(-1),
+        think=random.exponential(think, count * turns) if think > 0 else np.zeros(count * turns),
+    )
+    return checked(made)
+
+
+def scaled(work: Workload, rate: float) -> Workload:
+    """The same requests, so many times as fast."""
+    if not 0 < rate < 1e6:
+        raise InputError("--scale", rate, "write a positive factor")
+    return replace(work, arrival=work.arrival / rate, think=None if work.think is None else work.think / rate)
+
+
+def head(work: Workload, count: int) -> Workload:
+    """The first requests of an open workload."""
+    if work.then is not None or count >= len(work):
+        return work
+    chained = {"start": work.start[: count + 1]} if len(work.start) else {}
+    return replace(
+        work, arrival=work.arrival[:count], prompt=work.prompt[:count], output=work.output[:count],
+        rank=work.rank[:count], **chained,
+    )  # fmt: skip
+
+
+def renumbered(work: Workload) -> tuple[I8, I4, int]:
+    """Starts, ids from 0 on, and how many there are: what arrays can be indexed by."""
+    if not len(work.start):
+        return np.zeros(len(work) + 1, np.int64), np.zeros(0, np.int32), 0
+    used = work.blocks[: work.start[-1]]
+    known, ids = np.unique(used, return_inverse=True)
+    return work.start, ids.astype(np.int32).reshape(-1), len(known)
+
+
+def of_classes(work: Workload, shares: Sequence[float], random: np.random.Generator) -> Workload:
+    """Deal requests to priority classes by their shares, first class first."""
+    total = float(sum(shares))
+    if not shares or total <= 0 or min(shares) < 0:
+        raise InputError("--classes", shares, "write shares that are not negative, as 0.2,0.8")
+    return replace(work, rank=random.choice(len(shares), len(work), p=np.array(shares) / total).astype(np.int32))

@@ -1,0 +1,162 @@
+"""A replica that steps through every iteration, as plainly as it can be written: the oracle of the compiled loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from rackmath.serving.simulator.settings import Batching
+from rackmath.serving.simulator.times import StepTimes
+
+
+@dataclass
+class One:
+    name: int
+    arrival: float
+    prompt: int
+    steps: int
+    growth: float
+    rank: int
+    todo: int = 0
+    stored: float = 0.0
+    left: int = 0
+    held: int = 0
+    done: bool = False
+    admitted: float = inf
+    first: float | None = None
+    finish: float = inf
+    dropped: int = 0
+
+    def __post_init__(self) -> None:
+        self.todo, self.left = self.prompt, self.steps
+
+
+@dataclass
+class Reference:
+    times: StepTimes
+    b: Batching
+    swap: float = 0.0
+    clock: float = 0.0
+    waiting: list[One] = field(default_factory=list)
+    reading: list[One] = field(default_factory=list)
+    running: list[One] = field(default_factory=list)
+    width: int = 0
+    stall: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.blocks = self.b.memory // self.b.block
+
+    @property
+    def free(self) -> int:
+        return self.blocks - sum(one.held for one in (*self.reading, *self.running))
+
+    def serve(self, requests: list[One]) -> None:
+        todo = sorted(requests, key=lambda one: (one.arrival, one.name))
+        while todo or self.waiting or self.reading or self.running:
+            if not (self.waiting or self.reading or self.running) and todo[0].arrival > self.clock:
+                self.clock = todo[0].arrival
+                if self.b.policy == "train":
+                    self.clock = ceil(self.clock / self.b.period) * self.b.period
+            while todo and todo[0].arrival <= self.clock:
+                self.waiting.append(todo.pop(0))
+            self.step()
+
+    def step(self) -> None:  # noqa: C901
+        self.admit()
+        left = self.b.budget
+        mixed = self.b.policy in ("chunked", "train")
+        if mixed:
+            left -= len(self.running) * (1 + self.b.drafted)
+        parts: list[tuple[One, int]] = []
+        for one in self.reading:
+            n = min(one.todo, left)
+            if n <= 0:
+                break
+            parts.append((one, n))
+            left -= n
+        tokens = sum(n for _, n in parts)
+        decodes = bool(self.running) and (mixed or not tokens)
+        if decodes:
+            self.room()
+            decodes = bool(self.running)
+        if not tokens and not decodes:
+            return
+        time, self.stall = self.stall, 0.0
+        if tokens:
+            pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
+            work = self.times.prompt[tokens] + self.times.pair * pairs
+            time += work * (self.b.share if decodes else 1.0)
+        if decodes:
+            b = self.width if self.b.policy == "static" else len(self.running)
+            seen = sum(one.stored + 1 for one in self.running)
+            time += float(self.times.base[b] + self.times.slope[b] * seen)
+        if self.b.policy == "train":
+            time = max(1.0, ceil(time / self.b.period - 1e-9)) * self.b.period
+        self.clock += time
+        if decodes:
+            for one in self.running:
+                if self.b.preemption != "reserve" and one.stored % self.b.block == 0:
+                    one.held += 1
+                one.stored += one.growth
+                one.left -= 1
+        for one, n in parts:
+            one.todo -= n
+            one.stored += n
+        ended = [one for one in self.running if one.left <= 0]
+        if ended and (self.b.policy != "static" or len(ended) == len(self.running)):
+            self.running = [one for one in self.running if one.left > 0]
+            for one in ended:
+                one.finish, one.held = self.clock, 0
+        for one in [one for one in self.reading if one.todo == 0]:
+            self.reading.remove(one)
+            if one.first is None:
+                one.first = self.clock
+            if one.left:
+                self.running.append(one)
+            else:
+                one.finish, one.held = self.clock, 0
+
+    def admit(self) -> None:
+        if self.b.policy in ("static", "decode-first") and self.running:
+            return
+        if self.b.policy == "static" and self.reading:
+            return
+        while self.waiting:
+            self.waiting.sort(key=lambda one: one.rank)
+            one = self.waiting[0]
+            length = one.todo + ceil(one.stored)
+            if len(self.running) + len(self.reading) >= self.b.seats:
+                break
+            if self.b.preemption == "reserve":
+                need = ceil((length + one.left * one.growth) / self.b.block)
+                if need > self.free:
+                    break
+            else:
+                need = ceil(length / self.b.block)
+                if need + (1 if one.left else 0) > self.free:
+                    break
+            self.waiting.pop(0)
+            one.held = need
+            one.admitted = min(one.admitted, self.clock)
+            if one.todo == 0:
+                self.stall += self.swap * need
+                self.running.append(one)
+            else:
+                self.reading.append(one)
+                if self.b.policy == "static":
+                    self.width = len(self.reading)
+
+    def room(self) -> None:
+        if self.b.preemption == "reserve":
+            return
+        while sum(one.stored % self.b.block == 0 for one in self.running) > self.free:
+            last = max(one.rank for one in self.running)
+            victim = [one for one in self.running if one.rank == last][-1]
+            self.running.remove(victim)
+            victim.dropped += 1
+            if self.b.preemption == "swap":
+                self.stall += self.swap * ceil(victim.stored / self.b.block)
+            else:
+                victim.todo, victim.stored = ceil(victim.stored), 0.0
+            victim.held = 0
+            self.waiting.insert(0, victim)

@@ -1,0 +1,90 @@
+"""Jumps between events give what stepping through every iteration gives, for every policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath.serving.simulator import Batching, StepTimes, Workload, simulate
+from tests.serving.simulator.reference import One, Reference
+
+KV = 1000.0
+
+
+def times(seats: int, budget: int, slope: float = 1e-6, pair: float = 1e-8) -> StepTimes:
+    batch = np.arange(1, seats + 1)
+    return StepTimes(
+        base=np.concatenate(([0.0], 0.01 + 1e-4 * batch)),
+        slope=np.concatenate(([0.0], np.full(seats, slope) * (1 + batch / 100))),
+        prompt=np.concatenate(([0.0], 0.005 + 1e-5 * np.arange(1, budget + 1))),
+        pair=pair,
+        error=0.0,
+    )
+
+
+@st.composite
+def systems(draw: st.DrawFn) -> tuple[Workload, Batching]:
+    count = draw(st.integers(1, 40))
+    random = np.random.default_rng(draw(st.integers(0, 10_000)))
+    policy = draw(st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "train"]))
+    preemption = "reserve" if policy == "static" else draw(st.sampled_from(["recompute", "swap", "reserve"]))
+    drafted = draw(st.sampled_from([0, 0, 2])) if preemption == "reserve" else 0
+    block = draw(st.sampled_from([1, 4, 16]))
+    longest = draw(st.sampled_from([20, 120]))
+    seats = draw(st.integers(1, 8))
+    prompt, output = random.integers(1, longest, count), random.integers(1, longest, count)
+    most = int(-(-(prompt + output).max() // block) + 1)
+    blocks = most + draw(st.integers(0, 6 * most))
+    load = draw(st.sampled_from([0.01, 0.3, 3.0]))
+    work = Workload(
+        arrival=np.sort(random.uniform(0, count * load, count)),
+        prompt=prompt.astype(np.int32),
+        output=output.astype(np.int32),
+        rank=random.integers(0, draw(st.integers(1, 3)), count).astype(np.int32),
+    )
+    batching = Batching(
+        policy=policy, preemption=preemption, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
+        seats=seats, block=block, memory=blocks * block, drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
+        share=draw(st.sampled_from([1.0, 0.6])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
+    )  # fmt: skip
+    return work, batching
+
+
+@settings(max_examples=400, deadline=None)
+@given(system=systems())
+def test_jumps_are_exact(system: tuple[Workload, Batching]) -> None:
+    work, batching = system
+    table = times(batching.seats, batching.budget)
+    found = simulate(work, table, batching=batching, kv_bytes=KV).requests
+    one_by_one = [
+        One(
+            name=i, arrival=float(q["arrival"]), prompt=int(q["prompt"]), steps=int(q["steps"]),
+            growth=float(q["growth"]), rank=int(q["rank"]),
+        )
+        for i, q in enumerate(found)
+    ]  # fmt: skip
+    Reference(table, batching, swap=batching.block * KV / batching.host).serve(one_by_one)
+    for name in ("admitted", "first", "finish"):
+        assert found[name] == pytest.approx([getattr(one, name) for one in one_by_one], rel=1e-9), name
+    assert list(found["dropped"]) == [one.dropped for one in one_by_one]
+
+
+@settings(max_examples=100, deadline=None)
+@given(system=systems())
+def test_nothing_is_lost(system: tuple[Workload, Batching]) -> None:
+    """Tokens in are tokens out, every block comes back, nobody ends before he begins."""
+    work, batching = system
+    found = simulate(work, times(batching.seats, batching.budget), batching=batching, kv_bytes=KV)
+    q, own = found.requests, found.replicas.own
+    assert np.isfinite(q["finish"]).all()
+    assert (q["admitted"] >= q["arrival"]).all()
+    assert (q["first"] > q["admitted"]).all()
+    assert (q["finish"] >= q["first"]).all()
+    assert own["tokens"].sum() == pytest.approx(work.output.sum())
+    assert (own["free"] == batching.memory // batching.block).all()
+    assert not (own["running"] + own["reading"] + own["waiting"]).any()
+    assert not found.replicas.phase.any()
+    assert own["attended"].sum() == pytest.approx(0, abs=1e-6)
+    assert (own["busy"] <= found.end + 1e-9).all()
