@@ -19,7 +19,7 @@ from rackmath.errors import InputError
 from tests.conftest import make_system
 
 PARTS = st.floats(0.05, 1.0)
-PRODUCT = dict(rows=64.0, narrowness=0.0, scores=0.0, ranks=1.0, heat=1.0)
+PRODUCT = dict(rows=64.0, narrowness=0.0, scores=0.0, ranks=1.0, heat=1.0, activations=0.0)
 
 
 @st.composite
@@ -72,7 +72,8 @@ def test_a_wider_loss_never_makes_a_pass_faster(deepseek) -> None:
     for change in (
         {"stream": 0.7},
         {"matmul": 0.3},
-        {"wire": 0.4},
+        {"wire_exchange": 0.4},
+        {"touches": 1.0},
         {"host": 2e-3},
         {"imbalance": 0.1},
         {"latent": 0.5},
@@ -103,6 +104,43 @@ def test_each_part_of_a_product_by_a_known_answer() -> None:
     assert operator_time("experts", "wide", 1.0, 0.0, **spread, k=Losses(imbalance=0.4)) == pytest.approx(1.3)
     scores = {**base, "scores": 0.1}
     assert operator_time("attention", "wide", 0.0, 1.0, **scores, k=Losses(unfused=10)) == pytest.approx(2.0)
+    between = {**base, "activations": 0.25}
+    for kind in ("product", "experts", "recurrence"):
+        # Moved twice more at half of the bandwidth, after the product itself.
+        assert operator_time(kind, "wide", 1.0, 0.0, **between, k=Losses(touches=2, stream=0.5)) == pytest.approx(2.0)
+    assert operator_time("attention", "wide", 1.0, 0.0, **between, k=Losses(touches=2)) == pytest.approx(1.0)
+    assert operator_time("recurrence", "wide", 1.0, 0.0, **base, k=Losses(recurrence=0.1)) == pytest.approx(10.0)
+    assert operator_time("recurrence", "wide", 0.0, 1.0, **base, k=Losses(recurrence=0.1)) == pytest.approx(1.0)
+
+
+def test_scans_of_many_tokens_are_recurrences_and_cost_their_part() -> None:
+    hybrid, plain = catalogue.model("qwen3-next-80b-a3b"), catalogue.model("llama-3.1-8b")
+    for model, slower in ((hybrid, True), (plain, False)):
+        times = [
+            float(
+                estimate(
+                    model,
+                    make_system(),
+                    Layout(),
+                    batch=1,
+                    context=4096,
+                    phase="prefill",
+                    losses=Losses(recurrence=part),
+                ).time
+            )
+            for part in (1.0, 0.01)
+        ]
+        assert (times[1] > times[0]) is slower
+
+
+def test_dispatch_has_a_wire_of_its_own(deepseek) -> None:
+    system, layout = make_system(link=1e9), Layout(expert=8, data=8)
+    args = dict(batch=64, context=100)
+    whole = estimate(deepseek, system, layout, **args, losses=Losses())
+    exchanged = estimate(deepseek, system, layout, **args, losses=Losses(wire_exchange=0.5))
+    reduced = estimate(deepseek, system, layout, **args, losses=Losses(wire=0.5))
+    assert exchanged.lost["network"] == pytest.approx(float(whole.terms["communication"]), rel=1e-6)
+    assert reduced.time == whole.time
 
 
 def test_launches_and_host_add_their_seconds(llama) -> None:

@@ -35,4 +35,5 @@ def made_up(cpu: Machine) -> Ceilings:
         Stream(size=2**26, bandwidth=1e10, low=1e10, high=1e10),
         Stream(size=2**31, bandwidth=1e10, low=1e10, high=1e10),
     )
-    return Ceilings(machine=cpu, products=products, streams=streams, latency=Timing(median=5e-6, low=5e-6, high=5e-6))
+    latency = Timing(median=5e-6, low=5e-6, high=5e-6)
+    return Ceilings(machine=cpu, products=products, streams=streams, latency=latency, attention=5e9)

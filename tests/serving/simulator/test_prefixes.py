@@ -1,0 +1,127 @@
+"""Prefix caches: Mooncake's hits, stack distances, tiers that never overflow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath.serving.simulator import Batching, PrefixCache, Tier, Workload, simulate
+from rackmath.trace_files import read_trace
+from tests.conftest import SHARED
+from tests.serving.simulator.test_queues import flat
+
+TRACE = SHARED / "traces/mooncake_conversation.jsonl"
+
+
+def workload_of(paths: list[list[int]], block: int = 4, gap: float = 1.0) -> Workload:
+    """Prompts by their blocks, far apart; one token more than their blocks."""
+    counts = [len(path) for path in paths]
+    return Workload(
+        arrival=gap * np.arange(len(paths), dtype=float),
+        prompt=np.array([block * n + 1 for n in counts], np.int32),
+        output=np.ones(len(paths), np.int32),
+        rank=np.zeros(len(paths), np.int32),
+        start=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+        blocks=np.array([one for path in paths for one in path], np.int64),
+        block=block,
+    )
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[list[int]]:
+    """Prompts that share prefixes as a tree does: a block's id names its whole path."""
+    ids: dict[tuple[int, ...], int] = {}
+    paths = []
+    for _ in range(draw(st.integers(1, 40))):
+        words = tuple(draw(st.lists(st.integers(0, 2), min_size=1, max_size=6)))
+        paths.append([ids.setdefault(words[: i + 1], len(ids)) for i in range(len(words))])
+    return paths
+
+
+def hits_by_stack(paths: list[list[int]], capacity: int) -> int:
+    """Blocks found by a cache of so many, from the depths at which a stack of last uses holds them."""
+    stack: list[int] = []
+    found = 0
+    for path in paths:
+        for one in path:
+            if one not in stack or stack.index(one) >= capacity:
+                break
+            found += 1
+        for one in reversed(path):
+            if one in stack:
+                stack.remove(one)
+            stack.insert(0, one)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(paths=trees(), capacity=st.integers(1, 30))
+def test_least_recently_used_is_a_stack(paths: list[list[int]], capacity: int) -> None:
+    work = workload_of(paths)
+    cache = PrefixCache(tiers=(Tier(name="hbm", capacity=capacity * 4.0),))
+    found = simulate(work, flat(0.01, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0)
+    asked = sum(len(path) for path in paths)
+    assert found.blocks_asked == asked
+    assert found.hits["hbm"] * asked == pytest.approx(hits_by_stack(paths, capacity))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    paths=trees(), sizes=st.tuples(st.integers(0, 8), st.integers(1, 20)), eviction=st.sampled_from(["lru", "lfu", "ttl"]),
+    through=st.booleans(), overlapped=st.booleans(),
+)  # fmt: skip
+def test_tiers_never_hold_more_than_they_can(
+    paths: list[list[int]], sizes: tuple[int, int], eviction: str, through: bool, overlapped: bool
+) -> None:
+    work = workload_of(paths)
+    tiers = (Tier(name="hbm", capacity=4.0 * sizes[0]), Tier(name="dram", capacity=4.0 * sizes[1], bandwidth=1e3))
+    cache = PrefixCache(tiers=tiers, eviction=eviction, lifetime=5.0, through=through, overlapped=overlapped)
+    found = simulate(work, flat(0.01, 2), batching=Batching(seats=2), cache=cache, kv_bytes=1.0)
+    assert np.isfinite(found.requests["finish"]).all()
+    assert 0 <= sum(found.hits.values()) <= 1
+    assert (found.requests["hit"] < work.prompt).all(), "the last token is always read"
+    if eviction == "lru" and not through:
+        # What the first gives up goes to the second: together they are one stack.
+        asked = found.blocks_asked
+        assert sum(found.hits.values()) * asked == pytest.approx(hits_by_stack(paths, sum(sizes)))
+
+
+def test_loads_take_their_time() -> None:
+    """Two blocks of 4 bytes at 8 B/s and half a second of latency: 1.5 s, beside other work or before it."""
+    work = workload_of([[0, 1], [0, 1]], gap=10.0)
+    tiers = (Tier(name="hbm", capacity=0.0), Tier(name="dram", capacity=100.0, bandwidth=8.0, latency=0.5))
+    for overlapped in (True, False):
+        cache = PrefixCache(tiers=tiers, overlapped=overlapped)
+        q = simulate(work, flat(0.25, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0).requests
+        assert list(q["hit"]) == [0, 8]
+        assert q["first"][1] - q["arrival"][1] == pytest.approx(1.75)
+
+
+def test_unused_blocks_expire() -> None:
+    paths = [[0, 1], [0, 1]]
+    for gap, hit in ((1.0, 8), (20.0, 0)):
+        cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),), eviction="ttl", lifetime=10.0)
+        q = simulate(workload_of(paths, gap=gap), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0)
+        assert q.requests["hit"][1] == hit
+
+
+def test_the_least_used_goes_first() -> None:
+    """Block 0 is used three times, 1 twice, 2 once; 3 takes the place of 2."""
+    paths = [[0], [0], [0], [1], [1], [2], [3], [1], [0]]
+    cache = PrefixCache(tiers=(Tier(name="hbm", capacity=12.0),), eviction="lfu")
+    q = simulate(workload_of(paths), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0).requests
+    assert list(q["hit"]) == [0, 4, 4, 0, 4, 0, 0, 4, 4]
+
+
+def test_mooncake_s_conversation_hits_what_its_authors_count() -> None:
+    if not TRACE.exists():
+        pytest.skip("../shared/traces is not here")
+    work, notes = read_trace(TRACE)
+    assert not notes
+    cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),))
+    found = simulate(work, flat(1e-4, 256, step=1e-3), batching=Batching(), cache=cache, kv_bytes=1.0)
+    assert found.blocks_asked == 288_500
+    assert found.hits["hbm"] == pytest.approx(1 - 182_790 / 288_500, abs=1e-9)
+    assert round(100 * found.hits["hbm"], 2) == 36.64

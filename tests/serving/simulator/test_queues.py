@@ -1,0 +1,160 @@
+"""Known queues, within what chance allows: M/D/1, M/M/1, batch service, Little's law, the train's 2 t, the steady state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rackmath import catalogue
+from rackmath.engine import Layout
+from rackmath.engine.timer import engine_timer
+from rackmath.serving.simulator import Batching, StepTimes, simulate, workload
+from rackmath.serving.simulator.deployment import deploy
+from rackmath.serving.simulator.outcome import request_times, spread
+from rackmath.serving.steady import Load, Scheduling, closed_loop
+
+MANY = 200_000
+
+
+def flat(service: float, seats: int, step: float = 0.0, budget: int = 8192) -> StepTimes:
+    """Reading takes the same whatever the prompts, decoding the same whatever the batch."""
+    return StepTimes(
+        base=np.concatenate(([0.0], np.full(seats, step))),
+        slope=np.zeros(seats + 1),
+        prompt=np.concatenate(([0.0], np.full(budget, service))),
+        pair=0.0,
+        error=0.0,
+    )
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6])
+def test_m_d_1(load: float) -> None:
+    """One seat, prompts of one length, answers of one token: W = rho S / (2 (1 - rho))."""
+    random = np.random.default_rng(1)
+    work = workload.plain(
+        workload.gamma_arrivals(load, 1.0, MANY, random), np.full(MANY, 100, np.int32), np.ones(MANY, np.int32)
+    )
+    q = simulate(work, flat(1.0, 1), batching=Batching(seats=1)).requests
+    wait = (q["admitted"] - q["arrival"]).mean()
+    assert wait == pytest.approx(load / (2 * (1 - load)), rel=0.03)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6])
+def test_m_m_1(load: float) -> None:
+    """Answers of exponential length: W = rho S / (1 - rho)."""
+    random = np.random.default_rng(2)
+    output = np.maximum(np.round(random.exponential(1000, MANY)), 1).astype(np.int32) + 1
+    work = workload.plain(workload.gamma_arrivals(load / 1000, 1.0, MANY, random), np.ones(MANY, np.int32), output)
+    q = simulate(work, flat(1e-6, 1, step=1.0), batching=Batching(seats=1)).requests
+    wait = (q["admitted"] - q["arrival"]).mean()
+    assert wait == pytest.approx(1000 * load / (1 - load), rel=0.05)
+
+
+def test_batch_service() -> None:
+    """Up to b prompts are read at once in a fixed time: the queue left behind is a Markov chain, solved here."""
+    rate, b, size = 3.2, 4, 400
+    random = np.random.default_rng(3)
+    work = workload.plain(
+        workload.gamma_arrivals(rate, 1.0, MANY, random), np.full(MANY, 10, np.int32), np.ones(MANY, np.int32)
+    )
+    q = simulate(work, flat(1.0, b), batching=Batching(seats=b)).requests
+    # Arrivals during one service, and the queue it leaves: max(n - b, 0) + arrivals; from an empty queue one begins.
+    arrivals = np.exp(-rate) * np.cumprod(np.concatenate(([1.0], rate / np.arange(1, size))))
+    chain = np.zeros((size, size))
+    for n in range(size):
+        begins = max(n, 1)
+        left = max(begins - b, 0)
+        chain[n, left:] = arrivals[: size - left]
+    chain[:, -1] += 1 - chain.sum(1)
+    law = np.full(size, 1 / size)
+    for _ in range(2000):
+        law = law @ chain
+    served = sum(p * min(max(n, 1), b) for n, p in enumerate(law))
+    # A cycle is a service, and before it an idle time of 1 / rate where nobody was left.
+    cycle = 1 + law[0] / rate
+    assert len(q) / q["finish"].max() == pytest.approx(served / cycle, rel=0.01)
+    # Waiting by Little: those who wait, over time, over the rate. During a service left ones and half of the new ones.
+    waiting = sum(p * max(max(n, 1) - b, 0) for n, p in enumerate(law)) + rate / 2
+    expected = waiting / cycle / rate
+    assert (q["admitted"] - q["arrival"]).mean() == pytest.approx(expected, rel=0.03)
+
+
+def test_little_s_law() -> None:
+    """Running ones over time are the sum of their stays."""
+    random = np.random.default_rng(4)
+    count = 5000
+    work = workload.plain(
+        workload.gamma_arrivals(5.0, 1.5, count, random),
+        workload.lengths(300, 0.5, count, random),
+        workload.lengths(100, 0.5, count, random),
+    )
+    found = simulate(work, flat(0.01, 64, step=0.02), batching=Batching(seats=64))
+    q = found.requests
+    assert found.replicas.own["batch"].sum() == pytest.approx((q["finish"] - q["first"]).sum(), rel=1e-9)
+
+
+def test_the_train_s_worst_case_is_two_periods() -> None:
+    random = np.random.default_rng(5)
+    count = 5000
+    work = workload.plain(
+        workload.gamma_arrivals(200.0, 1.0, count, random), np.full(count, 10, np.int32), np.ones(count, np.int32)
+    )
+    batching = Batching(policy="train", period=0.1, seats=512)
+    q = simulate(work, flat(0.05, 512, step=0.05), batching=batching).requests
+    times = q["first"] - q["arrival"]
+    assert times.max() <= 0.2
+    assert times.max() > 0.19
+    assert times.mean() == pytest.approx(0.15, rel=0.02)
+
+
+@pytest.mark.parametrize(("name", "tensor"), [("llama-3.1-8b", 1), ("llama-3.1-70b", 4)])
+@pytest.mark.parametrize(
+    ("users", "prompt", "answer"), [(1, 1000, 200), (8, 1000, 200), (32, 1000, 500), (128, 2000, 300)]
+)
+def test_a_closed_loop_meets_the_steady_state(name: str, tensor: int, users: int, prompt: int, answer: int) -> None:
+    """Throughput within 2 %, time per token within 3: lengths of some spread, since equal ones march in step."""
+    random = np.random.default_rng(6)
+    model, system, layout = catalogue.model(name), catalogue.system("h100-sxm"), Layout(tensor=tensor)
+    timer = engine_timer(model, system, None)
+    count = max(100 * users, 600)
+    work = workload.users(
+        users, count, workload.lengths(prompt, 0.2, count, random), workload.lengths(answer, 0.5, count, random)
+    )
+    batching = Batching(seats=users, share=0.8)
+    one = deploy(model, system, layout, timer, batching, work)
+    found = simulate(work, one.times, batching=replace(batching, memory=one.memory), kv_bytes=one.kv_bytes)
+    q, start, stop = found.requests, 0.3 * found.end, 0.7 * found.end
+    rate = ((q["finish"] > start) & (q["finish"] <= stop)).sum() / (stop - start)
+    steady = closed_loop(
+        model, system, layout, Load(concurrency=float(users), input=float(prompt), output=float(answer)), timer,
+        Scheduling(interruption=0.8, queueing=0.0),
+    )  # fmt: skip
+    assert rate == pytest.approx(float(steady.requests_per_second), rel=0.02)
+    inside = (q["arrival"] > start) & (q["arrival"] < stop)
+    per_token = (q["finish"] - q["first"])[inside].sum() / (work.output[inside] - 1).sum()
+    assert per_token == pytest.approx(float(steady.time_per_output_token), rel=0.03)
+
+
+def test_percentiles_lie_in_their_confidence() -> None:
+    random = np.random.default_rng(7)
+    covered = 0
+    for _ in range(200):
+        found = spread(random.exponential(1.0, 1000))
+        assert found is not None
+        low, high = found.confidence["p90"]
+        assert low <= found.p90 <= high
+        covered += low <= np.log(10) <= high
+    # 95 % of 200, within four standard deviations of chance.
+    assert 178 <= covered <= 200
+    assert spread(np.array([np.nan])) is None
+
+
+def test_times_count_from_when_users_sent() -> None:
+    work = workload.plain(np.array([0.0, 0.5]), np.array([10, 10]), np.array([3, 1]))
+    found = simulate(work, flat(0.1, 4, step=0.2), batching=Batching(seats=4))
+    times = request_times(found, 0.01, work.output)
+    assert times.first == pytest.approx([0.11, found.requests["first"][1] - 0.5 + 0.01])
+    assert times.per_token[0] == pytest.approx((found.requests["finish"][0] - found.requests["first"][0]) / 2)
+    assert np.isnan(times.per_token[1])
