@@ -1,0 +1,153 @@
+"""The command: its JSON, its files, its range, and one line for what cannot be meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from rackmath.cli.app import cli
+from rackmath.errors import InputError, RackmathError
+
+BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2"]
+SOME = ["--poisson", "20", "--input", "800", "--output", "100", "--spread", "0.3", "--requests", "400"]
+
+
+def run(*arguments: str) -> dict[str, object]:
+    result = CliRunner().invoke(cli, [*BASE, *arguments, "--json"])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def test_the_json_that_users_rely_on() -> None:
+    found = run(*SOME)
+    for field in (
+        "requests", "time_to_first_token", "time_per_output_token", "latency", "throughput", "goodput", "hit_rate",
+        "utilisation", "usd_per_million_tokens", "seconds",
+    ):  # fmt: skip
+        assert field in found
+    for field in ("time_to_first_token", "time_per_output_token", "latency"):
+        one = found[field]
+        assert one["p50"] <= one["p90"] <= one["p99"]
+        assert one["confidence"]["p90"][0] <= one["p90"] <= one["confidence"]["p90"][1]
+    assert found["requests"] == 400
+    assert 0 < found["utilisation"] <= 1
+    low, high = (found["range"][end]["latency"]["p50"] for end in ("low", "high"))
+    assert low < found["latency"]["p50"] < high
+    assert found["throughput"] == pytest.approx(100 * 400 / found["span"], rel=0.05)
+    again = run(*SOME)
+    assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in found.items() if k != "seconds"}
+
+
+def test_limits_set_goodput() -> None:
+    loose, tight = run(*SOME, "--ttft", "100", "--tpot", "100"), run(*SOME, "--ttft", "0.02")
+    assert loose["good_share"] == 1.0
+    assert 0 <= tight["good_share"] < 1
+    assert loose["goodput"] == pytest.approx(loose["requests_per_second"])
+
+
+def test_the_bound_is_faster_than_the_engine() -> None:
+    real, ideal = run(*SOME), run(*SOME, "--ideal")
+    assert ideal["latency"]["p50"] < real["latency"]["p50"]
+    assert ideal["range"] is None
+
+
+def test_two_pools_keep_prompts_out_of_answers() -> None:
+    asked = ["--poisson", "40", "--input", "4000", "--output", "100", "--requests", "600"]
+    one = run(*asked, "--gpus", "4")
+    two = run(*asked, "--gpus", "4", "--prefill-gpus", "2")
+    assert two["replicas"] == [2, 2]
+    assert two["time_per_output_token"]["p90"] < one["time_per_output_token"]["p90"]
+    assert two["requests"] == one["requests"]
+
+
+def test_a_prefix_cache_makes_first_tokens_quicker() -> None:
+    asked = [
+        "--poisson",
+        "2",
+        "--turns",
+        "6",
+        "--grows",
+        "500",
+        "--input",
+        "4000",
+        "--output",
+        "200",
+        "--requests",
+        "600",
+    ]
+    without, held = run(*asked), run(*asked, "--tiers", "hbm=10GB,dram=200GB@50GB/s+10us", "--router", "prefix-aware")
+    assert held["hit_tokens"] > 0.5
+    assert held["time_to_first_token"]["p50"] < without["time_to_first_token"]["p50"]
+    assert set(held["hit_rate"]) == {"hbm", "dram"}
+
+
+def test_policies_trade_one_wait_for_another() -> None:
+    asked = ["--poisson", "8", "--input", "3000", "--output", "200", "--requests", "800", "--spread", "0.3"]
+    found = {policy: run(*asked, "--policy", policy) for policy in ("chunked", "prefill-first", "decode-first")}
+    first = {policy: one["time_to_first_token"]["mean"] for policy, one in found.items()}
+    assert max(first["prefill-first"], first["chunked"]) < first["decode-first"]
+
+
+def test_files_hold_every_request(tmp_path: Path) -> None:
+    rows, picture, trace = tmp_path / "r.parquet", tmp_path / "r.svg", tmp_path / "r.json"
+    found = run(*SOME, "--out", str(rows), "--plot", str(picture), "--timeline", str(trace))
+    table = pl.read_parquet(rows)
+    assert len(table) == 400
+    assert table["latency"].quantile(0.5) == pytest.approx(found["latency"]["p50"], rel=0.02)
+    assert picture.stat().st_size > 10_000
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {e["ph"] for e in events} == {"X"}
+    assert np.isfinite([e["ts"] for e in events]).all()
+    text = CliRunner().invoke(cli, [*BASE, *SOME]).output
+    assert "time to first token" in text
+    assert "per million tokens" in text
+
+
+def test_a_trace_is_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("arrival,input,output\n" + "".join(f"{i / 10},500,50\n" for i in range(100)))
+    assert run("--trace", str(path))["requests"] == 100
+    assert run("--trace", str(path), "--first", "10")["requests"] == 10
+    slow, fast = run("--trace", str(path)), run("--trace", str(path), "--scale", "5")
+    assert fast["span"] < slow["span"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        ["--poisson", "1", "--users", "2", "--input", "5", "--output", "5"],
+        ["--poisson", "-1", "--input", "5", "--output", "5"],
+        ["--poisson", "1", "--input", "nan", "--output", "5"],
+        ["--poisson", "1", "--input", "5", "--output", "1e12"],
+        [*SOME, "--tiers", "hbm"],
+        [*SOME, "--tiers", "hbm=10furlongs"],
+        [*SOME, "--acceptance", "0.5"],
+        [*SOME, "--drafted", "2"],
+        [*SOME, "--layout", "tp3"],
+        [*SOME, "--layout", "tp1,pp2"],
+        [*SOME, "--prefill-gpus", "2"],
+        [*SOME, "--out", "rows.csv"],
+        [*SOME, "--policy", "static"],
+        [*SOME, "--budget", "10"],
+        [*SOME, "--classes", "a,b"],
+        [*SOME, "--mtbf", "-5"],
+        ["--trace", "nowhere.csv"],
+        ["--users", "3", "--input", "100", "--output", "10", "--prefill-gpus", "1"],
+        ["--poisson", "1", "--input", "2000000", "--output", "10", "--requests", "5"],
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_one_line(wrong: list[str]) -> None:
+    result = CliRunner().invoke(cli, [*BASE, *wrong])
+    assert isinstance(result.exception, RackmathError), (result.output, result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_the_unknown_is_refused() -> None:
+    result = CliRunner().invoke(cli, ["simulate", "lama", "--on", "h100-sxm", "--gpus", "1", *SOME])
+    assert isinstance(result.exception, InputError)

@@ -1,0 +1,156 @@
+"""Readers of traces: facts of known files, every format, every way to be wrong with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath.errors import InputError
+from rackmath.trace_files import read_trace
+from rackmath.traffic import Asked, traffic
+from tests.conftest import SHARED
+
+MOONCAKE, AZURE = SHARED / "traces/mooncake_conversation.jsonl", SHARED / "traces/azure_llm_2023_code.csv"
+
+
+def test_mooncake_s_facts() -> None:
+    if not MOONCAKE.exists():
+        pytest.skip("../shared/traces is not here")
+    work, _ = read_trace(MOONCAKE)
+    assert len(work) == 12_031
+    assert work.span == pytest.approx(3537, abs=1)
+    assert round(float(work.prompt.mean()), 2) == 12_035.06
+    assert round(float(work.output.mean()), 2) == 342.62
+    assert len(work.blocks) == work.start[-1] == 288_500
+    assert len(np.unique(work.blocks)) == 182_790
+
+
+def test_azure_s_facts() -> None:
+    if not AZURE.exists():
+        pytest.skip("../shared/traces is not here")
+    work, _ = read_trace(AZURE)
+    assert len(work) == 8_819
+    assert 3300 < work.span < 3700
+    assert work.arrival[0] == 0
+    assert work.arrival[1] == pytest.approx(0.052, abs=1e-6)
+    assert (int(work.prompt[0]), int(work.output[0])) == (4808, 10)
+    assert not len(work.start)
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+BURST = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,ChatGPT,1087,230,1317,Conversation log
+118,GPT-4,417,276,693,API log
+"""
+
+
+def test_burstgpt_counts_seconds(tmp_path: Path) -> None:
+    work, _ = read_trace(written(tmp_path / "b.csv", BURST))
+    assert list(work.arrival) == [0, 40, 113]
+    assert list(work.prompt) == [472, 1087, 417]
+    assert list(work.output) == [18, 230, 276]
+
+
+def test_plain_tables_in_three_forms(tmp_path: Path) -> None:
+    rows = {"arrival": [0.5, 1.0, 2.5], "input": [10, 20, 30], "output": [1, 2, 3], "priority": [5, 1, 5]}
+    table = pl.DataFrame(rows)
+    table.write_csv(tmp_path / "t.csv")
+    table.write_parquet(tmp_path / "t.parquet")
+    table.write_ndjson(tmp_path / "t.jsonl")
+    for name in ("t.csv", "t.parquet", "t.jsonl"):
+        work, notes = read_trace(tmp_path / name)
+        assert list(work.arrival) == [0, 0.5, 2.0]
+        assert list(work.prompt) == [10, 20, 30]
+        assert list(work.rank) == [1, 0, 1], "the smallest number is the most urgent"
+        assert not notes
+
+
+@pytest.mark.parametrize(
+    ("rows", "where", "repaired"),
+    [
+        ("0,5,5\n1,-3,5\n2,5,5\n", "line 3: prompt", 2),
+        ("0,5,5\n1,5,0\n", "line 3: output", 1),
+        ("0,5,5\n1,1000000000,5\n", "line 3: prompt", 1),
+        ("0,5,5\nnan,5,5\n", "line 3: arrival", 1),
+        ("0,5,5\n1,,5\n", "line 3: prompt", 1),
+        ("0,5,5\n7,5,5\n3,5,5\n8,5,5\n", "line 4: arrival", 4),
+    ],
+)
+def test_the_line_that_is_wrong_is_named_and_can_be_mended(
+    tmp_path: Path, rows: str, where: str, repaired: int
+) -> None:
+    path = written(tmp_path / "t.csv", "arrival,input,output\n" + rows)
+    with pytest.raises(InputError, match=where):
+        read_trace(path)
+    work, notes = read_trace(path, repair=True)
+    assert len(work) == repaired
+    assert len(notes) == 1
+    assert (np.diff(work.arrival) >= 0).all()
+
+
+def test_equal_ids_are_refused_or_kept_once(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "id,arrival,input,output\na,0,5,5\nb,1,5,5\na,2,9,9\n")
+    with pytest.raises(InputError, match="line 4: id"):
+        read_trace(path)
+    work, notes = read_trace(path, repair=True)
+    assert list(work.prompt) == [5, 5]
+    assert "id is there already" in notes[0]
+
+
+def test_files_that_are_no_traces(tmp_path: Path) -> None:
+    lines = [json.dumps({"timestamp": 0, "input_length": 5, "output_length": 5}), '{"timestamp": 1, "input_']
+    for name, text, said in (
+        ("c.csv", "when,input,output\n0,1,1\n", "arrival"),
+        ("d.csv", "arrival,output\n0,1\n", "prompt"),
+        ("e.csv", "arrival,input,output\n", "holds no requests"),
+        ("f.jsonl", "\n".join(lines), "line 2 is no JSON"),
+        ("g.csv", "arrival,input,output\nsoon,1,1\n", "arrival"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read_trace(written(tmp_path / name, text))
+    with pytest.raises(InputError, match="is no file"):
+        read_trace(tmp_path / "none.csv")
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(max_size=200))
+def test_no_text_brings_the_reader_down(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    path.write_text(text, encoding="utf-8")
+    for repair in (False, True):
+        try:
+            read_trace(path, repair=repair)
+        except InputError as error:
+            assert str(error)
+
+
+def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
+    for wrong in ({}, {"rate": 1.0, "users": 2}, {"rate": 1.0}, {"rate": 1.0, "input": 5.0}):
+        with pytest.raises(InputError):
+            traffic(Asked(**wrong))
+    asked = Asked(rate=5.0, input=100.0, output=20.0, spread=0.5, requests=500, classes=(0.2, 0.8), seed=4)
+    one, _ = traffic(asked)
+    two, _ = traffic(asked)
+    assert (one.arrival == two.arrival).all()
+    assert (one.prompt == two.prompt).all()
+    assert 0.1 < (one.rank == 0).mean() < 0.3
+    assert len(one) / one.span == pytest.approx(5.0, rel=0.2)
+    assert one.prompt.mean() == pytest.approx(100, rel=0.1)
+    agents, _ = traffic(Asked(rate=1.0, turns=4, grows=50, input=100.0, output=20.0, requests=40, block=16))
+    assert len(agents) == 40
+    assert list(agents.prompt[:4]) == [100, 170, 240, 310]
+    faster, _ = traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4, scale=10.0))
+    assert faster.span == pytest.approx(
+        traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4))[0].span / 10
+    )
