@@ -11,6 +11,7 @@ import click
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.pictures import frontier_figure
+from rackmath.cli.plan_simulate import resimulated, show_resimulated
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import planning_options
 from rackmath.engine import estimate
@@ -43,10 +44,23 @@ _INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @planning_options
+@click.option(
+    "--simulate", "traffic", metavar="RATE|TRACE", help="Rank the best points on such traffic, event by event."
+)
+@click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p99"]), default="p99", show_default=True)
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
 @click.option("--plot", metavar="FILE", help="Draw the frontier: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def plan(model: str, on: str, explain: bool, plot: str | None, as_json: bool, **given: Any) -> None:
+def plan(
+    model: str,
+    on: str,
+    traffic: str | None,
+    percentile: str,
+    explain: bool,
+    plot: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Search every sensible deployment: the frontier, the best under limits, launch commands.
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
@@ -75,12 +89,16 @@ def plan(model: str, on: str, explain: bool, plot: str | None, as_json: bool, **
         "launch": {} if result.best is None else _launch(model, question, result, result.best),
         "assumptions": list(question.notes),
     }
+    if traffic is not None:
+        shown["simulated"] = resimulated(model, on, shown, given, traffic, percentile)
     if drawn is not None:
         save(frontier_figure(shown), drawn)
     if as_json:
         render.show_json(shown)
         return
     show_plan(shown, explain)
+    if traffic is not None:
+        show_resimulated(shown["simulated"], traffic, percentile)
 
 
 class PointFacts:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from rackmath import snapshots
+from rackmath.cli import render
 from rackmath.cli.app import cli
 from rackmath.errors import InputError, RackmathError
+from rackmath.serving.simulator import events
 
 BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2"]
 SOME = ["--poisson", "20", "--input", "800", "--output", "100", "--spread", "0.3", "--requests", "400"]
@@ -117,6 +121,73 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     assert fast["span"] < slow["span"]
 
 
+def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_INTERVAL", 0.0)
+    monkeypatch.setattr(events, "SLICE", 100)
+    path = tmp_path / "run.npz"
+    whole = run(*SOME)
+    told: list[str] = []
+
+    def stop(text: str) -> None:
+        told.append(text)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(render, "show_progress", stop)
+    with pytest.raises(click.Abort):
+        CliRunner().invoke(
+            cli, [*BASE, *SOME, "--checkpoint", str(path)], catch_exceptions=False, standalone_mode=False
+        )
+    monkeypatch.setattr(render, "show_progress", lambda text: None)
+    assert path.exists()
+    other = CliRunner().invoke(cli, [*BASE, *SOME, "--seed", "9", "--checkpoint", str(path)])
+    assert "another run" in str(other.exception)
+    resumed = run(*SOME, "--checkpoint", str(path))
+    assert not path.exists()
+    assert {k: v for k, v in resumed.items() if k != "seconds"} == {k: v for k, v in whole.items() if k != "seconds"}
+    path.write_text("no checkpoint")
+    assert "is no checkpoint" in str(CliRunner().invoke(cli, [*BASE, *SOME, "--checkpoint", str(path)]).exception)
+
+
+def test_what_if_compares_values_on_the_same_traffic(tmp_path: Path) -> None:
+    picture = tmp_path / "w.svg"
+    found = run(*SOME, "--what-if", "budget=512,4096", "--workers", "1", "--plot", str(picture))
+    assert [one["value"] for one in found["runs"]] == ["512", "4096"]
+    alone = run(*SOME, "--budget", "512")
+    assert found["runs"][0]["latency"] == alone["latency"]
+    assert picture.stat().st_size > 5000
+    tiers = run(*SOME, "--what-if", "tiers=hbm=1GB|hbm=1GB,dram=2GB@10GB/s", "--workers", "1")
+    assert len(tiers["runs"]) == 2
+    failing = run(*SOME, "--what-if", "gpus=1,3", "--layout", "tp2", "--workers", "1")
+    assert all("do not divide" in one["error"] for one in failing["runs"])
+
+
+def test_the_highest_rate_keeps_its_limits_and_a_higher_one_does_not() -> None:
+    found = run(*SOME, "--ttft", "0.5", "--tpot", "0.03", "--capacity", "p90")
+    assert found["low"] < found["high"] <= 1.011 * found["low"]
+    below, above = (run(*SOME, "--scale", str(found["scale"] * f)) for f in (1.0, 1.05))
+    for facts, keeps in ((below, True), (above, False)):
+        within = facts["time_to_first_token"]["p90"] <= 0.5 and facts["time_per_output_token"]["p90"] <= 0.03
+        assert within is keeps
+    for wrong in ([], ["--users", "4"]):
+        base = SOME if not wrong else ["--input", "10", "--output", "10"]
+        result = CliRunner().invoke(cli, [*BASE, *base, *wrong, "--capacity", "p99"])
+        assert isinstance(result.exception, RackmathError)
+
+
+def test_a_plan_is_ranked_by_its_slowest_users() -> None:
+    asked = ["plan", "llama-3.1-70b", "--on", "h200-sxm", "--gpus", "8", "--input", "2000", "--output", "300"]
+    result = CliRunner().invoke(cli, [*asked, "--ttft", "1", "--tpot", "0.05", "--simulate", "4", "--json"])
+    found = json.loads(result.stdout)
+    rows = found["simulated"]
+    assert len(rows) > 1
+    assert rows[0]["keeps_limits"]
+    assert rows[0]["time_to_first_token"]["p99"] <= 1
+    kept = [one["usd_per_million_tokens"] for one in rows if one.get("keeps_limits")]
+    assert kept == sorted(kept)
+    assert found["best"]["layout"] in {one["layout"] for one in rows}
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -137,6 +208,9 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
         [*SOME, "--budget", "10"],
         [*SOME, "--classes", "a,b"],
         [*SOME, "--mtbf", "-5"],
+        [*SOME, "--what-if", "colour=red"],
+        [*SOME, "--what-if", "budget=many"],
+        [*SOME, "--checkpoint", "run.txt"],
         ["--trace", "nowhere.csv"],
         ["--users", "3", "--input", "100", "--output", "10", "--prefill-gpus", "1"],
         ["--poisson", "1", "--input", "2000000", "--output", "10", "--requests", "5"],

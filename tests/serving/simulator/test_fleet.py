@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ from rackmath.serving.simulator import (
     Scaling,
     Tier,
     Workload,
+    events,
     simulate,
     workload,
 )
@@ -174,6 +176,41 @@ def test_users_never_have_two_requests_at_once() -> None:
         change = np.concatenate((np.ones(210), -np.ones(210)))
         inside = np.cumsum(change[np.lexsort((change, events))])
         assert inside.max() <= 7
+
+
+@pytest.mark.parametrize("talking", [False, True])
+def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "SLICE", 50)
+    monkeypatch.setattr(events, "PACE", 2.0)
+    random = np.random.default_rng(6)
+    work = some(seed=6)
+    if talking:
+        work = workload.agents(
+            np.sort(random.uniform(0, 20, 40)), 5, first=64, grows=16, output=16, think=1.0, block=16, random=random
+        )
+    fleet = Fleet(
+        replicas=2, router="two-choices", failures=Failures(between=10.0, repair=2.0), seed=6,
+        scaling=Scaling(least=2, most=4, startup=1.0, high=6.0, low=1.0, interval=2.0),
+    )  # fmt: skip
+    asked = {
+        "batching": Batching(seats=8, budget=512, memory=4000), "fleet": fleet, "kv_bytes": 1.0,
+        "cache": PrefixCache(tiers=(Tier(name="hbm", capacity=2000.0), Tier(name="dram", capacity=9000.0))),
+    }  # fmt: skip
+    kept: list[dict[str, np.ndarray]] = []
+
+    def keep(snapshot: Callable[[], dict[str, np.ndarray]]) -> None:
+        kept.append({name: np.array(values) for name, values in snapshot().items()})
+
+    whole = simulate(work, times(8, 512), keep=keep, **asked)
+    assert len(kept) > 4
+    for one in kept[:: max(len(kept) // 5, 1)]:
+        again = simulate(work, times(8, 512), resume=one, **asked)
+        assert (again.requests == whole.requests).all()
+        assert (again.hits, again.failures, again.replica_seconds) == (
+            whole.hits,
+            whole.failures,
+            whole.replica_seconds,
+        )
 
 
 def test_time_series_add_up() -> None:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import pairwise
 from math import ceil, inf, isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import DoesNotFit
 from rackmath.serving.simulator import state
+from rackmath.serving.simulator.events import SLICE, Events, Line, held
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS, Batching, Fleet, PrefixCache
-from rackmath.serving.simulator.state import Fixed, Replicas, Requests
+from rackmath.serving.simulator.state import Fixed, Prefixes, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload, renumbered
 
 F = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
-SLICE = 50_000
-"""Requests between two reports of progress."""
-_FAILS, _RETURNS, _SCALES, _STARTS = range(4)
+Snapshot = dict[str, NDArray[Any]]
+"""Everything that a run has changed so far, as arrays by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -53,6 +52,8 @@ def simulate(
     kv_bytes: float = 0.0,
     ready: F | None = None,
     progress: Progress = lambda done, of: None,
+    keep: Callable[[Callable[[], Snapshot]], None] = lambda snapshot: None,
+    resume: Snapshot | None = None,
 ) -> Outcome:
     """Serve every request of a workload.
 
@@ -63,6 +64,10 @@ def simulate(
     ready : array, optional
         When each request's first token was written elsewhere: prompts are not read here, only answers written.
         (requests,) [s]
+    keep : callable
+        Called now and then with what makes a snapshot, which ``resume`` takes up again with the same result.
+    resume : Snapshot, optional
+        Of a run of the very same arguments.
 
     Errors: :class:`DoesNotFit` for a request that no replica can hold.
     """
@@ -71,7 +76,7 @@ def simulate(
     from rackmath.serving.simulator.route import converse, drain, route
 
     cache, fleet = cache or PrefixCache(), fleet or Fleet()
-    most = fleet.scaling.most if fleet.scaling else fleet.replicas
+    most = _most(fleet)
     fixed = _fixed(work, times, batching, cache, kv_bytes)
     start, ids, distinct = renumbered(work)
     q = _requests(work, start, batching, fleet, ready)
@@ -81,47 +86,69 @@ def simulate(
     s.own["up"][fleet.replicas :] = False
     random = np.random.default_rng(fleet.seed)
     dice = random.integers(0, 2**31 - 1, (len(work) if work.then is None else min(len(work), SLICE), 2))
-    events = _Events(fleet, most, random)
+    events = Events(fleet, most, random)
     router, turn = ROUTERS[fleet.router], np.zeros(1, np.int64)
-    line = _Line(work, q)
+    line = Line(work, q)
+    if resume is not None:
+        _put_back(resume, q, s, c, line, turn, events)
+
+    def report(done: int) -> None:
+        progress(done, len(work))
+        keep(lambda: _snapshot(q, s, c, line, turn, events))
 
     def until(moment: float) -> bool:
         """Bring all up to a moment; true while requests are left to send."""
         if work.then is None:
             for which in line.before(moment):
                 route(fixed, s, q, c, which, q["arrival"][which], router, dice[which], turn)
-                progress(line.sent, len(work))
+                line.sent += len(which)
+                report(line.sent)
             if moment < inf or line.sent == len(work):
                 drain(fixed, s, q, c, moment)
         else:
             while True:
                 stop = min(moment, line.soon())
                 converse(fixed, s, q, c, line.due, line.who, line.count, stop, router, dice, turn)
-                progress(int(np.isfinite(q["finish"]).sum()), len(work))
-                if stop >= moment:
+                report(int(np.isfinite(q["finish"]).sum()))
+                if stop >= moment or not _busy(line, s):
                     break
-        return line.left() or bool(_held(s).any())
+        return _busy(line, s)
 
     def again(r: int, now: float) -> None:
         """A replica fails: what it held is sent to those that are up."""
-        held = np.empty(int(_held(s)[r]), np.int64)
-        fail(fixed, s, q, c, r, held)
+        lost = np.empty(int(held(s)[r]), np.int64)
+        fail(fixed, s, q, c, r, lost)
         s.own["up"][r] = False
-        for at, i in enumerate(np.sort(held)):
+        for i in np.sort(lost):
             route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
-            held[at] = i
 
-    while True:
-        busy = until(events.next)
-        if not busy or events.next == inf:
-            break
+    _live(until, events, s, again)
+    return _outcome(q, s, c, batching, cache, events)
+
+
+def _live(until: Callable[[float], bool], events: Events, s: Replicas, again: Callable[[int, float], None]) -> None:
+    """From event to event, as long as anything is left to do."""
+    while until(events.next) and events.next < inf:
         events.act(s, again)
+
+
+def _most(fleet: Fleet) -> int:
+    return fleet.scaling.most if fleet.scaling else fleet.replicas
+
+
+def _busy(line: Line, s: Replicas) -> bool:
+    """Whether anything is left to send or to do."""
+    return line.left() or bool(held(s).any())
+
+
+def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: PrefixCache, events: Events) -> Outcome:
     end = float(np.nanmax(q["finish"])) + batching.outside
-    names = [tier.name for tier in cache.tiers]
+    # Traffic that names no prefix blocks asks for none, whatever tiers there are.
+    found = c.seen[1:] if len(c.seen) > 1 else np.zeros(len(cache.tiers))
     return Outcome(
         requests=q,
         replicas=s,
-        hits={name: float(c.seen[1 + at] / max(c.seen[0], 1)) for at, name in enumerate(names)},
+        hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, found, strict=True)},
         blocks_asked=int(c.seen[0]),
         replica_seconds=events.paid(end),
         end=end,
@@ -130,115 +157,24 @@ def simulate(
     )
 
 
-class _Line:
-    """Requests that are still to be sent: in order, or by a heap of known times."""
-
-    def __init__(self, work: Workload, q: Requests) -> None:
-        self.arrival = q["arrival"]
-        self.sent = 0
-        self.open = work.then is None
-        known = np.flatnonzero(np.isfinite(work.arrival))
-        self.due, self.who = np.full(len(work) + 1, inf), np.zeros(len(work) + 1, np.int64)
-        self.count = np.zeros(1, np.int64)
-        if not self.open:
-            # A sorted list is a heap.
-            order = known[np.argsort(work.arrival[known], kind="stable")]
-            self.due[: len(order)], self.who[: len(order)] = work.arrival[order], order
-            self.count[0] = len(order)
-
-    def before(self, moment: float) -> list[NDArray[np.int64]]:
-        """Slices of the requests that arrive before a moment."""
-        stop = int(np.searchsorted(self.arrival, moment, side="left"))
-        cuts = [*range(self.sent, stop, SLICE), stop]
-        self.sent = stop
-        return [np.arange(a, b) for a, b in pairwise(cuts) if b > a]
-
-    def left(self) -> bool:
-        """Whether requests are still to be sent at known times."""
-        return self.sent < len(self.arrival) if self.open else bool(self.count[0])
-
-    def soon(self) -> float:
-        """A moment at which to report progress of a conversation."""
-        return inf
+def _snapshot(q: Requests, s: Replicas, c: Prefixes, line: Line, turn: NDArray[np.int64], events: Events) -> Snapshot:
+    found = {f"s.{name}": values for name, values in s._asdict().items()}
+    found |= {f"c.{name}": values for name, values in c._asdict().items() if name != "ids"}
+    place = np.array([line.sent, line.looked])
+    found |= {"q": q, "due": line.due, "who": line.who, "count": line.count, "turn": turn, "place": place}
+    return {**found, "events": np.array(events.text())}
 
 
-class _Events:
-    """What changes the fleet: failures, repairs, decisions to scale, replicas that have started."""
-
-    def __init__(self, fleet: Fleet, most: int, random: np.random.Generator) -> None:
-        self.fleet, self.random = fleet, random
-        self.heap: list[tuple[float, int, int]] = []
-        self.failures = 0
-        self.since = {r: 0.0 for r in range(fleet.replicas)}
-        """When each replica that is paid for was started."""
-        self.bill = 0.0
-        self.peak = fleet.replicas
-        self.starting: set[int] = set()
-        self.leaving: set[int] = set()
-        for r in range(fleet.replicas):
-            self._will_fail(r, 0.0)
-        if fleet.scaling:
-            heappush(self.heap, (fleet.scaling.interval, _SCALES, 0))
-
-    @property
-    def next(self) -> float:
-        """Time of the next event. [s]"""
-        return self.heap[0][0] if self.heap else inf
-
-    def act(self, s: Replicas, again: Callable[[int, float], None]) -> None:
-        """Let the next event happen."""
-        now, kind, r = heappop(self.heap)
-        if kind == _FAILS:
-            self._fail(s, r, now, again)
-        elif kind in (_RETURNS, _STARTS):
-            s.own["up"][r] = True
-            s.own["clock"][r] = max(s.own["clock"][r], now)
-            self.starting.discard(r)
-            self._will_fail(r, now)
-        else:
-            self._scale(s, now)
-
-    def paid(self, end: float) -> float:
-        """Replica seconds until the end. [s]"""
-        return self.bill + sum(max(end - since, 0.0) for since in self.since.values())
-
-    def _will_fail(self, r: int, now: float) -> None:
-        if isfinite(self.fleet.failures.between):
-            heappush(self.heap, (now + self.random.exponential(self.fleet.failures.between), _FAILS, r))
-
-    def _fail(self, s: Replicas, r: int, now: float, again: Callable[[int, float], None]) -> None:
-        if not s.own["up"][r]:
-            return
-        if int(s.own["up"].sum()) == 1:
-            # The last one that is up restarts with what it holds: there is nobody else to send it to.
-            heappush(self.heap, (now + self.fleet.failures.repair, _FAILS, r))
-            return
-        self.failures += 1
-        again(r, now)
-        heappush(self.heap, (now + self.fleet.failures.repair, _RETURNS, r))
-
-    def _scale(self, s: Replicas, now: float) -> None:
-        rules = self.fleet.scaling
-        assert rules is not None, "only fleets that scale decide to"
-        heappush(self.heap, (now + rules.interval, _SCALES, 0))
-        held = _held(s)
-        for r in [r for r in self.leaving if held[r] == 0]:
-            self.leaving.discard(r)
-            self.bill += now - self.since.pop(r)
-        living = int(s.own["up"].sum()) + len(self.starting)
-        load = float(held.sum()) / living
-        if load > rules.high and living < rules.most:
-            r = next(
-                i for i in range(len(s.own)) if not s.own["up"][i] and i not in self.starting and i not in self.leaving
-            )
-            self.starting.add(r)
-            self.since[r] = now
-            heappush(self.heap, (now + rules.startup, _STARTS, r))
-            self.peak = max(self.peak, len(self.since))
-        elif load < rules.low and int(s.own["up"].sum()) > rules.least:
-            r = int(max(np.flatnonzero(s.own["up"]), key=lambda i: (-held[i], i)))
-            s.own["up"][r] = False
-            self.leaving.add(r)
+def _put_back(
+    kept: Snapshot, q: Requests, s: Replicas, c: Prefixes, line: Line, turn: NDArray[np.int64], events: Events
+) -> None:
+    q[:], line.due[:], line.who[:], line.count[:], turn[:] = (kept[n] for n in ("q", "due", "who", "count", "turn"))
+    for prefix, arrays in (("s", s), ("c", c)):
+        for name, values in arrays._asdict().items():
+            if f"{prefix}.{name}" in kept:
+                values[...] = kept[f"{prefix}.{name}"]
+    line.sent, line.looked = int(kept["place"][0]), float(kept["place"][1])
+    events.read(str(kept["events"]))
 
 
 def _fixed(work: Workload, times: StepTimes, batching: Batching, cache: PrefixCache, kv_bytes: float) -> Fixed:
@@ -270,11 +206,6 @@ def _fixed(work: Workload, times: StepTimes, batching: Batching, cache: PrefixCa
         through=cache.through,
         prefix=work.block,
     )
-
-
-def _held(s: Replicas) -> NDArray[np.int64]:
-    """Requests that each replica holds."""
-    return s.own["waiting"].astype(np.int64) + s.own["reading"] + s.own["running"]
 
 
 def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, fleet: Fleet, ready: F | None) -> Requests:

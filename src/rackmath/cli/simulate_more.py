@@ -1,0 +1,139 @@
+"""``simulate --what-if`` and ``--capacity``: many runs on the same traffic."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rackmath.cli import render
+from rackmath.cli.figures import Figure, Panel, Series, save
+from rackmath.errors import InputError, RackmathError
+from rackmath.sweeps.capacity import highest_rate
+from rackmath.sweeps.chunks import chunk_of
+from rackmath.sweeps.replay_options import OPTIONS, varied
+from rackmath.sweeps.workers import on_cluster, on_this_machine
+from rackmath.units import show
+
+_LIMITS = ("ttft", "tpot")
+
+
+def compared(model: str, on: str, given: Mapping[str, Any], drawn: Path | None) -> None:
+    """Run once for each value and print what changes; values that cannot be run say why."""
+    name, values = _asked(given["what_if"])
+    cases = [varied(given, name, value) for value in values]
+    plain = [{key: str(v) if isinstance(v, Path) else v for key, v in case.items()} for case in cases]
+    chunks = [chunk_of("replay", model=model, on=on, given=case) for case in plain]
+    cluster = given["on_cluster"]
+    source = on_cluster(chunks, cluster) if cluster else on_this_machine(chunks, given["workers"])
+    found: dict[str, dict[str, Any]] = {}
+    for chunk, table in source:
+        found[chunk.text] = json.loads(table["facts"][0])
+        render.show_progress(f"{len(found)} of {len(chunks)} runs")
+    rows = [{"value": value} | found[chunk.text] for value, chunk in zip(values, chunks, strict=True)]
+    if drawn is not None:
+        save(_figure(name, [row for row in rows if "error" not in row], given), drawn)
+    if given["as_json"]:
+        render.show_json({"option": name, "runs": rows})
+        return
+    _show(model, name, rows)
+
+
+def largest_rate(model: str, on: str, given: Mapping[str, Any]) -> None:
+    """Search the highest rate at which a percentile keeps both limits, always on the same draws."""
+    if all(given[limit] is None for limit in _LIMITS):
+        raise InputError("--capacity", given["capacity"], "give a limit: --ttft or --tpot")
+    found = highest_rate(model, on, given, given["capacity"], render.show_progress)
+    if given["as_json"]:
+        render.show_json(found)
+        return
+    facts = found["facts"]
+    render.show_pairs(
+        f"highest rate for {facts['model']} on {facts['system']} that keeps its limits at {given['capacity']}",
+        [
+            ("rate", f"{found['rate']:.4g} requests/s, {found['low']:.4g} kept and {found['high']:.4g} not"),
+            ("times the traffic given", f"{found['scale']:.4g}"),
+            *((name, f"{show(value, 's')} of {show(limit, 's')}") for name, value, limit in found["at"]),
+            ("throughput", f"{facts['throughput']:,.0f} tokens/s"),
+            ("runs", f"{found['runs']}, on the same draws"),
+        ],
+    )
+
+
+def _asked(text: str) -> tuple[str, list[str]]:
+    name, _, rest = text.partition("=")
+    values = [part for part in rest.split("|" if "|" in rest else ",") if part]
+    if not values or name.strip("-") not in OPTIONS:
+        known = ", ".join(sorted(OPTIONS))
+        raise InputError("--what-if", text, f"write option=v1,v2 (values with commas: v1|v2), of {known}")
+    return name.strip("-"), values
+
+
+def _show(model: str, name: str, rows: list[dict[str, Any]]) -> None:
+    render.show_table(
+        f"{model}: what if {name} were",
+        [name, ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">tokens/s", ">goodput", ">hits", ">$ per M"],
+        [_row(row) for row in rows],
+    )
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if "error" in row:
+        return (str(row["value"]), row["error"], *[""] * 7)
+    first, each = row["time_to_first_token"], row["time_per_output_token"]
+    dollars = row["usd_per_million_tokens"]
+    return (
+        str(row["value"]),
+        show(first["p50"], "s"),
+        show(first["p99"], "s"),
+        "" if each is None else show(each["p50"], "s"),
+        "" if each is None else show(each["p99"], "s"),
+        f"{row['throughput']:,.0f}",
+        f"{row['good_share']:.1%}",
+        f"{sum(row['hit_rate'].values()):.1%}" if row["blocks_asked"] else "",
+        "" if dollars is None else f"{dollars:.3g}",
+    )
+
+
+def _figure(name: str, rows: list[dict[str, Any]], given: Mapping[str, Any]) -> Figure:
+    if not rows:
+        raise RackmathError("no value could be run, there is nothing to draw")
+    across = [str(row["value"]) for row in rows]
+
+    def line(label: str, values: list[float]) -> Series:
+        return Series(name=label, x=across, y=values, kind="points")
+
+    first = [row["time_to_first_token"] for row in rows]
+    panels = [
+        Panel(
+            title="time to first token",
+            across=name,
+            up="s",
+            series=[line(p, [one[p] for one in first]) for p in ("p50", "p90", "p99")],
+            log_up=True,
+        )
+    ]
+    if all(row["time_per_output_token"] for row in rows):
+        each = [row["time_per_output_token"] for row in rows]
+        panels.append(
+            Panel(
+                title="time per output token",
+                across=name,
+                up="s",
+                series=[line(p, [one[p] for one in each]) for p in ("p50", "p90", "p99")],
+                log_up=True,
+            )
+        )
+    if all(row["blocks_asked"] for row in rows):
+        shares = [line(tier, [row["hit_rate"].get(tier, 0.0) for row in rows]) for tier in rows[-1]["hit_rate"]]
+        panels.append(Panel(title="prefix blocks found", across=name, up="share", series=shares))
+    else:
+        rate = [line("tokens/s", [row["throughput"] for row in rows])]
+        panels.append(Panel(title="throughput", across=name, up="tokens/s", series=rate))
+    if all(row["usd_per_million_tokens"] is not None for row in rows):
+        cost = [line("cost", [row["usd_per_million_tokens"] for row in rows])]
+        panels.append(Panel(title="cost", across=name, up="$ per M tokens", series=cost))
+    return Figure(
+        title=f"{rows[0]['model']} on {rows[0]['system']}: what if", panels=panels, note=f"seed {given['seed']}"
+    )

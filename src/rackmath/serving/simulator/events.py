@@ -1,0 +1,155 @@
+"""Around the compiled loop: requests that are still to be sent, and what changes the fleet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from math import inf, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.serving.simulator.settings import Fleet
+from rackmath.serving.simulator.state import Replicas, Requests
+from rackmath.serving.simulator.workload import Workload
+
+SLICE = 50_000
+"""Requests between two reports of progress."""
+PACE = 600.0
+"""Time of a conversation between two reports. [s]"""
+_FAILS, _RETURNS, _SCALES, _STARTS = range(4)
+
+
+def held(s: Replicas) -> NDArray[np.int64]:
+    """Requests that each replica holds."""
+    return s.own["waiting"].astype(np.int64) + s.own["reading"] + s.own["running"]
+
+
+class Line:
+    """Requests that are still to be sent: in order, or by a heap of known times."""
+
+    def __init__(self, work: Workload, q: Requests) -> None:
+        self.arrival = q["arrival"]
+        self.sent = 0
+        self.looked = 0.0
+        self.open = work.then is None
+        known = np.flatnonzero(np.isfinite(work.arrival))
+        self.due, self.who = np.full(len(work) + 1, inf), np.zeros(len(work) + 1, np.int64)
+        self.count = np.zeros(1, np.int64)
+        if not self.open:
+            # A sorted list is a heap.
+            order = known[np.argsort(work.arrival[known], kind="stable")]
+            self.due[: len(order)], self.who[: len(order)] = work.arrival[order], order
+            self.count[0] = len(order)
+
+    def before(self, moment: float) -> Iterator[NDArray[np.int64]]:
+        """Slices of the requests that arrive before a moment; who sends them says so in ``sent``."""
+        stop = int(np.searchsorted(self.arrival, moment, side="left"))
+        while self.sent < stop:
+            yield np.arange(self.sent, min(self.sent + SLICE, stop))
+
+    def left(self) -> bool:
+        """Whether requests are still to be sent at known times."""
+        return self.sent < len(self.arrival) if self.open else bool(self.count[0])
+
+    def soon(self) -> float:
+        """Next moment at which to look up from a conversation. [s]"""
+        self.looked += PACE
+        return self.looked
+
+
+class Events:
+    """What changes the fleet: failures, repairs, decisions to scale, replicas that have started."""
+
+    def __init__(self, fleet: Fleet, most: int, random: np.random.Generator) -> None:
+        self.fleet, self.random = fleet, random
+        self.heap: list[tuple[float, int, int]] = []
+        self.failures = 0
+        self.since = {r: 0.0 for r in range(fleet.replicas)}
+        """When each replica that is paid for was started."""
+        self.bill = 0.0
+        self.peak = fleet.replicas
+        self.starting: set[int] = set()
+        self.leaving: set[int] = set()
+        for r in range(fleet.replicas):
+            self._will_fail(r, 0.0)
+        if fleet.scaling:
+            heappush(self.heap, (fleet.scaling.interval, _SCALES, 0))
+
+    @property
+    def next(self) -> float:
+        """Time of the next event. [s]"""
+        return self.heap[0][0] if self.heap else inf
+
+    def act(self, s: Replicas, again: Callable[[int, float], None]) -> None:
+        """Let the next event happen."""
+        now, kind, r = heappop(self.heap)
+        if kind == _FAILS:
+            self._fail(s, r, now, again)
+        elif kind in (_RETURNS, _STARTS):
+            s.own["up"][r] = True
+            s.own["clock"][r] = max(s.own["clock"][r], now)
+            self.starting.discard(r)
+            self._will_fail(r, now)
+        else:
+            self._scale(s, now)
+
+    def paid(self, end: float) -> float:
+        """Replica seconds until the end. [s]"""
+        return self.bill + sum(max(end - since, 0.0) for since in self.since.values())
+
+    def text(self) -> str:
+        """Everything that is still to happen, as JSON."""
+        kept = {name: getattr(self, name) for name in ("heap", "failures", "bill", "peak")}
+        sets = {name: sorted(getattr(self, name)) for name in ("starting", "leaving")}
+        return json.dumps(
+            {**kept, **sets, "since": sorted(self.since.items()), "random": self.random.bit_generator.state}
+        )
+
+    def read(self, text: str) -> None:
+        """Take what :meth:`text` wrote."""
+        found = json.loads(text)
+        self.heap = [(float(t), int(kind), int(r)) for t, kind, r in found["heap"]]
+        self.failures, self.bill, self.peak = found["failures"], found["bill"], found["peak"]
+        self.starting, self.leaving = set(found["starting"]), set(found["leaving"])
+        self.since = {int(r): float(t) for r, t in found["since"]}
+        self.random.bit_generator.state = found["random"]
+
+    def _will_fail(self, r: int, now: float) -> None:
+        if isfinite(self.fleet.failures.between):
+            heappush(self.heap, (now + self.random.exponential(self.fleet.failures.between), _FAILS, r))
+
+    def _fail(self, s: Replicas, r: int, now: float, again: Callable[[int, float], None]) -> None:
+        if not s.own["up"][r]:
+            return
+        if int(s.own["up"].sum()) == 1:
+            # The last one that is up restarts with what it holds: there is nobody else to send it to.
+            heappush(self.heap, (now + self.fleet.failures.repair, _FAILS, r))
+            return
+        self.failures += 1
+        again(r, now)
+        heappush(self.heap, (now + self.fleet.failures.repair, _RETURNS, r))
+
+    def _scale(self, s: Replicas, now: float) -> None:
+        rules = self.fleet.scaling
+        assert rules is not None, "only fleets that scale decide to"
+        heappush(self.heap, (now + rules.interval, _SCALES, 0))
+        holds = held(s)
+        for r in [r for r in self.leaving if holds[r] == 0]:
+            self.leaving.discard(r)
+            self.bill += now - self.since.pop(r)
+        living = int(s.own["up"].sum()) + len(self.starting)
+        load = float(holds.sum()) / living
+        if load > rules.high and living < rules.most:
+            r = next(
+                i for i in range(len(s.own)) if not s.own["up"][i] and i not in self.starting and i not in self.leaving
+            )
+            self.starting.add(r)
+            self.since[r] = now
+            heappush(self.heap, (now + rules.startup, _STARTS, r))
+            self.peak = max(self.peak, len(self.since))
+        elif load < rules.low and int(s.own["up"].sum()) > rules.least:
+            r = int(max(np.flatnonzero(s.own["up"]), key=lambda i: (-holds[i], i)))
+            s.own["up"][r] = False
+            self.leaving.add(r)
