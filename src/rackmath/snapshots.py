@@ -45,7 +45,7 @@ class Checkpoint:
         half = self.path.with_name(f".{self.path.name}.half")
         try:
             with half.open("wb") as out:
-                np.savez(out, mark=np.array(self.mark), **snapshot)
+                np.savez(out, allow_pickle=False, mark=np.array(self.mark), **snapshot)
             half.replace(self.path)
         except OSError as error:
             raise InputError("--checkpoint", str(self.path), f"cannot be written: {error.strerror}") from error

@@ -58,7 +58,7 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
         if len(wrong) and not repair:
             limits = "a time" if what == "arrival" else f"1 to {LONGEST:,} tokens"
             raise InputError(
-                f"{path.name}, line {wrong[0] + first}: {what}", _shown(values[wrong[0]]), f"write {limits}"
+                f"{path.name}, line {wrong[0] + first}: {what}", _shown(float(values[wrong[0]])), f"write {limits}"
             )
         if len(wrong):
             keep[wrong] = False

@@ -28,7 +28,8 @@ def subject(sizes: Sizes, device: str) -> Subject:
         shape = (batch, sizes.kv_heads, context - new, sizes.head_width)
         past = DynamicCache()
         for layer in range(sizes.layers if context > new else 0):
-            past.update(*(torch.randn(shape, device=device).to(torch.bfloat16) for _ in range(2)), layer)
+            keys, values = (torch.randn(shape, device=device).to(torch.bfloat16) for _ in range(2))
+            past.update(keys, values, layer)
 
         @torch.no_grad()
         def run() -> object:

@@ -132,7 +132,8 @@ class Decoder(nn.Module):
         self.touched = []
         new = tokens.shape[1]
         hidden = F.embedding(tokens, self.embedding)
-        for block, (keys, values) in zip(self.blocks, cache, strict=True):
+        blocks: Any = self.blocks
+        for block, (keys, values) in zip(blocks, cache, strict=True):
             hidden = hidden + self._attend(block, hidden, keys, values, position, new)
             normed = F.rms_norm(hidden, (self.sizes.hidden,), block.second_norm)
             hidden = hidden + (self._mix(block, normed) if self.sizes.experts else _gated(normed, block.up, block.down))

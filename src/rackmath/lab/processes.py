@@ -28,7 +28,7 @@ class ProcessFailed(RackmathError):
 
 
 def run(worker: Worker, ranks: int, job: Any, device: str = "cpu") -> list[Any]:
-    """Run a worker in so many processes and return what each gives back, by rank.
+    """Run a worker in so many processes and return what each gives back, by rank: numbers and arrays, no tensors.
 
     Errors: :class:`ProcessFailed` with the last line of a process that failed.
     """

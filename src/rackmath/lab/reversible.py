@@ -118,8 +118,9 @@ class _Rebuilt(torch.autograd.Function):
         return x1, x2
 
     @staticmethod
-    def backward(ctx: Any, dy1: Tensor, dy2: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *grad_outputs: Any) -> tuple[Any, ...]:
         """Rebuild the inputs of each block from its outputs, last block first, and go back through it."""
+        dy1, dy2 = grad_outputs
         y1, y2 = ctx.saved_tensors
         for block in reversed(ctx.blocks):
             with torch.enable_grad():
@@ -156,7 +157,8 @@ def drift(network: Network, x: Tensor, streams: str, functions: torch.dtype) -> 
     with torch.no_grad():
         for block in network.blocks:
             one, two = block(one, two)
-        for block in reversed(network.blocks):
+        blocks: Any = list(network.blocks)
+        for block in reversed(blocks):
             one, two = block.inverse(one, two)
     lost = torch.stack((one, two)).double() - torch.stack((start, start)).double()
     return float(lost.norm() / torch.stack((start, start)).double().norm())

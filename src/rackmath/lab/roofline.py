@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -162,18 +163,19 @@ def product(machine: Machine, precision: str, rows: int, columns: int, inner: in
 
 def _multiply(device: str, precision: str, rows: int, columns: int, inner: int) -> Callable[[], object]:
     """A product of random matrices, the second one stored as a layer's weight is: by output, then input."""
+    unstable: Any = torch
     if precision == "int8":
         # The kernels want at least 17 rows on GPUs; fewer are padded there, as an engine would.
         least = 32 if device == "cuda" else 1
         left = torch.randint(-8, 8, (max(rows, least), inner), dtype=torch.int8, device=device)
         right = torch.randint(-8, 8, (columns, inner), dtype=torch.int8, device=device).t()
-        return lambda: torch._int_mm(left, right)
+        return lambda: unstable._int_mm(left, right)
     if precision == "fp8":
         half = torch.float8_e4m3fn
         left = torch.randn(max(rows, 16), inner, device=device).to(half)
         right = torch.randn(columns, inner, device=device).to(half).t()
         one = torch.ones((), device=device)
-        return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+        return lambda: unstable._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
     dtype = _DTYPES[precision]
     plain = torch.randn(rows, inner, device=device).to(dtype)
     weight = torch.randn(columns, inner, device=device).to(dtype)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from rackmath.training.pipelines.order import BACKWARD, FORWARD, Op
@@ -97,17 +98,16 @@ def _trained(rank: int, ranks: int, job: Job) -> dict[str, Any]:
         for kind, _, micro, _, _ in job.operations[rank]:
             if kind == FORWARD:
                 x = batch_of(job.seed, micro) if rank == 0 else _received(rank - 1, micro)
-            else:
-                assert kind == BACKWARD, "these schedules run whole backward passes"
-                gradient = None if rank == ranks - 1 else _received(rank + 1, micro)
-            start = perf_counter()
-            if kind == FORWARD:
+                start = perf_counter()
                 x.requires_grad_()
                 y = stage(x)
                 waiting[micro] = (x, y)
                 peak = max(peak, len(waiting))
                 out = y.detach()
             else:
+                assert kind == BACKWARD, "these schedules run whole backward passes"
+                gradient = None if rank == ranks - 1 else _received(rank + 1, micro)
+                start = perf_counter()
                 x, y = waiting.pop(micro)
                 y.backward(2 * y.detach() if gradient is None else gradient)
                 assert x.grad is not None, "inputs ask for gradients"
@@ -119,7 +119,13 @@ def _trained(rank: int, ranks: int, job: Job) -> dict[str, Any]:
                 sends.append((dist.isend(out, to, tag=micro), out))
         for sent, _ in sends:
             sent.wait()
-    return {"spans": spans[1:], "peak": peak, "gradient": stage.weights[0].grad}
+    return {"spans": spans[1:], "peak": peak, "gradient": _array(stage.weights[0].grad)}
+
+
+def _array(gradient: Tensor | None) -> NDArray[np.float32]:
+    """Numbers that outlive the process that made them: a tensor would be shared memory of it."""
+    assert gradient is not None, "the first layer was trained"
+    return gradient.numpy().copy()
 
 
 def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:

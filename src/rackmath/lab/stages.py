@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from numpy.typing import NDArray
 
 from rackmath.errors import InputError
 from rackmath.lab.experiment import Curve, Experiment
@@ -121,14 +121,14 @@ def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) 
     }
 
 
-def _gradient_error(gradient: Tensor, job: Job) -> float:
+def _gradient_error(gradient: NDArray[np.float32], job: Job) -> float:
     """Against the same model in one process. [1]"""
     whole = Stage(0, LAYERS, job.seed)
     for micro in range(job.microbatches):
         whole(batch_of(job.seed, micro)).square().sum().backward()
     expected = whole.weights[0].grad
     assert expected is not None, "the first layer was trained"
-    return float((gradient - expected).norm() / expected.norm())
+    return float(np.linalg.norm(gradient - expected.numpy()) / expected.norm())
 
 
 def _decoded(answers: Sequence[dict[str, float]], stages: int, pace: float) -> dict[str, float]:

@@ -83,8 +83,17 @@ def figure(found: Experiment) -> Figure:
     for panel, curves in panels(found):
         series: list[Series] = []
         for i, curve in enumerate(curves):
-            spread = {"low": curve.low, "high": curve.high} if len(curve.low) else {}
-            series.append(Series(name=curve.name, x=curve.x, y=curve.measured, kind="points", colour=i, **spread))
+            series.append(
+                Series(
+                    name=curve.name,
+                    x=curve.x,
+                    y=curve.measured,
+                    kind="points",
+                    colour=i,
+                    low=curve.low,
+                    high=curve.high,
+                )
+            )
             if len(curve.predicted):
                 series.append(
                     Series(

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from numba import njit
+from typing import Any, TypeVar, cast
 
-compiled = njit(cache=True, _nrt=False)
-"""Without Numba's counting of references, which takes three quarters of the time here: no function of the loop makes an
-array, and the callers keep all of them alive."""
+import numba
+
+Function = TypeVar("Function")
+
+_compile: Any = cast(Any, numba).njit(cache=True, _nrt=False)
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function when it is first called, and keep it for later runs.
+
+    Numba's counting of references is left out, which takes three quarters of the time here: no function of the loop
+    makes an array, and the callers keep all of them alive.
+    """
+    return cast(Function, _compile(function))

@@ -83,7 +83,7 @@ def _admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         while s.queue[r, k, 0] != NONE:
             i = s.queue[r, k, 0]
             one = q[i]
-            length = one.todo + int(ceil(one.stored))
+            length = one.todo + int(ceil(float(one.stored)))
             if me.running + me.reading >= f.seats:
                 return
             if f.preemption == RESERVE:
@@ -208,7 +208,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> None:
     if b == 0:
         return
     width = me.width if f.policy == STATIC else b
-    base, slope = f.base[width], f.slope[width]
+    base, slope = float(f.base[width]), float(f.slope[width])
     first, grows = me.attended, me.grows
     k = int((_latest(s, r) if f.policy == STATIC else s.ends[r, 0]) - me.iteration)
     # Within a cycle of so many steps as a block has tokens everybody needs one block.
@@ -219,17 +219,17 @@ def _decode(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> None:
         k = 1
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
-        until = min(until, q[s.prompts[r, at]].ready)
+        until = min(until, float(q[s.prompts[r, at]].ready))
     now = me.clock + me.stall
     if f.policy == TRAIN:
         if me.stall > 0 or base + slope * first > f.period:
             k = 1
         else:
             if slope * grows > 0:
-                k = min(k, 1 + int(floor((f.period - base - slope * first) / (slope * grows))))
+                k = min(k, 1 + int(floor(float((f.period - base - slope * first) / (slope * grows)))))
             base, slope = f.period, 0.0
     if until < inf:
-        k = min(k, _steps_until(base, slope, first, grows, until - now))
+        k = min(k, _steps_until(base, slope, float(first), float(grows), float(until - now)))
     time = k * base + slope * (k * first + grows * k * (k - 1) / 2)
     _pass_time(f, s, r, time, k)
     if f.preemption != RESERVE:
@@ -321,5 +321,5 @@ def _soonest(s: Replicas, q: Requests, r: int) -> float:
     me = s.own[r]
     when = inf
     for at in range(me.reading):
-        when = min(when, q[s.prompts[r, at]].ready)
+        when = min(when, float(q[s.prompts[r, at]].ready))
     return when

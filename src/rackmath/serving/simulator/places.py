@@ -21,7 +21,7 @@ def drop(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
     leave(f, s, q, r, i)
     one.left -= done
     one.stored += done * one.growth
-    one.todo = int(ceil(one.stored))
+    one.todo = int(ceil(float(one.stored)))
     one.dropped += 1
     remove_end(s, r, i)
 
@@ -42,7 +42,7 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndar
     for at in range(me.reading):
         i = s.prompts[r, at]
         one = q[i]
-        one.todo = int(ceil(one.stored)) + one.todo
+        one.todo = int(ceil(float(one.stored))) + one.todo
         one.stored = 0.0
         one.dropped += 1
         found[n] = i

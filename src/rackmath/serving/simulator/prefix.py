@@ -61,7 +61,7 @@ def clear(c: Prefixes, r: int) -> None:
     """Forget everything, as a replica does that fails."""
     c.inside[r] = False
     c.ends[r] = NONE
-    c.count[r] = 0
+    c.sizes[r] = 0
 
 
 @compiled
@@ -90,7 +90,7 @@ def _insert(f: Fixed, c: Prefixes, r: int, tier: int, one: int, now: float) -> N
                 return
             continue
         lost = NONE
-        if c.count[r, tier] >= f.capacity[tier]:
+        if c.sizes[r, tier] >= f.capacity[tier]:
             lost = _victim(f, c, r, tier)
             _unlink(c, r, tier, lost)
         _link(c, r, tier, one)
@@ -127,7 +127,7 @@ def _link(c: Prefixes, r: int, tier: int, one: int) -> None:
         c.ends[r, tier, 1] = one
     c.ends[r, tier, 0] = one
     c.inside[r, tier, one] = True
-    c.count[r, tier] += 1
+    c.sizes[r, tier] += 1
 
 
 @compiled
@@ -142,4 +142,4 @@ def _unlink(c: Prefixes, r: int, tier: int, one: int) -> None:
     else:
         c.ends[r, tier, 1] = newer
     c.inside[r, tier, one] = False
-    c.count[r, tier] -= 1
+    c.sizes[r, tier] -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,8 @@ class Fixed(NamedTuple):
     """Tokens of a prefix block. [tokens]"""
 
 
-Requests = NDArray[np.void]
-"""One record per request, in the order of arrival."""
+Requests: TypeAlias = Any
+"""One record per request, in the order of arrival: a structured array, read by attribute where code is compiled."""
 
 REQUEST = np.dtype(
     [
@@ -146,7 +146,7 @@ REPLICA = np.dtype(
 class Replicas(NamedTuple):
     """Replicas, and what each of them works on; queues are linked through the requests."""
 
-    own: NDArray[np.void]
+    own: Any
     """One record per replica."""
     queue: I4
     """First and last of each class that waits. (replicas, classes, 2)"""
@@ -176,8 +176,8 @@ class Prefixes(NamedTuple):
     """Newest and oldest. (replicas, tiers, 2)"""
     inside: B1
     """(replicas, tiers, blocks)"""
-    count: I8
-    """(replicas, tiers)"""
+    sizes: I8
+    """Blocks held. (replicas, tiers)"""
     used: F
     """Last use. (replicas, blocks) [s]"""
     times: I4
@@ -214,7 +214,7 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
         before=np.full((count, tiers, known), NONE, np.int32),
         ends=np.full((count, tiers, 2), NONE, np.int32),
         inside=np.zeros((count, tiers, known), np.bool_),
-        count=np.zeros((count, tiers), np.int64),
+        sizes=np.zeros((count, tiers), np.int64),
         used=np.zeros((count, known)),
         times=np.zeros((count, known), np.int32),
         ids=ids,

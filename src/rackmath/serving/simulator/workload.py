@@ -109,8 +109,8 @@ def lengths(mean: float, spread: float, count: int, random: np.random.Generator)
         raise InputError("spread", spread, "write a number from 0 to 10")
     if spread == 0:
         return np.full(count, round(mean), np.int32)
-    sigma = np.sqrt(np.log1p(spread**2))
-    drawn = mean * np.exp(sigma * random.standard_normal(count) - sigma**2 / 2)
+    sigma = float(np.sqrt(np.log1p(spread**2)))
+    drawn: F = mean * np.exp(sigma * random.standard_normal(count) - sigma**2 / 2)
     return np.clip(np.round(drawn), 1, LONGEST).astype(np.int32)
 
 
@@ -140,8 +140,8 @@ def daily(arrival: F, swing: float, day: float = 86_400.0) -> F:
     if not 0 <= swing < 1:
         raise InputError("swing", swing, "write a number from 0 to below 1")
     # The integral of the rate is inverted on a fine grid.
-    grid = np.linspace(0, arrival[-1] * (1 + swing) + day, 200_001)
-    passed = grid + swing * day / (2 * np.pi) * (1 - np.cos(2 * np.pi * grid / day))
+    grid: F = np.linspace(0, float(arrival[-1]) * (1 + swing) + day, 200_001)
+    passed: F = grid + swing * day / (2 * np.pi) * (1 - np.cos(2 * np.pi * grid / day))
     return np.interp(arrival, passed, grid)
 
 
@@ -196,7 +196,8 @@ def agents(
     whole = prompt // block
     start = np.concatenate(([0], np.cumsum(whole.reshape(-1))))
     most = int(whole.max())
-    ids = np.concatenate([s * most + np.arange(n) for s in range(count) for n in whole[s]]) if most else _none()
+    each: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in whole[s]]
+    ids = np.concatenate(each) if most else _none()
     arrival = np.full((count, turns), np.nan)
     arrival[:, 0] = sessions
     then = np.arange(count * turns, dtype=np.int32).reshape(count, turns) + 1
