@@ -208,8 +208,11 @@ def test_every_command_has_help_with_a_worked_example_that_runs(capsys, tmp_path
     text = " ".join(result.output.split())
     example = text.split("Example: rackmath ", maxsplit=1)[1].split("(")[0]
     status, out, err = run(capsys, *example.split())
-    # Fitting and searching say how they get on, on standard error.
-    assert (status, "".join(line for line in err.splitlines() if not line.startswith(("calibrate:", "plan:")))) == (
+    # Fitting, searching and simulating say how they get on, on standard error.
+    assert (
+        status,
+        "".join(line for line in err.splitlines() if not line.startswith(("calibrate:", "plan:", "simulate:", "lab:"))),
+    ) == (
         0,
         "",
     )

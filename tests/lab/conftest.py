@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rackmath.lab import machine, roofline
+from rackmath.lab import ceilings, machine
+from rackmath.lab.ceilings import Ceilings, Product, Stream
 from rackmath.lab.machine import Machine, Timing
-from rackmath.lab.roofline import Ceilings, Product, Stream
 
 torch.set_num_threads(1)
 
@@ -19,7 +19,7 @@ def cpu() -> Machine:
 
 @pytest.fixture(scope="session")
 def measured(cpu: Machine) -> Ceilings:
-    return roofline.measure(cpu, seconds=0.01, small=True)
+    return ceilings.measure(cpu, seconds=0.01, small=True)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from rackmath.cli.app import cli
 from rackmath.lab import decode
+from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.networks import Decoder, Sizes, operations
-from rackmath.lab.roofline import Ceilings
 from rackmath.models.counts import total_params
 
 DENSE = Sizes(layers=2, hidden=64, heads=4, kv_heads=2, inner=96, vocabulary=128)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.lab import kv_tiers
-from rackmath.lab.roofline import Ceilings
+from rackmath.lab.ceilings import Ceilings
 
 
 def test_blocks_come_back_from_every_tier(measured: Ceilings, tmp_path: Path) -> None:

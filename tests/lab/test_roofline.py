@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.lab import machine, roofline
+from rackmath.lab import ceilings, machine
+from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, timed
 from rackmath.lab.predicted import balance_batch, pass_time, system_of
 from rackmath.lab.record import record
-from rackmath.lab.roofline import Ceilings
 from rackmath.models.architecture import Architecture
 
 
@@ -53,8 +53,8 @@ def test_bandwidth_lies_between_the_sizes_around_it(made_up: Ceilings) -> None:
 
 
 def test_products_are_the_products_they_say(cpu: Machine) -> None:
-    for precision in roofline.precisions("cpu"):
-        out = roofline._multiply("cpu", precision, 3, 8, 16)()
+    for precision in ceilings.precisions("cpu"):
+        out = ceilings._multiply("cpu", precision, 3, 8, 16)()
         assert out.shape[-1] == 8
 
 

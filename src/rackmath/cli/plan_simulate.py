@@ -8,7 +8,7 @@ from typing import Any
 
 from rackmath.cli import render
 from rackmath.errors import RackmathError
-from rackmath.sweeps.replays import replayed
+from rackmath.sweeps.replay_report import replayed
 from rackmath.units import show
 
 MOST = 8

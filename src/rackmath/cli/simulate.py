@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,8 +20,10 @@ from rackmath.serving.simulator.outcome import series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
 from rackmath.snapshots import Checkpoint
-from rackmath.sweeps.replays import Job, assumptions, ends, facts_of, job_of, run, seen
+from rackmath.sweeps.replay_report import assumptions, ends, facts_of, seen
+from rackmath.sweeps.replays import Job, job_of, run
 from rackmath.tables import write_table, write_text
+from rackmath.units import show
 
 
 @click.command(
@@ -58,7 +61,7 @@ from rackmath.tables import write_table, write_text
 @click.option("--drafted", type=int, default=0, show_default=True, help="Tokens that a step speculates.")
 @click.option("--acceptance", help="Chance at each position, as 0.8,0.6 (default: the engine's for all).")
 @click.option("--period", type=float, default=0.02, show_default=True, help="Of the train, in s.")
-@click.option("--tiers", help="Prefix cache of a replica, as hbm=20GB,dram=1TB@50GB/s,flash=8TB@6GB/s+100us.")
+@click.option("--tiers", help="Prefix cache of a replica, as hbm=20GB,dram=1TB@50GB/s+10us; inf; none.")
 @click.option("--eviction", type=click.Choice(list(EVICTIONS)), default="lru", show_default=True)
 @click.option("--ttl", type=float, default=300.0, show_default=True, help="Of unused blocks under ttl, in s.")
 @click.option("--write-through", is_flag=True, help="Blocks go to all tiers at once, not when they are given up.")
@@ -84,6 +87,7 @@ from rackmath.tables import write_table, write_text
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--checkpoint", metavar="FILE.npz", help="Keep a long run here, and go on from it; removed at the end.")
 @click.option("--out", metavar="FILE.parquet", help="Write one row per request.")
+@click.option("--series", "series_file", metavar="FILE", help="Write the fleet over time: FILE.csv or FILE.parquet.")
 @click.option("--timeline", "timeline_file", metavar="FILE.json", help="Write a trace for Perfetto.")
 @click.option("--plot", metavar="FILE", help="Draw load, queue and percentiles: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -96,9 +100,13 @@ def simulate_command(model: str, on: str, **given: Any) -> None:
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
     drawn = check_picture(given["plot"])
-    for name, suffix in (("out", ".parquet"), ("timeline_file", ".json")):
-        if given[name] and not given[name].endswith(suffix):
-            raise InputError("--" + name.split("_")[0], given[name], f"end the name with {suffix}")
+    for name, ends_with in (
+        ("out", (".parquet",)),
+        ("timeline_file", (".json",)),
+        ("series_file", (".csv", ".parquet")),
+    ):
+        if given[name] and not given[name].endswith(ends_with):
+            raise InputError("--" + name.split("_")[0], given[name], f"end the name with {' or '.join(ends_with)}")
     if given["what_if"]:
         compared(model, on, given, drawn)
         return
@@ -122,12 +130,16 @@ def simulate_command(model: str, on: str, **given: Any) -> None:
     if given["timeline_file"]:
         text = json.dumps({"traceEvents": timeline(last), "displayTimeUnit": "ms"})
         write_text(Path(given["timeline_file"]), text, "--timeline")
+    over = series(last, job.work.output)
+    if given["series_file"]:
+        _write_series(Path(given["series_file"]), over)
     if drawn is not None:
-        save(figure(facts, series(last, job.work.output), seen(job, found)), drawn)
+        save(figure(facts, over, seen(job, found)), drawn)
     if given["as_json"]:
         render.show_json(facts)
         return
     show_result(facts)
+    render.show_note(f"simulate: {len(job.work):,} requests in {show(seconds, 's')}")
 
 
 def _checkpoint(model: str, on: str, given: dict[str, Any]) -> Checkpoint | None:
@@ -135,9 +147,26 @@ def _checkpoint(model: str, on: str, given: dict[str, Any]) -> Checkpoint | None
         return None
     if not given["checkpoint"].endswith(".npz"):
         raise InputError("--checkpoint", given["checkpoint"], "end the name with .npz")
-    shown = ("checkpoint", "out", "timeline_file", "plot", "as_json", "workers", "on_cluster", "ttft", "tpot")
+    shown = (
+        "checkpoint",
+        "out",
+        "timeline_file",
+        "series_file",
+        "plot",
+        "as_json",
+        "workers",
+        "on_cluster",
+        "ttft",
+        "tpot",
+    )
     asked = {key: value for key, value in given.items() if key not in shown}
     return Checkpoint(Path(given["checkpoint"]), {"model": model, "on": on, **asked})
+
+
+def _write_series(path: Path, over: Mapping[str, Any]) -> None:
+    import polars as pl
+
+    write_table(path, pl.DataFrame(dict(over)), "--series")
 
 
 def _write_requests(path: Path, job: Job, found: tuple[Outcome, ...]) -> None:

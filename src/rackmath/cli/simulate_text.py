@@ -50,7 +50,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
         pairs.append(("cost", f"{dollars:.3g} $ per million tokens written"))
     if facts["energy_kwh"] is not None:
         pairs.append(("energy", f"{facts['energy_kwh']:.3g} kWh by the accelerators' rated power"))
-    pairs.append(("time", f"{show(facts['span'], 's')} of traffic in {show(facts['seconds'], 's')}"))
+    pairs.append(("traffic", show(facts["span"], "s")))
     render.show_pairs("what it took", pairs)
     render.show_lines("assumed", facts["assumptions"])
 

@@ -9,11 +9,12 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from rackmath.lab.ceilings import Ceilings, Progress
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Timing, timed
 from rackmath.lab.networks import DENSE, MIXTURE, Decoder, Sizes, operations
 from rackmath.lab.predicted import balance_batch, pass_time
-from rackmath.lab.roofline import Ceilings, Progress, ceilings_of
+from rackmath.lab.roofline import ceilings_of
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.cache import kv_bytes_per_token
 from rackmath.models.operators import distinct_experts

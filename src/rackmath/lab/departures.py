@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.lab.ceilings import Progress
 from rackmath.lab.decode import Subject, own
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, synchronise, timed
 from rackmath.lab.networks import Sizes
-from rackmath.lab.roofline import Progress
 
 Array = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ import numpy as np
 from rackmath.engine.collectives import all_reduce, all_to_all
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
+from rackmath.lab.ceilings import Progress
 from rackmath.lab.exchange_workers import CHOSEN, EXPERTS, HIDDEN, LAYERS, Job, calibrate, exchange, reduce_both
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, Timing
 from rackmath.lab.processes import run
-from rackmath.lab.roofline import Progress
 
 TOKENS = (64, 256, 1024, 4096)
 _OUT, _BACK = 1, 2

@@ -41,14 +41,28 @@ def experiment(
         "differentials": dict(zip(few, differentials, strict=True)),
         **{name: found for name, found in networks.items()},
     }
-    curves = [
+    return Experiment(
+        name="feistel",
+        title="a Feistel cipher and random networks",
+        machine=machine,
+        curves=_curves(rounds, facts, layers),
+        facts=facts,
+        findings=_findings(facts, layers),
+        seconds=perf_counter() - started,
+    )
+
+
+def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[Curve]:
+    flipped, few = facts["flips"], facts["differentials"]
+    networks = {name: facts[name] for name in ("residual", "plain")}
+    return [
         Curve(
             panel="bits or signs that flip with one",
             name="XTEA, by half-round",
             across="rounds or layers",
             up="share",
             x=list(rounds),
-            measured=[float(matrices[number].mean()) for number in rounds],
+            measured=[flipped[number] for number in rounds],
             log_up=False,
         ),
         *(
@@ -63,21 +77,16 @@ def experiment(
             )
             for name, found in networks.items()
         ),
-        Curve(
-            panel="a small difference after so many layers",
-            name="residual network",
-            across="layers",
-            up="relative growth",
-            x=list(range(1, layers + 1)),
-            measured=networks["residual"]["growth"],
-        ),
-        Curve(
-            panel="a small difference after so many layers",
-            name="plain network",
-            across="layers",
-            up="relative growth",
-            x=list(range(1, layers + 1)),
-            measured=networks["plain"]["growth"],
+        *(
+            Curve(
+                panel="a small difference after so many layers",
+                name=f"{name} network",
+                across="layers",
+                up="relative growth",
+                x=list(range(1, layers + 1)),
+                measured=found["growth"],
+            )
+            for name, found in networks.items()
         ),
         *(
             Curve(
@@ -96,19 +105,10 @@ def experiment(
             name="XTEA",
             across="half-rounds",
             up="share of pairs",
-            x=few,
-            measured=differentials,
+            x=list(few),
+            measured=list(few.values()),
         ),
     ]
-    return Experiment(
-        name="feistel",
-        title="a Feistel cipher and random networks",
-        machine=machine,
-        curves=curves,
-        facts=facts,
-        findings=_findings(facts, layers),
-        seconds=perf_counter() - started,
-    )
 
 
 def spread(residual: bool, layers: int, seed: int = 0) -> dict[str, list[float]]:

@@ -18,10 +18,11 @@ from rackmath.caching.tiers import cheapest, tier_costs
 from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
+from rackmath.lab.ceilings import Ceilings, Progress
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Timing
 from rackmath.lab.predicted import system_of
-from rackmath.lab.roofline import Ceilings, Progress, ceilings_of
+from rackmath.lab.roofline import ceilings_of
 from rackmath.models.cache import kv_bytes_per_token
 
 BLOCKS = (2**16, 2**18, 2**20, 2**22, 2**24)
@@ -63,16 +64,7 @@ def experiment(
     if free < 2 * size:
         raise InputError("--folder", where, f"has {free / 2**30:.1f} GiB free, the file needs {size / 2**30:.1f}")
     blocks = [block for block in BLOCKS if block <= size]
-    bandwidths: dict[str, list[Timing]] = {}
-    with tempfile.TemporaryDirectory(dir=where) as inside:
-        path = Path(inside) / "blocks"
-        with path.open("wb") as file:
-            file.write(os.urandom(size))
-            file.flush()
-            os.fsync(file.fileno())
-        for name, reader in (("RAM", _from_ram), ("mapped file", _from_map), ("disk", _from_disk)):
-            progress(f"blocks from {name}")
-            bandwidths[name] = reader(path, blocks, repeats)
+    bandwidths = _measured(where, size, blocks, repeats, progress)
     capacities = {"RAM": found.machine.memory, "mapped file": found.machine.memory, "disk": float(_disk_size(where))}
     tiers = [_tier(name, capacities[name], timings[-1].median, blocks[-1]) for name, timings in bandwidths.items()]
     architecture, system = catalogue.model(model), system_of(found)
@@ -123,6 +115,21 @@ def experiment(
         ceilings=ceilings_of(found),
         seconds=perf_counter() - started,
     )
+
+
+def _measured(where: Path, size: int, blocks: list[int], repeats: int, progress: Progress) -> dict[str, list[Timing]]:
+    """Times of blocks from each tier, out of a file that is gone afterwards."""
+    bandwidths: dict[str, list[Timing]] = {}
+    with tempfile.TemporaryDirectory(dir=where) as inside:
+        path = Path(inside) / "blocks"
+        with path.open("wb") as file:
+            file.write(os.urandom(size))
+            file.flush()
+            os.fsync(file.fileno())
+        for name, reader in (("RAM", _from_ram), ("mapped file", _from_map), ("disk", _from_disk)):
+            progress(f"blocks from {name}")
+            bandwidths[name] = reader(path, blocks, repeats)
+    return bandwidths
 
 
 def _tier(name: str, capacity: float, seconds: float, block: int) -> MemoryTier:

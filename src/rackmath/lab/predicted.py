@@ -8,7 +8,7 @@ from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.roofline import local_pass, spent, timed_operators
 from rackmath.hardware import Chip, System
-from rackmath.lab.roofline import Ceilings
+from rackmath.lab.ceilings import Ceilings
 from rackmath.models.architecture import Architecture, Experts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from rackmath.hardware.chip import FALLBACK
-from rackmath.lab.roofline import Ceilings
+from rackmath.lab.ceilings import Ceilings
 
 SOURCE = "lab-roofline"
 """Id under which the numbers name where they come from."""

@@ -8,11 +8,11 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from rackmath.lab.ceilings import Progress
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.live_bytes import peak_bytes, saved_bytes
 from rackmath.lab.machine import Machine, timed
 from rackmath.lab.reversible import WAYS, Network, drift
-from rackmath.lab.roofline import Progress
 from rackmath.training.depth import OVERHEAD, memory_with_depth
 
 DEPTHS = (4, 8, 16, 24, 32)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.lab.ceilings import Progress
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine
 from rackmath.lab.processes import run
-from rackmath.lab.roofline import Progress
 from rackmath.lab.stage_workers import LAYERS, Job, Stage, batch_of, decode, train
 from rackmath.training.pipelines import Times, execute, round_robin, schedule
 from rackmath.training.pipelines.order import BACKWARD, FORWARD

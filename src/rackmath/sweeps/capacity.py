@@ -8,7 +8,8 @@ from typing import Any
 
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.simulator.workload import scaled
-from rackmath.sweeps.replays import facts_of, job_of, run
+from rackmath.sweeps.replay_report import facts_of
+from rackmath.sweeps.replays import job_of, run
 
 _CLOSE = 1.01
 """Ratio of a rate that does not keep its limits to one that does, at the end of a search."""

@@ -20,7 +20,7 @@ import polars as pl
 
 from rackmath import __version__, tables
 from rackmath.errors import InputError
-from rackmath.sweeps import grids, plans, replays
+from rackmath.sweeps import grids, plans, replay_report
 
 CASES = 4
 """Plans of one chunk: about a second of work."""
@@ -65,7 +65,7 @@ def computed(chunk: Chunk) -> pl.DataFrame:
     if what["kind"] == "grid":
         return grids.evaluated(what["case"], what["axes"], what["start"], what["stop"])
     if what["kind"] == "replay":
-        return pl.DataFrame([replays.row(what)])
+        return pl.DataFrame([replay_report.row(what)])
     return pl.DataFrame([plans.row(case) for case in what["cases"]], infer_schema_length=None)
 
 

@@ -88,9 +88,9 @@ def numbers_of(text: str | None, field: str) -> tuple[float, ...]:
 
 
 def tiers_of(text: str | None) -> tuple[Tier, ...]:
-    """Read ``hbm=20GB,dram=1TB@50GB/s+10us``; inf for a tier without end."""
+    """Read ``hbm=20GB,dram=1TB@50GB/s+10us``; inf for a tier without end, none for no tiers."""
     found: list[Tier] = []
-    for part in text.split(",") if text else ():
+    for part in text.split(",") if text and text != "none" else ():
         name, _, rest = part.partition("=")
         size, _, speed = rest.partition("@")
         bandwidth, _, latency = speed.partition("+")

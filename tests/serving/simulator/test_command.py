@@ -84,10 +84,29 @@ def test_a_prefix_cache_makes_first_tokens_quicker() -> None:
         "--requests",
         "600",
     ]
-    without, held = run(*asked), run(*asked, "--tiers", "hbm=10GB,dram=200GB@50GB/s+10us", "--router", "prefix-aware")
+    without, held = (
+        run(*asked, "--tiers", "none"),
+        run(*asked, "--tiers", "hbm=10GB,dram=200GB@50GB/s+10us", "--router", "prefix-aware"),
+    )
     assert held["hit_tokens"] > 0.5
     assert held["time_to_first_token"]["p50"] < without["time_to_first_token"]["p50"]
     assert set(held["hit_rate"]) == {"hbm", "dram"}
+
+
+def test_prefixes_are_kept_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    rows = [
+        {"timestamp": 1000 * i, "input_length": 1500, "output_length": 20, "hash_ids": [0, 1, 2 + i]} for i in range(50)
+    ]
+    path.write_text("\n".join(json.dumps(one) for one in rows), encoding="utf-8")
+    usual, none, all_of_it = (
+        run("--trace", str(path), *more) for more in ([], ["--tiers", "none"], ["--tiers", "hbm=inf"])
+    )
+    assert usual["hit_rate"]["hbm"] > 0.5
+    assert none["hit_rate"] == {}
+    # The first prompt misses three blocks on each of two replicas at most; the others one each.
+    assert all_of_it["hit_rate"]["hbm"] >= (150 - 50 - 4) / 150 - 1e-9
+    assert any("keeps prefixes" in one for one in usual["assumptions"])
 
 
 def test_policies_trade_one_wait_for_another() -> None:
@@ -98,8 +117,11 @@ def test_policies_trade_one_wait_for_another() -> None:
 
 
 def test_files_hold_every_request(tmp_path: Path) -> None:
-    rows, picture, trace = tmp_path / "r.parquet", tmp_path / "r.svg", tmp_path / "r.json"
-    found = run(*SOME, "--out", str(rows), "--plot", str(picture), "--timeline", str(trace))
+    rows, picture, trace, over = (tmp_path / name for name in ("r.parquet", "r.svg", "r.json", "r.csv"))
+    found = run(
+        *SOME, "--out", str(rows), "--plot", str(picture), "--timeline", str(trace), "--series", str(over)
+    )  # fmt: skip
+    assert set(pl.read_csv(over).columns) == {"time", "arrivals", "waiting", "decoding", "tokens_per_second"}
     table = pl.read_parquet(rows)
     assert len(table) == 400
     assert table["latency"].quantile(0.5) == pytest.approx(found["latency"]["p50"], rel=0.02)

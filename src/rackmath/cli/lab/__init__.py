@@ -8,7 +8,7 @@ from rackmath.cli.lab.commands import EXPERIMENTS
 from rackmath.cli.lab.report import all_experiments
 
 
-@click.group(epilog="Example: rackmath lab roofline --out my-machine.toml")
+@click.group(epilog="Example: rackmath lab feistel --blocks 64")
 def lab() -> None:
     """The lecture's experiments on this machine, measured against predicted. Needs the extra lab (PyTorch)."""
 

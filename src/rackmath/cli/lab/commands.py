@@ -15,7 +15,7 @@ from rackmath.errors import InputError
 from rackmath.tables import write_text
 
 if TYPE_CHECKING:
-    from rackmath.lab.roofline import Ceilings
+    from rackmath.lab.ceilings import Ceilings
 
 _SECONDS = click.FloatRange(1e-3, 60.0)
 
@@ -33,9 +33,9 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 
 def _ceilings(device: str | None) -> Ceilings:
     """The machine's own ceilings, which predictions need."""
-    from rackmath.lab import machine, roofline
+    from rackmath.lab import ceilings, machine
 
-    return roofline.measure(machine.find(device), seconds=0.05, progress=render.show_progress)
+    return ceilings.measure(machine.find(device), seconds=0.05, progress=render.show_progress)
 
 
 @click.command("roofline", epilog="Example: rackmath lab roofline --out my-machine.toml --plot roofline.svg")
@@ -57,7 +57,7 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
     )
     if out is not None:
         write_text(Path(out), record(ceilings, datetime.now(UTC).date()), "--out")
-        render.show_note(f"wrote {out}: give it to any command as --on {out}")
+        render.show_note(f"lab: wrote {out}, give it to any command as --on {out}")
     deliver(found, plot, as_json)
 
 

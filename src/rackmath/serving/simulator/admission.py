@@ -1,0 +1,86 @@
+"""Who gets a seat when a step begins, compiled: classes, blocks, prefixes, what comes back from the host."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from rackmath.serving.simulator import prefix
+from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.places import blocks_of, enter
+from rackmath.serving.simulator.queues import unlink
+from rackmath.serving.simulator.state import (
+    DECODE_FIRST,
+    NONE,
+    RESERVE,
+    STATIC,
+    Fixed,
+    Prefixes,
+    Replicas,
+    Requests,
+)
+
+
+@compiled
+def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+    """Give waiting requests seats and blocks, first class first, in the order of arrival."""
+    me = s.own[r]
+    if f.policy in (STATIC, DECODE_FIRST) and me.running > 0:
+        return
+    if f.policy == STATIC and me.reading > 0:
+        return
+    for k in range(f.classes):
+        while s.queue[r, k, 0] != NONE:
+            i = s.queue[r, k, 0]
+            one = q[i]
+            length = one.todo + int(ceil(float(one.stored)))
+            if me.running + me.reading >= f.seats:
+                return
+            if f.preemption == RESERVE:
+                need = blocks_of(f, length + one.left * one.growth)
+                if need > me.free:
+                    return
+            else:
+                need = blocks_of(f, length)
+                # One block of air, so that a step can follow.
+                if need + (1 if one.left else 0) > me.free:
+                    return
+            unlink(s.queue[r], q, k, i)
+            me.waiting -= 1
+            one.held = need
+            me.free -= need
+            _begin(f, s, q, c, r, i)
+
+
+@compiled
+def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+    """A request has its seat: look up its prefix, or bring it back from the host."""
+    me = s.own[r]
+    one = q[i]
+    now = me.clock
+    if np.isnan(one.admitted):
+        one.admitted = now
+    one.ready = now
+    if one.todo == 0:
+        if one.dropped and one.stored > 0:
+            me.stall += f.swap * one.held
+        enter(f, s, q, r, i)
+        return
+    if len(f.capacity) and one.stop > one.start and one.stored == 0:
+        hit, time = prefix.take(f, c, q, r, i, now)
+        prefix.put(f, c, q, r, i, now)
+        # The last token is always read: its output is the first one of the answer.
+        hit = min(hit, one.prompt - 1, one.todo - 1)
+        if one.dropped == 0:
+            one.hit = hit
+        one.stored = float(hit)
+        one.todo -= hit
+        if f.overlapped:
+            one.ready = now + time
+        else:
+            me.stall += time
+    s.prompts[r, me.reading] = i
+    me.reading += 1
+    if f.policy == STATIC:
+        me.width = me.reading
