@@ -49,7 +49,7 @@ def experiment(
     if not 1 <= ratio < 1e6:
         raise InputError("--ratio", ratio, "write a number from 1 to 1e6")
     progress("bandwidth and latency of an even exchange")
-    basic = run(calibrate, ranks, repeats, machine.device)[0]
+    basic = run(calibrate, ranks, repeats)[0]
     latency, bandwidth = _line(basic["exchange"])
     reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
     slow = bandwidth / ratio
@@ -57,9 +57,9 @@ def experiment(
     for name, second in (("one rack", float("inf")), ("two racks", slow)):
         progress(f"dispatch and combine, {name}")
         job = Job(tokens=tuple(tokens), repeats=repeats, slow=second)
-        found[name] = _slowest(run(exchange, ranks, job, machine.device))
+        found[name] = _slowest(run(exchange, ranks, job))
     progress("data-parallel and tensor-parallel reductions")
-    reductions = run(reduce_both, ranks, Job(tokens=tuple(tokens), repeats=repeats, slow=slow), machine.device)[0]
+    reductions = run(reduce_both, ranks, Job(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
     systems = {
         "one rack": _system(ranks, bandwidth, latency, None),
         "two racks": _system(ranks // 2, bandwidth, latency, slow),

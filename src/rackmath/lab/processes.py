@@ -1,4 +1,4 @@
-"""Several processes that talk: spawn them, join them by gloo or NCCL, bring their results back."""
+"""Several processes of this host that talk: spawn them, join them by gloo, bring their results back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProcessFailed(RackmathError):
     """A process of an experiment ended with an error."""
 
 
-def run(worker: Worker, ranks: int, job: Any, device: str = "cpu") -> list[Any]:
+def run(worker: Worker, ranks: int, job: Any) -> list[Any]:
     """Run a worker in so many processes and return what each gives back, by rank: numbers and arrays, no tensors.
 
     Errors: :class:`ProcessFailed` with the last line of a process that failed.
@@ -37,7 +37,7 @@ def run(worker: Worker, ranks: int, job: Any, device: str = "cpu") -> list[Any]:
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
         started = [
-            context.Process(target=_enter, args=(worker, rank, ranks, job, device, meeting, answers), daemon=True)
+            context.Process(target=_enter, args=(worker, rank, ranks, job, meeting, answers), daemon=True)
             for rank in range(ranks)
         ]
         try:
@@ -58,7 +58,7 @@ def run(worker: Worker, ranks: int, job: Any, device: str = "cpu") -> list[Any]:
     return [found[rank] for rank in range(ranks)]
 
 
-def _enter(worker: Worker, rank: int, ranks: int, job: Any, device: str, meeting: str, answers: Any) -> None:
+def _enter(worker: Worker, rank: int, ranks: int, job: Any, meeting: str, answers: Any) -> None:
     """What a process does: join, work, answer."""
     try:
         # Ranks share the cores; one thread each keeps them from waiting for each other's.
@@ -66,11 +66,8 @@ def _enter(worker: Worker, rank: int, ranks: int, job: Any, device: str, meeting
         if Path("/sys/class/net/lo").exists():
             # Ranks of one machine need no other network, and a machine may have no other.
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        backend = "nccl" if device == "cuda" else "gloo"
-        if device == "cuda":
-            torch.cuda.set_device(rank % torch.cuda.device_count())
         dist.init_process_group(
-            backend, init_method=f"file://{meeting}", rank=rank, world_size=ranks, timeout=timedelta(seconds=_PATIENCE)
+            "gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks, timeout=timedelta(seconds=_PATIENCE)
         )
         answers.put((rank, worker(rank, ranks, job), None))
         dist.barrier()

@@ -54,7 +54,7 @@ def experiment(
         for name, count in asked
     ]
     progress(f"{', '.join(SCHEDULES)} on {stages} stages")
-    lanes = run(train, stages, jobs, "cpu")
+    lanes = run(train, stages, jobs)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in SCHEDULES}
     wrong = 0.0
     for i, (name, count) in enumerate(asked):
@@ -63,7 +63,7 @@ def experiment(
         wrong = max(wrong, _gradient_error(answers[0]["gradient"], jobs[i]))
     progress("decoding with the cache kept per stage")
     widths = [n for n in (1, 2, 4, 8) if n <= stages]
-    decoded = [_decoded(run(decode, n, pace, "cpu"), n, pace) for n in widths]
+    decoded = [_decoded(run(decode, n, pace), n, pace) for n in widths]
     curves = [*_bubble_curves(rows, microbatches), *_decode_curves(decoded, widths)]
     facts = {
         "stages": stages,

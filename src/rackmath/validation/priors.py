@@ -71,7 +71,6 @@ MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "foundry",
         ),
         "host": ("vllm",),
-        "launch": ("vllm",),
         "unfused": ("llama.cpp",),
         "matmul_expanded": ("llama.cpp",),
         "imbalance": ("balanced",),

@@ -31,6 +31,13 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _host(device: str | None) -> str:
+    """Ranks are processes of this host: their tensors lie in its memory, whatever accelerator it has."""
+    if device not in (None, "cpu"):
+        raise InputError("--device", device, "processes talk by this host's memory: leave it out")
+    return "cpu"
+
+
 def _ceilings(device: str | None) -> Ceilings:
     """The machine's own ceilings, which predictions need."""
     from rackmath.lab import ceilings, machine
@@ -112,8 +119,7 @@ def alltoall(ranks: int, ratio: float, device: str | None, plot: str | None, as_
     need_torch()
     from rackmath.lab import exchange, machine
 
-    # Ranks are processes of this host: their tensors lie in its memory, whatever accelerator it has.
-    found = exchange.experiment(machine.find(device or "cpu"), ranks=ranks, ratio=ratio, progress=render.show_progress)
+    found = exchange.experiment(machine.find(_host(device)), ranks=ranks, ratio=ratio, progress=render.show_progress)
     deliver(found, plot, as_json)
 
 
@@ -127,9 +133,7 @@ def pipeline(stages: int, pace: float, device: str | None, plot: str | None, as_
     from rackmath.lab import machine
     from rackmath.lab import stages as laboratory
 
-    found = laboratory.experiment(
-        machine.find(device or "cpu"), stages=stages, pace=pace, progress=render.show_progress
-    )
+    found = laboratory.experiment(machine.find(_host(device)), stages=stages, pace=pace, progress=render.show_progress)
     deliver(found, plot, as_json)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,22 +99,34 @@ class Events:
         """Replica seconds until the end. [s]"""
         return self.bill + sum(max(end - since, 0.0) for since in self.since.values())
 
-    def text(self) -> str:
-        """Everything that is still to happen, as JSON."""
-        kept = {name: getattr(self, name) for name in ("heap", "failures", "bill", "peak")}
-        sets = {name: sorted(getattr(self, name)) for name in ("starting", "leaving")}
-        return json.dumps(
-            {**kept, **sets, "since": sorted(self.since.items()), "random": self.random.bit_generator.state}
-        )
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that is still to happen, as arrays that a file keeps exactly."""
+        found = self.random.bit_generator.state
+        drawn = (found["state"]["state"], found["state"]["inc"], found["has_uint32"], found["uinteger"])
+        return {
+            "heap": np.array(self.heap).reshape(-1, 3),
+            "counts": np.array([self.failures, self.bill, self.peak]),
+            "starting": np.array(sorted(self.starting), np.int64),
+            "leaving": np.array(sorted(self.leaving), np.int64),
+            "since": np.array(sorted(self.since.items())).reshape(-1, 2),
+            # The generator's state has 128 bits: as digits, for no array holds it.
+            "random": np.array([str(part) for part in drawn]),
+        }
 
-    def read(self, text: str) -> None:
-        """Take what :meth:`text` wrote."""
-        found = json.loads(text)
-        self.heap = [(float(t), int(kind), int(r)) for t, kind, r in found["heap"]]
-        self.failures, self.bill, self.peak = found["failures"], found["bill"], found["peak"]
-        self.starting, self.leaving = set(found["starting"]), set(found["leaving"])
-        self.since = {int(r): float(t) for r, t in found["since"]}
-        self.random.bit_generator.state = found["random"]
+    def put_back(self, kept: Mapping[str, NDArray[Any]]) -> None:
+        """Take what :meth:`arrays` gave."""
+        self.heap = [(float(t), int(kind), int(r)) for t, kind, r in kept["heap"]]
+        self.failures, self.bill, self.peak = int(kept["counts"][0]), float(kept["counts"][1]), int(kept["counts"][2])
+        self.starting, self.leaving = set(kept["starting"].tolist()), set(kept["leaving"].tolist())
+        self.since = {int(r): float(t) for r, t in kept["since"]}
+        state, inc, has, integer = (int(part) for part in kept["random"])
+        now = self.random.bit_generator.state
+        self.random.bit_generator.state = {
+            **now,
+            "state": {"state": state, "inc": inc},
+            "has_uint32": has,
+            "uinteger": integer,
+        }
 
     def _will_fail(self, r: int, now: float) -> None:
         if isfinite(self.fleet.failures.between):

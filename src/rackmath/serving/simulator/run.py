@@ -162,7 +162,7 @@ def _snapshot(q: Requests, s: Replicas, c: Prefixes, line: Line, turn: NDArray[n
     found |= {f"c.{name}": values for name, values in c._asdict().items() if name != "ids"}
     place = np.array([line.sent, line.looked])
     found |= {"q": q, "due": line.due, "who": line.who, "count": line.count, "turn": turn, "place": place}
-    return {**found, "events": np.array(events.text())}
+    return found | {f"events.{name}": values for name, values in events.arrays().items()}
 
 
 def _put_back(
@@ -174,7 +174,7 @@ def _put_back(
             if f"{prefix}.{name}" in kept:
                 values[...] = kept[f"{prefix}.{name}"]
     line.sent, line.looked = int(kept["place"][0]), float(kept["place"][1])
-    events.read(str(kept["events"]))
+    events.put_back({name.removeprefix("events."): values for name, values in kept.items()})
 
 
 def _fixed(work: Workload, times: StepTimes, batching: Batching, cache: PrefixCache, kv_bytes: float) -> Fixed:
