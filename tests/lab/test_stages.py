@@ -10,7 +10,7 @@ from rackmath.lab.machine import Machine
 
 
 def test_two_stages_train_and_decode(cpu: Machine) -> None:
-    found = stages.experiment(cpu, stages=2, microbatches=(2, 6), pace=4e-3, repeats=2)
+    found = stages.experiment(cpu, stages=2, microbatches=(2, 6), pace=0.02, repeats=2)
     facts = found.facts
     assert facts["gradient_error"] < 1e-5
     assert facts["peak_activations"] == facts["peak_activations_predicted"] == {"gpipe": [2, 6], "1f1b": [2, 2]}

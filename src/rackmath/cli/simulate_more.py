@@ -104,27 +104,17 @@ def _figure(name: str, rows: list[dict[str, Any]], given: Mapping[str, Any]) -> 
     def line(label: str, values: list[float]) -> Series:
         return Series(name=label, x=across, y=values, kind="points")
 
-    first = [row["time_to_first_token"] for row in rows]
     panels = [
         Panel(
-            title="time to first token",
+            title=wait.replace("_", " "),
             across=name,
             up="s",
-            series=[line(p, [one[p] for one in first]) for p in ("p50", "p90", "p99")],
+            series=[line(p, [row[wait][p] for row in rows]) for p in ("p50", "p90", "p99")],
             log_up=True,
         )
+        for wait in ("time_to_first_token", "time_per_output_token")
+        if all(row[wait] for row in rows)
     ]
-    if all(row["time_per_output_token"] for row in rows):
-        each = [row["time_per_output_token"] for row in rows]
-        panels.append(
-            Panel(
-                title="time per output token",
-                across=name,
-                up="s",
-                series=[line(p, [one[p] for one in each]) for p in ("p50", "p90", "p99")],
-                log_up=True,
-            )
-        )
     if all(row["blocks_asked"] for row in rows):
         shares = [line(tier, [row["hit_rate"].get(tier, 0.0) for row in rows]) for tier in rows[-1]["hit_rate"]]
         panels.append(Panel(title="prefix blocks found", across=name, up="share", series=shares))

@@ -39,7 +39,7 @@ def experiment(
         "flips": {number: float(matrix.mean()) for number, matrix in matrices.items()},
         "cells_never_flipped": {number: int((matrix == 0).sum()) for number, matrix in matrices.items()},
         "differentials": dict(zip(few, differentials, strict=True)),
-        **{name: found for name, found in networks.items()},
+        **networks,
     }
     return Experiment(
         name="feistel",

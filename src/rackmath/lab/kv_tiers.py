@@ -152,14 +152,21 @@ def _spread(spans: list[float]) -> Timing:
     return Timing(median=float(median), low=float(low), high=float(high))
 
 
-def _repeated(blocks: list[int], size: int, repeats: int, read: Callable[[int, int], object]) -> list[Timing]:
-    """Time ``read(offset, block)`` at offsets all over the file, never the same twice in a row."""
+def _repeated(
+    blocks: list[int],
+    size: int,
+    repeats: int,
+    read: Callable[[int, int], object],
+    before: Callable[[], None] = lambda: None,
+) -> list[Timing]:
+    """Time ``read(offset, block)`` at offsets drawn all over the file; ``before`` each is not timed."""
     random = np.random.default_rng(0)
     found: list[Timing] = []
     for block in blocks:
         spans: list[float] = []
         for _ in range(repeats):
             offset = int(random.integers(size // block)) * block
+            before()
             start = perf_counter()
             read(offset, block)
             spans.append(perf_counter() - start)
@@ -202,18 +209,10 @@ def _from_disk(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
         def read(offset: int, block: int) -> object:
             return os.pread(handle, block, offset)
 
-        random = np.random.default_rng(0)
-        found: list[Timing] = []
-        for block in blocks:
-            spans: list[float] = []
-            for _ in range(repeats):
-                offset = int(random.integers(size // block)) * block
-                if hasattr(os, "posix_fadvise"):
-                    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-                start = perf_counter()
-                read(offset, block)
-                spans.append(perf_counter() - start)
-            found.append(_spread(spans))
-        return found
+        def forget() -> None:
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+
+        return _repeated(blocks, size, repeats, read, forget)
     finally:
         os.close(handle)

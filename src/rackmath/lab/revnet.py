@@ -122,32 +122,22 @@ def _memory_curves(depths: Sequence[int], peaks: dict[str, list[float]], saved: 
     layer = (peaks["standard"][-1] - peaks["standard"][0]) / span if span else peaks["standard"][0] / depths[0]
     boundary = (peaks["per block"][-1] - peaks["per block"][0]) / span if span else layer / 8
     floor = peaks["reversible"][0] - memory_with_depth(layer, boundary, depths[0], "reversible")
-    curves: list[Curve] = []
-    for way in WAYS:
-        curves.append(
-            Curve(
-                panel="peak of live tensors",
-                name=way,
-                across="layers",
-                up="B",
-                x=list(depths),
-                measured=peaks[way],
-                predicted=[memory_with_depth(layer, boundary, depth, way) + floor for depth in depths],
-                log_across=False,
-            )
+    predicted = {way: [memory_with_depth(layer, boundary, depth, way) + floor for depth in depths] for way in WAYS}
+    panels = (("peak of live tensors", peaks, predicted), ("kept for the backward pass", saved, {}))
+    return [
+        Curve(
+            panel=panel,
+            name=way,
+            across="layers",
+            up="B",
+            x=list(depths),
+            measured=measured[way],
+            predicted=formula.get(way, ()),
+            log_across=False,
         )
-        curves.append(
-            Curve(
-                panel="kept for the backward pass",
-                name=way,
-                across="layers",
-                up="B",
-                x=list(depths),
-                measured=saved[way],
-                log_across=False,
-            )
-        )
-    return curves
+        for way in WAYS
+        for panel, measured, formula in panels
+    ]
 
 
 def _time_curves(depths: Sequence[int], times: dict[str, list[float]]) -> list[Curve]:
@@ -201,7 +191,8 @@ def _findings(
         f"{last['per block']:.1f}, of every square root of the depth {last['sqrt']:.1f}.",
         f"Gradients differ from the stored graph's by {wrong['reversible']:.1e} of their norm at most.",
         f"A step takes {times['reversible'][-1] / times['standard'][-1]:.2f} times the stored graph's, per-block "
-        f"checkpoints {times['per block'][-1] / times['standard'][-1]:.2f}; one more forward pass would be 1.33.",
+        f"checkpoints {times['per block'][-1] / times['standard'][-1]:.2f}; one more forward pass would be "
+        f"{1 + OVERHEAD['reversible']:.2f}.",
         f"Undoing {depths[-1]} layers loses {lost['fp32', torch.float32][-1]:.0e} in 32 bit and "
         f"{lost['bf16', torch.bfloat16][-1]:.0e} in 16; integers of 2^-16 lose "
         f"{lost['fixed', torch.bfloat16][-1]:.0f}, even around 16-bit functions.",

@@ -27,7 +27,7 @@ def experiment(
     *,
     stages: int = 4,
     microbatches: Sequence[int] = MICROBATCHES,
-    pace: float = 8e-3,
+    pace: float = 0.02,
     repeats: int = 3,
     progress: Progress = lambda _: None,
 ) -> Experiment:

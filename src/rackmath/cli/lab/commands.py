@@ -20,22 +20,21 @@ if TYPE_CHECKING:
 _SECONDS = click.FloatRange(1e-3, 60.0)
 
 
-def _common(command: Callable[..., None]) -> Callable[..., None]:
+_HOST = "cpu"
+"""Where ranks, ciphers and small networks live, whatever accelerator the machine has."""
+
+
+def _output(command: Callable[..., None]) -> Callable[..., None]:
     """Options that every experiment has."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--plot", metavar="FILE", help="Draw it: FILE.html, FILE.png or FILE.svg."),
-        click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), help="Default: the accelerator, if any."),
     ):
         command = option(command)
     return command
 
 
-def _host(device: str | None) -> str:
-    """Ranks are processes of this host: their tensors lie in its memory, whatever accelerator it has."""
-    if device not in (None, "cpu"):
-        raise InputError("--device", device, "processes talk by this host's memory: leave it out")
-    return "cpu"
+_device = click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), help="Default: the accelerator, if any.")
 
 
 def _ceilings(device: str | None) -> Ceilings:
@@ -49,7 +48,8 @@ def _ceilings(device: str | None) -> Ceilings:
 @click.option("--out", metavar="FILE.toml", help="Write the machine as a system for --on.")
 @click.option("--seconds", type=_SECONDS, default=0.15, show_default=True, help="For each point.")
 @click.option("--small", is_flag=True, help="Few and small shapes.")
-@_common
+@_device
+@_output
 def roofline(out: str | None, seconds: float, small: bool, device: str | None, plot: str | None, as_json: bool) -> None:
     """Achieved products by precision and shape, bandwidth by size, latency; a hardware record for other commands."""
     need_torch()
@@ -73,7 +73,8 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
 @click.option("--longest", type=click.IntRange(128, 131_072), default=8192, show_default=True, help="Longest context.")
 @click.option("--library/--own", default=True, help="Decode transformers' own classes as well, if installed.")
 @click.option("--seconds", type=_SECONDS, default=0.3, show_default=True, help="For each point.")
-@_common
+@_device
+@_output
 def decode(
     most: int, longest: int, library: bool, seconds: float, device: str | None, plot: str | None, as_json: bool
 ) -> None:
@@ -98,7 +99,8 @@ def decode(
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True, help="Trains run so long."
 )
-@_common
+@_device
+@_output
 def train_departs(seats: int, load: float, seconds: float, device: str | None, plot: str | None, as_json: bool) -> None:
     """A serving loop on a timetable under Poisson arrivals: waits, departures, the worst case against 2 t."""
     need_torch()
@@ -113,33 +115,34 @@ def train_departs(seats: int, load: float, seconds: float, device: str | None, p
 @click.command("alltoall", epilog="Example: rackmath lab alltoall --ranks 4 --ratio 8")
 @click.option("--ranks", type=click.IntRange(2, 32), default=4, show_default=True, help="Processes.")
 @click.option("--ratio", type=float, default=8.0, show_default=True, help="First network over the second.")
-@_common
-def alltoall(ranks: int, ratio: float, device: str | None, plot: str | None, as_json: bool) -> None:
+@_output
+def alltoall(ranks: int, ratio: float, plot: str | None, as_json: bool) -> None:
     """Expert parallelism over processes: bytes and time of dispatch and combine, one rack and two, reductions."""
     need_torch()
     from rackmath.lab import exchange, machine
 
-    found = exchange.experiment(machine.find(_host(device)), ranks=ranks, ratio=ratio, progress=render.show_progress)
+    found = exchange.experiment(machine.find(_HOST), ranks=ranks, ratio=ratio, progress=render.show_progress)
     deliver(found, plot, as_json)
 
 
 @click.command("pipeline", epilog="Example: rackmath lab pipeline --stages 4")
 @click.option("--stages", type=click.IntRange(2, 8), default=4, show_default=True, help="Processes, a divisor of 8.")
 @click.option("--pace", type=float, default=0.02, show_default=True, help="Of a stage's forward pass at least, in s.")
-@_common
-def pipeline(stages: int, pace: float, device: str | None, plot: str | None, as_json: bool) -> None:
+@_output
+def pipeline(stages: int, pace: float, plot: str | None, as_json: bool) -> None:
     """Stages in processes: the bubble of GPipe and 1F1B against the scheduler; decoding with the cache per stage."""
     need_torch()
     from rackmath.lab import machine
     from rackmath.lab import stages as laboratory
 
-    found = laboratory.experiment(machine.find(_host(device)), stages=stages, pace=pace, progress=render.show_progress)
+    found = laboratory.experiment(machine.find(_HOST), stages=stages, pace=pace, progress=render.show_progress)
     deliver(found, plot, as_json)
 
 
 @click.command("revnet", epilog="Example: rackmath lab revnet --deepest 16 --plot revnet.svg")
 @click.option("--deepest", type=click.IntRange(4, 1024), default=32, show_default=True, help="Layers.")
-@_common
+@_device
+@_output
 def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) -> None:
     """Reversible layers: memory by depth, gradients, time, and what the inverse loses, against checkpoints."""
     need_torch()
@@ -152,14 +155,14 @@ def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) ->
 
 @click.command("feistel", epilog="Example: rackmath lab feistel --json")
 @click.option("--blocks", type=click.IntRange(16, 1_000_000), default=512, show_default=True, help="Sampled.")
-@_common
-def feistel(blocks: int, device: str | None, plot: str | None, as_json: bool) -> None:
+@_output
+def feistel(blocks: int, plot: str | None, as_json: bool) -> None:
     """A Feistel cipher on bytes: avalanche by round, differentials; the same statistics for random networks."""
     need_torch()
     from rackmath.lab import feistel as laboratory
     from rackmath.lab import machine
 
-    deliver(laboratory.experiment(machine.find(device or "cpu"), blocks=blocks), plot, as_json)
+    deliver(laboratory.experiment(machine.find(_HOST), blocks=blocks), plot, as_json)
 
 
 @click.command("kv-tiers", epilog="Example: rackmath lab kv-tiers --model llama-3.1-8b --usd-per-hour 0.10")
@@ -167,7 +170,8 @@ def feistel(blocks: int, device: str | None, plot: str | None, as_json: bool) ->
 @click.option("--size", type=click.IntRange(2**24, 2**40), default=2**28, show_default=True, help="Of the file, in B.")
 @click.option("--usd-per-hour", type=float, default=0.10, show_default=True, help="Rent of this machine.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where the file lies.")
-@_common
+@_device
+@_output
 def kv_tiers(
     model: str, size: int, usd_per_hour: float, folder: Path | None, device: str | None, plot: str | None, as_json: bool
 ) -> None:

@@ -93,7 +93,7 @@ def _jobs(device: str | None, quick: bool) -> Iterator[tuple[str, Job]]:
     yield "decode", lambda: decode.experiment(ceilings, seconds=0.3, progress=say)
     yield "train-departs", lambda: departures.experiment(here, progress=say)
     yield "alltoall", lambda: exchange.experiment(host, progress=say)
-    yield "pipeline", lambda: stages.experiment(host, pace=0.02, progress=say)
+    yield "pipeline", lambda: stages.experiment(host, progress=say)
     yield "revnet", lambda: revnet.experiment(here, progress=say)
     yield "feistel", lambda: feistel.experiment(host)
     yield "kv-tiers", lambda: kv_tiers.experiment(ceilings, progress=say)
