@@ -27,6 +27,7 @@ OUTPUT = (
     "num_decode_tokens",
 )  # fmt: skip
 _RANK, _BLOCKS, _NAMES = ("priority", "rank"), ("hash_ids", "block_ids"), ("id", "request_id")
+_MODELS = ("model", "Model")
 _ISO = "%Y-%m-%d %H:%M:%S%.f"
 
 
@@ -77,6 +78,7 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
         raise InputError("--trace", path, "no row can be used")
     start, blocks = _prefixes(table, order)
     times = arrival[order] - arrival[order[0]]
+    service, models = _services(table, order)
     return (
         Workload(
             arrival=times,
@@ -86,6 +88,8 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
             start=start,
             blocks=blocks,
             block=block,
+            service=service,
+            names=models,
         ),
         notes,
     )
@@ -176,6 +180,15 @@ def _ranks(table: pl.DataFrame, order: NDArray[np.int64]) -> NDArray[np.int32]:
     values = table[name].cast(pl.Int64, strict=False).fill_null(0).to_numpy()[order]
     # Classes are numbered from the most urgent, whatever numbers the trace gives them.
     return np.unique(values, return_inverse=True)[1].astype(np.int32)
+
+
+def _services(table: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+    """What requests ask for, by the names that the trace gives."""
+    name = _column(table, _MODELS)
+    if name is None:
+        return None, ()
+    known, numbers = np.unique(table[name].cast(pl.String).fill_null("").to_numpy()[order], return_inverse=True)
+    return numbers.astype(np.int32), tuple(str(one) for one in known)
 
 
 def _prefixes(table: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -35,6 +35,14 @@ from rackmath.units import show
 @click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="Accelerators of the fleet.")
 @click.option("--layout", help="Of one copy, as tp8,ep8,dp1 (default: the fewest accelerators that hold the model).")
 @click.option("--prefill-gpus", type=click.IntRange(1), help="Of them, read prompts only: two pools.")
+@click.option("--prefill-layout", help="Of one copy that reads (default: as --layout).")
+@click.option(
+    "--beside",
+    multiple=True,
+    metavar="'gpus=8 seats=16 share=0.2'",
+    help="Unlike replicas in the same fleet: model, on, gpus, layout, seats, budget, weights, kv; "
+    "for a share of the requests alone, or for a model that the trace names (for=NAME).",
+)
 @click.option("--trace", type=click.Path(path_type=Path), help="CSV, JSONL or Parquet: Azure, Mooncake, BurstGPT, own.")
 @click.option("--repair", is_flag=True, help="Mend a trace instead of refusing it, and say how.")
 @click.option("--scale", type=float, default=1.0, show_default=True, help="Times as fast.")
@@ -61,7 +69,7 @@ from rackmath.units import show
 @click.option("--drafted", type=int, default=0, show_default=True, help="Tokens that a step speculates.")
 @click.option("--acceptance", help="Chance at each position, as 0.8,0.6 (default: the engine's for all).")
 @click.option("--period", type=float, default=0.02, show_default=True, help="Of the train, in s.")
-@click.option("--tiers", help="Prefix cache of a replica, as hbm=20GB,dram=1TB@50GB/s+10us; inf; none.")
+@click.option("--tiers", help="Prefix cache of a replica, as hbm=shared,dram=1TB@50GB/s+10us; inf; none.")
 @click.option("--eviction", type=click.Choice(list(EVICTIONS)), default="lru", show_default=True)
 @click.option("--ttl", type=float, default=300.0, show_default=True, help="Of unused blocks under ttl, in s.")
 @click.option("--write-through", is_flag=True, help="Blocks go to all tiers at once, not when they are given up.")

@@ -29,6 +29,12 @@ def show_result(facts: Mapping[str, Any]) -> None:
         ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
         [_row(facts, span, key, name) for key, name in _QUANTITIES if facts[key] is not None],
     )
+    if facts["services"]:
+        render.show_table(
+            "by what they ask for",
+            ["replicas", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time", ">$ per M"],
+            [_service(one) for one in facts["services"]],
+        )
     dollars = facts["usd_per_million_tokens"]
     pairs = [
         ("throughput", f"{facts['throughput']:,.0f} tokens/s, {facts['requests_per_second']:.3g} requests/s"),
@@ -61,6 +67,18 @@ def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, nam
     if span is not None and key in span["low"] and key in span["high"]:
         ends = f"{show(span['low'][key]['p99'], 's')} to {show(span['high'][key]['p99'], 's')}"
     return name, *(show(one[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
+
+
+def _service(one: Mapping[str, Any]) -> tuple[str, ...]:
+    waits = [one["time_to_first_token"], one["time_per_output_token"]]
+    dollars = one["usd_per_million_tokens"]
+    return (
+        " and ".join(one["replicas"]),
+        f"{one['requests']:,}",
+        *("" if wait is None else show(wait[p], "s") for wait in waits for p in ("p50", "p99")),
+        "" if one["good_share"] is None else f"{one['good_share']:.1%}",
+        "" if dollars is None else f"{dollars:.3g}",
+    )
 
 
 def figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> Figure:

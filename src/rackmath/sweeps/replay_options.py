@@ -24,6 +24,8 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "gpus": ("gpus", int),
     "layout": ("layout", str),
     "prefill-gpus": ("prefill_gpus", int),
+    "prefill-layout": ("prefill_layout", str),
+    "beside": ("beside", lambda text: (text,)),
     "poisson": ("rate", float),
     "scale": ("scale", float),
     "users": ("users", int),
@@ -88,7 +90,7 @@ def numbers_of(text: str | None, field: str) -> tuple[float, ...]:
 
 
 def tiers_of(text: str | None) -> tuple[Tier, ...]:
-    """Read ``hbm=20GB,dram=1TB@50GB/s+10us``; inf for a tier without end, none for no tiers."""
+    """Read ``hbm=shared,dram=1TB@50GB/s+10us``; shared with requests, inf for one without end, none for no tiers."""
     found: list[Tier] = []
     for part in text.split(",") if text and text != "none" else ():
         name, _, rest = part.partition("=")
@@ -99,7 +101,8 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
         found.append(
             Tier(
                 name=name,
-                capacity=float("inf") if size == "inf" else parse(size, "B", "--tiers"),
+                capacity=float("inf") if size in ("inf", "shared") else parse(size, "B", "--tiers"),
+                shared=size == "shared",
                 bandwidth=parse(bandwidth, "B/s", "--tiers") if bandwidth else float("inf"),
                 latency=parse(latency, "s", "--tiers") if latency else 0.0,
             )

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath import catalogue, constants_file
 from rackmath.errors import RackmathError
-from rackmath.serving.simulator.deployment import scaled_times
 from rackmath.serving.simulator.outcome import Times, good, request_times, spread
 from rackmath.serving.simulator.run import Outcome
-from rackmath.sweeps.replays import KEPT, Job, job_of, run
+from rackmath.sweeps.members import Member
+from rackmath.sweeps.replays import Job, job_of, run, slowed
 
 _RANGED = 200_000
 """Requests up to which the ends of the range are simulated as well."""
+
+F = NDArray[np.float64]
 
 
 def replayed(model: str, on: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,32 +41,28 @@ def row(what: Mapping[str, Any]) -> dict[str, str]:
 def seen(job: Job, found: tuple[Outcome, ...]) -> Times:
     """Times of all requests as their users see them."""
     arrival = found[0].requests["arrival"]
-    return request_times(found[-1], job.batching.outside, job.work.output, arrival)
+    return request_times(found[-1], job.members[0].batching.outside, job.work.output, arrival)
 
 
 def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
     """The JSON of contract.md and more."""
     times, first, last = seen(job, found), found[0], found[-1]
-    system, given = job.system, job.given
+    given, members = job.given, job.members
     span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
     written = float(job.work.output.sum())
-    price = catalogue.price_of(system, given["usd_per_gpu_hour"])
-    spent = sum(
-        one.replica_seconds * float(d.layout.gpus) / d.groups for one, d in zip(found, job.deployed, strict=True)
-    )
-    busy = sum(
-        float(one.replicas.own["busy"].sum()) * float(d.layout.gpus) / d.groups
-        for one, d in zip(found, job.deployed, strict=True)
-    )
     kept = good(times, given["ttft"] or np.inf, given["tpot"] or np.inf)
-    own = last.replicas.own
+    own, writers = last.replicas.own, job.pools[-1]
     work = float(own["busy"].sum())
-    blocks = job.deployed[-1].memory // job.batching.block
+    blocks = _each(writers, last, [one.batching.memory // one.batching.block for one in writers])
+    pools = list(zip(found, job.pools, strict=True))
+    spent = [_gpu_seconds(one, pool, one.replica_seconds) for one, pool in pools]
+    busy = sum(float(_gpu_seconds(one, pool, one.replicas.own["busy"]).sum()) for one, pool in pools)
+    paid = np.concatenate(spent)
     return {
-        "model": job.architecture.name,
-        "system": system.name,
-        "layout": [one.layout.text() for one in job.deployed],
-        "replicas": [fleet.replicas for fleet in job.fleets],
+        "model": members[0].architecture.name,
+        "system": members[0].system.name,
+        "layout": [one.deployment.layout.text() for one in members],
+        "replicas": [one.replicas for one in members],
         "requests": len(job.work),
         "time_to_first_token": _spread(times.first),
         "time_per_output_token": _spread(times.per_token),
@@ -76,17 +75,64 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(job.work.prompt.sum()),
-        "utilisation": busy / max(spent, 1e-9),
+        "utilisation": busy / max(float(paid.sum()), 1e-9),
         "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
-        "memory_in_use": float(own["kept"].sum()) / max(work * blocks, 1e-9),
+        "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
         "preempted": int((last.requests["dropped"] > 0).sum()),
         "failures": sum(one.failures for one in found),
         "most_replicas": max(one.most_replicas for one in found),
         "span": span,
-        "energy_kwh": None if system.chip.power is None else spent * system.chip.power / 3.6e6,
-        "usd_per_million_tokens": None if price is None else spent * price / written * 1e6,
-        "table_error": max(one.times.error for one in job.deployed),
+        "energy_kwh": _energy(members, paid),
+        "usd_per_million_tokens": _dollars(members, paid, written),
+        "table_error": max(one.deployment.times.error for one in members),
+        "services": _services(job, times, kept, paid) if len(job.pools[0]) > 1 else [],
     }
+
+
+def _each(pool: tuple[Member, ...], outcome: Outcome, values: list[float]) -> F:
+    """A value of each kind, for every replica. (replicas,)"""
+    return np.array(values, dtype=float)[outcome.replicas.own["kind"]]
+
+
+def _gpu_seconds(outcome: Outcome, pool: tuple[Member, ...], seconds: F) -> F:
+    """Accelerator seconds by kind. (kinds,) [s]"""
+    each = seconds * _each(pool, outcome, [one.gpus_each for one in pool])
+    return np.array([float(each[outcome.replicas.own["kind"] == k].sum()) for k in range(len(pool))])
+
+
+def _dollars(members: tuple[Member, ...], seconds: F, tokens: float) -> float | None:
+    if any(one.price is None for one in members):
+        return None
+    spent = sum(float(t) * (one.price or 0.0) for one, t in zip(members, seconds, strict=True))
+    return spent / max(tokens, 1e-9) * 1e6
+
+
+def _energy(members: tuple[Member, ...], seconds: F) -> float | None:
+    if any(one.system.chip.power is None for one in members):
+        return None
+    return sum(float(t) * (one.system.chip.power or 0.0) for one, t in zip(members, seconds, strict=True)) / 3.6e6
+
+
+def _services(job: Job, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:
+    """What each service's users saw, and what its replicas cost."""
+    of = np.zeros(len(job.work), np.int32) if job.work.service is None else job.work.service
+    found = []
+    for service in sorted({one.service for one in job.members}):
+        mine = of == service
+        which = [k for k, one in enumerate(job.members) if one.service == service]
+        members = tuple(job.members[k] for k in which)
+        found.append(
+            {
+                "replicas": [f"{one.replicas} x {one.text}" for one in members],
+                "requests": int(mine.sum()),
+                "time_to_first_token": _spread(times.first[mine]),
+                "time_per_output_token": _spread(times.per_token[mine]),
+                "latency": _spread(times.whole[mine]),
+                "good_share": float(kept[mine].mean()) if mine.any() else None,
+                "usd_per_million_tokens": _dollars(members, seconds[which], float(job.work.output[mine].sum())),
+            }
+        )
+    return found
 
 
 def _spread(values: Any) -> dict[str, Any] | None:
@@ -96,13 +142,13 @@ def _spread(values: Any) -> dict[str, Any] | None:
 
 def ends(job: Job) -> dict[str, Any] | None:
     """Percentiles where every step takes the low or the high end of its 90 % range."""
-    if job.software is None or len(job.work) > _RANGED:
+    if job.members[0].software is None or len(job.work) > _RANGED:
         return None
-    ends = constants_file.constants().range("time per token", job.system.chip.name)
-    found: dict[str, Any] = {"steps": list(ends)}
-    for name, factor in zip(("low", "high"), ends, strict=True):
-        deployed = tuple(replace(one, times=scaled_times(one.times, factor)) for one in job.deployed)
-        other = replace(job, deployed=deployed)
+    constants = constants_file.constants()
+    spans = {chip: constants.range("time per token", chip) for chip in (one.system.chip.name for one in job.members)}
+    found: dict[str, Any] = {"steps": list(spans[job.members[0].system.chip.name])}
+    for end, name in enumerate(("low", "high")):
+        other = slowed(job, {chip: span[end] for chip, span in spans.items()})
         facts = facts_of(other, run(other))
         found[name] = {
             key: {p: facts[key][p] for p in ("mean", "p50", "p90", "p99")}
@@ -114,19 +160,25 @@ def ends(job: Job) -> dict[str, Any] | None:
 
 def assumptions(job: Job) -> list[str]:
     """What a report has to say of its numbers."""
-    given, system, software = job.given, job.system, job.software
-    one = job.deployed[-1]
+    given, last = job.given, job.members[-1]
+    priced = {one.system.name: one.system for one in job.members}
+    layouts = [one.deployment.layout for one in job.members]
+    shared = bool(job.cache.tiers) and job.cache.tiers[0].shared
     return [
         *job.notes,
-        *catalogue.price_note(system, given["usd_per_gpu_hour"]),
-        "the bound, without losses" if software is None else f"step times of {given['engine']} of {given['year']:g}",
-        f"tables within {max(d.times.error for d in job.deployed):.1%} of the engine where they were checked",
-        f"a replica holds {one.memory:,} tokens of cache in blocks of {job.batching.block}, {job.batching.seats} seats",
-        f"{job.batching.policy}, {job.batching.preemption}, {given['router']}; seed {given['seed']}",
+        *(note for system in priced.values() for note in catalogue.price_note(system, given["usd_per_gpu_hour"])),
+        "the bound, without losses" if last.software is None
+        else f"step times of {given['engine']} of {given['year']:g}",
+        f"tables within {max(d.deployment.times.error for d in job.members):.1%} of the engine where they were checked",
+        *(f"a replica of {one.deployment.layout.text()} holds {one.batching.memory:,} tokens of cache in blocks of "
+          f"{one.batching.block}, {one.batching.seats} seats" for one in job.members),
+        f"{last.batching.policy}, {last.batching.preemption}, {given['router']}; seed {given['seed']}",
         *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
-          if one.groups > 1 else []),
-        *([f"{KEPT:.0%} of the cache keeps prefixes; --tiers says otherwise"]
-          if given["tiers"] is None and len(job.work.start) else []),
+          if any(int(layout.data) > 1 for layout in layouts) else []),
+        *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]
+          if any(int(layout.pipeline) > 1 for layout in layouts) else []),
+        *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
+          if shared and given["tiers"] is None else []),
         *(["the traffic names no prefix blocks: prefix caches stay empty"]
           if given["tiers"] and not len(job.work.start) else []),
         *(["a replica that fails loses its caches; what it held is read again elsewhere, nothing is lost"]

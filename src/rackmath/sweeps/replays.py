@@ -9,53 +9,49 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import catalogue, constants_file
-from rackmath.engine.layout import parse_layout
-from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
-from rackmath.hardware import System
-from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.requantise import requantise
-from rackmath.serving.simulator.deployment import (
-    Deployment,
-    deploy,
-    smallest_layout,
-    transfer_of,
-    two_pools,
-)
+from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.run import Outcome, simulate
-from rackmath.serving.simulator.settings import Batching, Failures, Fleet, PrefixCache, Scaling, Tier
+from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
 from rackmath.serving.simulator.workload import Workload
 from rackmath.snapshots import Checkpoint
-from rackmath.sweeps.replay_options import asked_of, numbers_of, tiers_of
+from rackmath.sweeps.members import Member, beside_of, member_of, services
+from rackmath.sweeps.replay_options import asked_of, tiers_of
 from rackmath.traffic import traffic
 
 Array = NDArray[np.float64]
-
-KEPT = 0.5
-"""Part of a replica's cache that keeps prefixes, where a trace names blocks and nobody says otherwise. [1]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
     """Everything that one run of the simulator needs, and what its report says beside."""
 
-    architecture: Architecture
-    system: System
-    software: constants_file.Engine | None
-    """Whose losses steps have; None for the bound."""
     given: Mapping[str, Any]
     """Options of the command."""
     notes: tuple[str, ...]
     work: Workload
-    batching: Batching
     cache: PrefixCache
-    fleets: tuple[Fleet, ...]
-    deployed: tuple[Deployment, ...]
-    """One pool, or readers and writers."""
+    members: tuple[Member, ...]
+    """Kinds of replicas of one fleet, or readers and writers."""
     transfer: Callable[[Array], Array] | None
-    """Tokens of prompts -> seconds between two pools."""
+    """Tokens of prompts -> seconds between two pools; None for one fleet."""
+
+    @property
+    def pools(self) -> list[tuple[Member, ...]]:
+        """Members of each fleet, in the order of the outcomes of :func:`run`."""
+        return [self.members] if self.transfer is None else [(one,) for one in self.members]
+
+    def fleet(self, member: Member) -> Fleet:
+        """How the fleet of a member is run."""
+        given, most = self.given, self.given["scale_to"]
+        startup = given["startup"]
+        return Fleet(
+            replicas=member.replicas,
+            router=given["router"],
+            failures=Failures(between=given["mtbf"] or float("inf"), repair=given["repair_time"]),
+            scaling=None if most is None else Scaling(least=member.replicas, most=most, startup=startup),
+            seed=given["seed"],
+        )
 
 
 def job_of(model: str, on: str, given: Mapping[str, Any]) -> Job:
@@ -63,136 +59,102 @@ def job_of(model: str, on: str, given: Mapping[str, Any]) -> Job:
 
     Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be meant.
     """
-    system = catalogue.system(on)
-    architecture = requantise(
-        catalogue.model(model),
-        weights=weight_format(given["weights"]) if given["weights"] else None,
-        cache=cache_format(given["kv"]) if given["kv"] else None,
-    )
     work, notes = traffic(asked_of(given))
-    return _prepared(architecture, system, work, given, tuple(notes))
-
-
-def _prepared(
-    architecture: Architecture, system: System, work: Workload, given: Mapping[str, Any], notes: tuple[str, ...]
-) -> Job:
-    """Deployments, batching and fleets of what was asked."""
-    software = None if given["ideal"] else constants_file.engine_of(system, given["engine"], given["year"])
-    losses = None if software is None else constants_file.losses_of(system, software, "time per token")
-    timer = engine_timer(architecture, system, losses)
+    beside = beside_of(given["beside"])
+    work, numbers = services(work, beside, given["seed"])
     gpus, readers = given["gpus"], given["prefill_gpus"] or 0
     if readers >= gpus:
         raise InputError("--prefill-gpus", readers, f"leave some of the {gpus} accelerators to write")
-    system.require_network(gpus)
-    scheduling = None if software is None else constants_file.scheduling_of(software)
-    drafted = given["drafted"]
-    chances = numbers_of(given["acceptance"], "--acceptance")
-    if drafted and not chances:
-        chances = (float(scheduling.acceptance) if scheduling else 1.0,) * drafted
-    context = float((work.prompt + work.output).mean())
-    shares = [readers, gpus - readers] if readers else [gpus]
-    layouts = [_layout(architecture, system, share, context, given["layout"]) for share in shares]
-    groups = int(layouts[-1].data)
-    share = 1.0
-    if scheduling is not None:
-        share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (groups - 1))
-    batching = Batching(
-        policy=given["policy"],
-        preemption=given["preemption"],
-        budget=given["budget"],
-        seats=given["seats"],
-        block=given["block"],
-        drafted=drafted,
-        acceptance=chances,
-        share=share,
-        outside=0.0 if scheduling is None else float(scheduling.arrival),
-        period=given["period"],
-    )
-    deployed = tuple(deploy(architecture, system, layout, timer, batching, work) for layout in layouts)
-    tiers = tiers_of(given["tiers"])
-    if given["tiers"] is None and len(work.start):
-        # As engines do by default: what requests leave of the cache keeps prefixes; here a fixed part of it.
-        deployed = tuple(replace(one, memory=int(one.memory * (1 - KEPT))) for one in deployed)
-        size = deployed[0].memory * KEPT / (1 - KEPT) * deployed[0].kv_bytes
-        tiers = (Tier(name="hbm", capacity=size),)
-    fleets = tuple(_fleet(share, one, given) for share, one in zip(shares, deployed, strict=True))
+    if readers and beside:
+        raise InputError("--beside", given["beside"][0], "two pools are of one kind each: leave --prefill-gpus out")
+    if readers:
+        layouts = (given["prefill_layout"] or given["layout"], given["layout"])
+        members = [
+            member_of(model, on, share, {**given, "layout": layout}, work, 0)
+            for share, layout in zip((readers, gpus - readers), layouts, strict=True)
+        ]
+    else:
+        if given["prefill_layout"]:
+            raise InputError("--prefill-layout", given["prefill_layout"], "say how many read: --prefill-gpus")
+        members = [member_of(model, on, gpus, given, work, 0)]
+        for one, number in zip(beside, numbers, strict=True):
+            options = {**given, "layout": None, "usd_per_gpu_hour": None, **one.options}
+            if "on" not in one.options:
+                options["usd_per_gpu_hour"] = given["usd_per_gpu_hour"]
+            members.append(
+                member_of(options.get("model", model), options.get("on", on), options["gpus"], options, work, number)
+            )
+    first, last = members[0], members[-1]
     return Job(
-        architecture=architecture,
-        system=system,
-        software=software,
         given=given,
-        notes=notes,
+        notes=tuple(notes),
         work=work,
-        batching=batching,
         cache=PrefixCache(
-            tiers=tiers,
+            # As engines do by default: what requests leave of the cache keeps prefixes.
+            tiers=(Tier(name="hbm", capacity=float("inf"), shared=True),)
+            if given["tiers"] is None and len(work.start)
+            else tiers_of(given["tiers"]),
             eviction=given["eviction"],
             lifetime=given["ttl"],
             through=given["write_through"],
             overlapped=not given["wait_for_loads"],
         ),
-        fleets=fleets,
-        deployed=deployed,
-        transfer=transfer_of(architecture, system, layouts[0], layouts[-1], gpus) if readers else None,
-    )
-
-
-def _layout(architecture: Architecture, system: System, gpus: int, context: float, text: str | None) -> Any:
-    if text is None:
-        return smallest_layout(architecture, system, gpus, context)
-    layout = parse_layout(text, None, architecture)
-    if gpus % int(layout.gpus):
-        raise InputError("--layout", text, f"{gpus} accelerators do not divide by its {layout.gpus:g}")
-    if layout.pipeline > 1:
-        raise InputError("--layout", text, "stages are not simulated: leave pp at 1")
-    return layout
-
-
-def _fleet(gpus: int, one: Deployment, given: Mapping[str, Any]) -> Fleet:
-    replicas = gpus // int(one.layout.gpus) * one.groups
-    most = given["scale_to"]
-    return Fleet(
-        replicas=replicas,
-        router=given["router"],
-        failures=Failures(between=given["mtbf"] or float("inf"), repair=given["repair_time"]),
-        scaling=None if most is None else Scaling(least=replicas, most=most, startup=given["startup"]),
-        seed=given["seed"],
-    )
+        members=tuple(members),
+        transfer=transfer_of(
+            first.architecture, first.system, first.deployment.layout, last.deployment.layout, gpus
+        )
+        if readers
+        else None,
+    )  # fmt: skip
 
 
 def run(
     job: Job, progress: Callable[[str], None] | None = None, checkpoint: Checkpoint | None = None
 ) -> tuple[Outcome, ...]:
-    """One pool, or readers and writers; a checkpoint is kept of one pool."""
+    """One fleet, or readers and writers; long runs are kept in a checkpoint and go on from it."""
 
     def say(done: int, of: int) -> None:
         if progress is not None:
             progress(f"{done:,} of {of:,} requests")
 
+    keep = checkpoint.keep if checkpoint else lambda snapshot: None
+    resume = checkpoint.found if checkpoint else None
+    first = job.members[0]
     if job.transfer is None:
-        one = job.deployed[0]
         return (
             simulate(
                 job.work,
-                one.times,
-                batching=replace(job.batching, memory=one.memory),
+                first.deployment.times,
+                batching=first.batching,
                 cache=job.cache,
-                fleet=job.fleets[0],
-                kv_bytes=one.kv_bytes,
+                fleet=job.fleet(first),
+                kv_bytes=first.deployment.kv_bytes,
+                beside=[one.kind for one in job.members[1:]],
                 progress=say,
-                keep=checkpoint.keep if checkpoint else lambda snapshot: None,
-                resume=checkpoint.found if checkpoint else None,
+                keep=keep,
+                resume=resume,
             ),
         )
-    if checkpoint is not None:
-        raise InputError("--checkpoint", str(checkpoint.path), "two pools keep none: leave it out")
+    readers, writers = job.members
     pools = two_pools(
         job.work,
-        *job.deployed,
-        batching=job.batching,
+        readers.kind,
+        writers.kind,
         cache=job.cache,
-        fleets=(job.fleets[0], job.fleets[1]),
+        fleets=(job.fleet(readers), job.fleet(writers)),
         transfer=job.transfer,
         progress=say,
+        keep=keep,
+        resume=resume,
     )
     return pools.prefill, pools.decode
+
+
+def slowed(job: Job, factors: Mapping[str, float]) -> Job:
+    """The same with all steps so many times as long, by the name of the chip: the ends of the engine's range."""
+    return replace(
+        job,
+        members=tuple(
+            replace(one, deployment=one.deployment.slowed(factors[one.system.chip.name])) for one in job.members
+        ),
+    )

@@ -17,6 +17,7 @@ class One:
     steps: int
     growth: float
     rank: int
+    path: list[int] = field(default_factory=list)
     todo: int = 0
     stored: float = 0.0
     left: int = 0
@@ -26,6 +27,8 @@ class One:
     first: float | None = None
     finish: float = inf
     dropped: int = 0
+    hit: int = 0
+    uses: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.todo, self.left = self.prompt, self.steps
@@ -36,6 +39,10 @@ class Reference:
     times: StepTimes
     b: Batching
     swap: float = 0.0
+    prefix: int = 0
+    """Tokens of a prefix block in a cache that shares its memory with running requests; 0 for none."""
+    kept: list[int] = field(default_factory=list)
+    """Blocks that nobody uses, the longest unused first."""
     clock: float = 0.0
     waiting: list[One] = field(default_factory=list)
     reading: list[One] = field(default_factory=list)
@@ -48,7 +55,37 @@ class Reference:
 
     @property
     def free(self) -> int:
-        return self.blocks - sum(one.held for one in (*self.reading, *self.running))
+        inside = (*self.reading, *self.running)
+        shared = {one for other in inside for one in other.uses}
+        return self.blocks - sum(one.held for one in inside) - len(shared) * self.per
+
+    @property
+    def per(self) -> int:
+        return self.prefix // self.b.block
+
+    def begin(self, one: One) -> None:
+        """Look the prefix up, then use its blocks; what no longer fits is forgotten."""
+        inside = {b for other in (*self.reading, *self.running) for b in other.uses}
+        whole = one.path[: one.prompt // self.prefix]
+        found = 0
+        while found < len(whole) and (whole[found] in inside or whole[found] in self.kept):
+            found += 1
+        hit = min(found * self.prefix, one.prompt - 1, one.todo - 1)
+        one.hit = one.hit if one.dropped else hit
+        one.stored, one.todo, one.uses = float(hit), one.todo - hit, whole
+        self.kept = [b for b in self.kept if b not in whole]
+
+    def release(self, one: One) -> None:
+        """Its blocks may be found until others need the room."""
+        inside = {b for other in (*self.reading, *self.running) if other is not one for b in other.uses}
+        for b in reversed(one.uses):
+            if b not in inside:
+                self.kept.append(b)
+        one.uses, one.held = [], 0
+
+    def forget(self) -> None:
+        while len(self.kept) * self.per > self.free:
+            self.kept.pop(0)
 
     def serve(self, requests: list[One]) -> None:
         todo = sorted(requests, key=lambda one: (one.arrival, one.name))
@@ -99,22 +136,26 @@ class Reference:
                     one.held += 1
                 one.stored += one.growth
                 one.left -= 1
+            self.forget()
         for one, n in parts:
             one.todo -= n
             one.stored += n
         ended = [one for one in self.running if one.left <= 0]
         if ended and (self.b.policy != "static" or len(ended) == len(self.running)):
-            self.running = [one for one in self.running if one.left > 0]
-            for one in ended:
-                one.finish, one.held = self.clock, 0
+            for one in sorted(ended, key=lambda one: (one.left, one.name)):
+                one.finish = self.clock
+                self.release(one)
+                self.running.remove(one)
         for one in [one for one in self.reading if one.todo == 0]:
             self.reading.remove(one)
+            # Until it decodes or ends it stands nowhere, but its blocks are still its own.
             if one.first is None:
                 one.first = self.clock
             if one.left:
                 self.running.append(one)
             else:
-                one.finish, one.held = self.clock, 0
+                one.finish = self.clock
+                self.release(one)
 
     def admit(self) -> None:
         if self.b.policy in ("static", "decode-first") and self.running:
@@ -127,15 +168,19 @@ class Reference:
             length = one.todo + ceil(one.stored)
             if len(self.running) + len(self.reading) >= self.b.seats:
                 break
-            if self.b.preemption == "reserve":
-                need = ceil((length + one.left * one.growth) / self.b.block)
-                if need > self.free:
-                    break
-            else:
-                need = ceil(length / self.b.block)
-                if need + (1 if one.left else 0) > self.free:
-                    break
+            grown = one.left * one.growth if self.b.preemption == "reserve" else 0.0
+            need = room = ceil((length + grown) / self.b.block)
+            sharing = self.prefix > 0 and one.todo > 0 and one.stored == 0
+            if sharing:
+                inside = {b for other in (*self.reading, *self.running) for b in other.uses}
+                whole = one.path[: one.prompt // self.prefix]
+                need -= len(whole) * self.per
+                room = need + len(set(whole) - inside) * self.per
+            if room + (1 if one.left and self.b.preemption != "reserve" else 0) > self.free:
+                break
             self.waiting.pop(0)
+            if sharing:
+                self.begin(one)
             one.held = need
             one.admitted = min(one.admitted, self.clock)
             if one.todo == 0:
@@ -145,6 +190,7 @@ class Reference:
                 self.reading.append(one)
                 if self.b.policy == "static":
                     self.width = len(self.reading)
+            self.forget()
 
     def room(self) -> None:
         if self.b.preemption == "reserve":
@@ -152,11 +198,11 @@ class Reference:
         while sum(one.stored % self.b.block == 0 for one in self.running) > self.free:
             last = max(one.rank for one in self.running)
             victim = [one for one in self.running if one.rank == last][-1]
+            self.release(victim)
             self.running.remove(victim)
             victim.dropped += 1
             if self.b.preemption == "swap":
                 self.stall += self.swap * ceil(victim.stored / self.b.block)
             else:
                 victim.todo, victim.stored = ceil(victim.stored), 0.0
-            victim.held = 0
             self.waiting.insert(0, victim)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.serving.simulator import Batching, StepTimes, Workload, simulate
+from rackmath.serving.simulator import Batching, PrefixCache, StepTimes, Tier, Workload, simulate
 from tests.serving.simulator.reference import One, Reference
 
 KV = 1000.0
@@ -69,6 +71,43 @@ def test_jumps_are_exact(system: tuple[Workload, Batching]) -> None:
     for name in ("admitted", "first", "finish"):
         assert found[name] == pytest.approx([getattr(one, name) for one in one_by_one], rel=1e-9), name
     assert list(found["dropped"]) == [one.dropped for one in one_by_one]
+
+
+@settings(max_examples=300, deadline=None)
+@given(system=systems(), per=st.integers(1, 3), words=st.integers(1, 3), seed=st.integers(0, 1000))
+def test_prefixes_share_the_memory_of_running_requests(
+    system: tuple[Workload, Batching], per: int, words: int, seed: int
+) -> None:
+    """Hits, admissions and times where unused prefixes fill what running requests leave."""
+    work, batching = system
+    random, size = np.random.default_rng(seed), per * batching.block
+    known: dict[tuple[int, ...], int] = {}
+    paths = []
+    for prompt in work.prompt:
+        text = tuple(random.integers(0, words, int(-(-prompt // size))).tolist())
+        paths.append([known.setdefault(text[: i + 1], len(known)) for i in range(len(text))])
+    work = replace(
+        work, start=np.concatenate(([0], np.cumsum([len(p) for p in paths]))).astype(np.int64),
+        blocks=np.array([b for p in paths for b in p], np.int64), block=size,
+    )  # fmt: skip
+    table = times(batching.seats, batching.budget)
+    cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf, shared=True),))
+    found = simulate(work, table, batching=batching, cache=cache, kv_bytes=KV)
+    q = found.requests
+    one_by_one = [
+        One(
+            name=i, arrival=float(one["arrival"]), prompt=int(one["prompt"]), steps=int(one["steps"]),
+            growth=float(one["growth"]), rank=int(one["rank"]), path=path,
+        )
+        for i, (one, path) in enumerate(zip(q, paths, strict=True))
+    ]  # fmt: skip
+    Reference(table, batching, swap=batching.block * KV / batching.host, prefix=size).serve(one_by_one)
+    assert list(q["hit"]) == [one.hit for one in one_by_one]
+    for name in ("admitted", "first", "finish"):
+        assert q[name] == pytest.approx([getattr(one, name) for one in one_by_one], rel=1e-9), name
+    assert list(q["dropped"]) == [one.dropped for one in one_by_one]
+    assert (found.replicas.own["free"] == batching.memory // batching.block).all()
+    assert not q["pinned"].any()
 
 
 @settings(max_examples=100, deadline=None)

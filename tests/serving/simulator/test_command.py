@@ -69,6 +69,49 @@ def test_two_pools_keep_prompts_out_of_answers() -> None:
     assert two["requests"] == one["requests"]
 
 
+def test_stages_take_a_pass_per_step_and_hold_twice_the_model(tmp_path: Path) -> None:
+    """Two stages: two micro-batches go round; one user alone waits as long as on one accelerator, and a hop."""
+    alone = ["--users", "1", "--input", "500", "--output", "50", "--requests", "40"]
+    one, two = run(*alone, "--gpus", "1", "--layout", "tp1"), run(*alone, "--layout", "tp1,pp2")
+    assert two["replicas"] == [2]
+    ratio = two["time_per_output_token"]["p50"] / one["time_per_output_token"]["p50"]
+    assert 0.95 < ratio < 1.2
+    many = ["--users", "128", "--input", "500", "--output", "50", "--requests", "1000"]
+    staged, wide = run(*many, "--layout", "tp1,pp2"), run(*many, "--gpus", "1", "--layout", "tp1")
+    assert 1.3 < staged["throughput"] / wide["throughput"] < 2.05
+    assert any("passes all stages" in note for note in staged["assumptions"])
+
+
+def test_a_fast_pool_beside_a_standard_one() -> None:
+    asked = [*SOME, "--seats", "64", "--beside", "gpus=2 layout=tp2 seats=4 share=0.25"]
+    found = run(*asked)
+    standard, fast = found["services"]
+    assert standard["requests"] + fast["requests"] == 400
+    assert fast["requests"] == pytest.approx(100, abs=30)
+    assert fast["time_per_output_token"]["p50"] < standard["time_per_output_token"]["p50"]
+    assert fast["usd_per_million_tokens"] > standard["usd_per_million_tokens"]
+    assert found["replicas"] == [2, 1]
+    text = CliRunner().invoke(cli, [*BASE, *asked]).output
+    assert "tp2" in text
+    assert "by what they ask for" in text
+
+
+def test_models_that_a_trace_names(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = "".join(f"{i / 10},500,50,{'GPT-4' if i % 4 == 0 else 'ChatGPT'}\n" for i in range(200))
+    path.write_text("Timestamp,Request tokens,Response tokens,Model\n" + rows, encoding="utf-8")
+    found = run("--trace", str(path), "--beside", "model=llama-3.1-70b gpus=4 for=GPT-4")
+    assert [one["requests"] for one in found["services"]] == [150, 50]
+    assert "llama-3.1-70b" in found["services"][1]["replicas"][0]
+    assert run("--trace", str(path))["services"] == []
+
+
+def test_replicas_of_another_chip_take_their_part() -> None:
+    found = run(*SOME, "--beside", "on=h200-sxm gpus=1")
+    assert len(found["services"]) == 1
+    assert found["services"][0]["requests"] == 400
+
+
 def test_a_prefix_cache_makes_first_tokens_quicker() -> None:
     asked = [
         "--poisson",
@@ -106,7 +149,7 @@ def test_prefixes_are_kept_unless_somebody_says_otherwise(tmp_path: Path) -> Non
     assert none["hit_rate"] == {}
     # The first prompt misses three blocks on each of two replicas at most; the others one each.
     assert all_of_it["hit_rate"]["hbm"] >= (150 - 50 - 4) / 150 - 1e-9
-    assert any("keeps prefixes" in one for one in usual["assumptions"])
+    assert any("prefixes stay" in one for one in usual["assumptions"])
 
 
 def test_policies_trade_one_wait_for_another() -> None:
@@ -141,6 +184,31 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     assert run("--trace", str(path), "--first", "10")["requests"] == 10
     slow, fast = run("--trace", str(path)), run("--trace", str(path), "--scale", "5")
     assert fast["span"] < slow["span"]
+
+
+def test_two_pools_go_on_from_their_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped while reading, stopped while writing: the same end."""
+    monkeypatch.setattr(snapshots, "_INTERVAL", 0.0)
+    monkeypatch.setattr(events, "SLICE", 100)
+    pools = [*SOME, "--prefill-gpus", "1"]
+    whole = run(*pools)
+    show = render.show_progress
+    for stop in (2, 6):
+        path, said = tmp_path / f"run{stop}.npz", [0]
+
+        def stopped(text: str, said: list[int] = said, stop: int = stop) -> None:
+            said[0] += 1
+            if said[0] == stop:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(render, "show_progress", stopped)
+        result = CliRunner().invoke(cli, [*BASE, *pools, "--checkpoint", str(path), "--json"])
+        assert result.exit_code != 0
+        assert path.exists(), stop
+        monkeypatch.setattr(render, "show_progress", show)
+        again = run(*pools, "--checkpoint", str(path))
+        assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in whole.items() if k != "seconds"}
+        assert not path.exists()
 
 
 def test_an_interrupted_run_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +291,16 @@ def test_a_plan_is_ranked_by_its_slowest_users() -> None:
         [*SOME, "--acceptance", "0.5"],
         [*SOME, "--drafted", "2"],
         [*SOME, "--layout", "tp3"],
-        [*SOME, "--layout", "tp1,pp2"],
+        [*SOME, "--beside", "gpus=2 colour=red"],
+        [*SOME, "--beside", "seats=2"],
+        [*SOME, "--beside", "gpus=2 share=1.5"],
+        [*SOME, "--beside", "gpus=2 model=llama-3.1-70b"],
+        [*SOME, "--beside", "gpus=1 for=GPT-4"],
+        [*SOME, "--beside", "gpus=two"],
+        [*SOME, "--beside", "gpus=1", "--prefill-gpus", "1"],
+        [*SOME, "--beside", "gpus=1", "--scale-to", "4"],
+        [*SOME, "--beside", "gpus=1 share=0.6", "--beside", "gpus=1 share=0.5"],
+        [*SOME, "--prefill-layout", "tp1"],
         [*SOME, "--prefill-gpus", "2"],
         [*SOME, "--out", "rows.csv"],
         [*SOME, "--policy", "static"],

@@ -37,39 +37,45 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             length = one.todo + int(ceil(float(one.stored)))
             if me.running + me.reading >= f.seats:
                 return
-            if f.preemption == RESERVE:
-                need = blocks_of(f, length + one.left * one.growth)
-                if need > me.free:
-                    return
-            else:
-                need = blocks_of(f, length)
-                # One block of air, so that a step can follow.
-                if need + (1 if one.left else 0) > me.free:
-                    return
+            # One block of air, so that a step can follow.
+            air = 1 if one.left and f.preemption != RESERVE else 0
+            need = blocks_of(f, length + (one.left * one.growth if f.preemption == RESERVE else 0))
+            room, sharing = need, f.shared and one.todo > 0 and one.stored == 0
+            if sharing:
+                need -= prefix.whole(f, q, i) * f.per
+                room = need + prefix.unused(f, c, q, r, i) * f.per
+            if room + air > me.free:
+                return
             unlink(s.queue[r], q, k, i)
             me.waiting -= 1
             one.held = need
-            me.free -= need
-            _begin(f, s, q, c, r, i)
+            _begin(f, s, q, c, r, i, room)
 
 
 @compiled
-def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
-    """A request has its seat: look up its prefix, or bring it back from the host."""
+def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int) -> None:
+    """A request has its seat and takes its room: look up its prefix, or bring it back from the host."""
     me = s.own[r]
     one = q[i]
     now = me.clock
+    if f.shared:
+        # Blocks given up before this moment cannot be found.
+        prefix.shrink(f, c, r, me.free, now)
+    me.free -= room
     if np.isnan(one.admitted):
         one.admitted = now
     one.ready = now
     if one.todo == 0:
         if one.dropped and one.stored > 0:
             me.stall += f.swap * one.held
-        enter(f, s, q, r, i)
+        enter(f, s, q, c, r, i)
         return
     if len(f.capacity) and one.stop > one.start and one.stored == 0:
         hit, time = prefix.take(f, c, q, r, i, now)
-        prefix.put(f, c, q, r, i, now)
+        if f.shared:
+            prefix.pin(f, c, q, r, i, now)
+        else:
+            prefix.put(f, c, q, r, i, now)
         # The last token is always read: its output is the first one of the answer.
         hit = min(hit, one.prompt - 1, one.todo - 1)
         if one.dropped == 0:

@@ -17,7 +17,8 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
-from rackmath.serving.simulator.run import Outcome, Progress, simulate
+from rackmath.serving.simulator.kinds import Kind
+from rackmath.serving.simulator.run import Keep, Outcome, Progress, Snapshot, simulate
 from rackmath.serving.simulator.settings import Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.times import StepTimes, step_times
 from rackmath.serving.simulator.workload import Workload
@@ -30,16 +31,30 @@ _ROOMY = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Deployment:
-    """One layout as the simulator sees it: attention groups that are replicas of each other."""
+    """One layout as the simulator sees it: replicas of each other, each a data-parallel group's turn in the pipeline.
+
+    Every stage of a pipeline works on a micro-batch of its own: as many as there are stages go round, each taking the
+    time of a whole pass for a step.
+    """
 
     layout: Layout
     groups: int
-    """Per copy of the layout."""
+    """Per copy of the layout: data-parallel groups times stages."""
     memory: int
     """Tokens of cache of one group. [tokens]"""
     times: StepTimes
     kv_bytes: float
     """Of one token at the mean context. [B/token]"""
+
+    def slowed(self, factor: float) -> Deployment:
+        """All steps so many times as long."""
+        t = self.times
+        return replace(
+            self,
+            times=replace(
+                t, base=t.base * factor, slope=t.slope * factor, prompt=t.prompt * factor, pair=t.pair * factor
+            ),
+        )
 
 
 def smallest_layout(architecture: Architecture, system: System, gpus: int, context: float) -> Layout:
@@ -68,7 +83,7 @@ def deploy(
     whole = work.prompt.astype(float) + work.output
     mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
     held = float(largest_batch(architecture, system, layout, context=mean, tokens=float(batching.budget)))
-    groups = int(layout.data)
+    groups = int(layout.data * layout.pipeline)
     if held < groups:
         raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")
     times = step_times(
@@ -89,14 +104,6 @@ def deploy(
     )
 
 
-def scaled_times(times: StepTimes, factor: float) -> StepTimes:
-    """All steps so many times as long: the ends of the engine's range."""
-    return replace(
-        times, base=times.base * factor, slope=times.slope * factor, prompt=times.prompt * factor,
-        pair=times.pair * factor,
-    )  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pools:
     """Results of a prefill pool and a decode pool, both in the order of the workload."""
@@ -107,14 +114,15 @@ class Pools:
 
 def two_pools(
     work: Workload,
-    readers: Deployment,
-    writers: Deployment,
+    readers: Kind,
+    writers: Kind,
     *,
-    batching: Batching,
     cache: PrefixCache,
     fleets: tuple[Fleet, Fleet],
     transfer: Callable[[F], F],
     progress: Progress = lambda done, of: None,
+    keep: Keep = lambda snapshot: None,
+    resume: Snapshot | None = None,
 ) -> Pools:
     """Prompts are read by one pool, answers written by another, caches sent between.
 
@@ -122,37 +130,54 @@ def two_pools(
     ----------
     transfer : callable
         Tokens of prompts -> seconds to send their caches.
+    keep, resume
+        As of :func:`simulate`.
 
     Errors: :class:`InputError` for workloads whose users wait for answers before they ask again.
     """
     if work.then is not None:
         raise InputError("--prefill-gpus", "closed loop", "two pools take traces and open arrivals only")
+    at_end: list[Snapshot] = []
     read = simulate(
         replace(work, output=np.ones_like(work.output)),
         readers.times,
-        batching=replace(batching, memory=readers.memory),
+        batching=readers.batching,
         cache=cache,
         fleet=fleets[0],
         kv_bytes=readers.kv_bytes,
         progress=progress,
+        keep=lambda snapshot: keep(lambda: _named("read", snapshot())),
+        resume=None if resume is None else _part("read", resume),
+        finished=at_end.append,
     )
     ready = read.requests["first"] + transfer(work.prompt.astype(float))
     order = np.argsort(ready, kind="stable")
     later = Workload(arrival=ready[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order])
+    begun = None if resume is None else _part("write", resume)
     written = simulate(
         later,
         writers.times,
-        batching=replace(batching, memory=writers.memory),
+        batching=writers.batching,
         fleet=fleets[1],
         kv_bytes=writers.kv_bytes,
         ready=ready[order],
         progress=progress,
+        keep=lambda snapshot: keep(lambda: _named("read", at_end[0]) | _named("write", snapshot())),
+        resume=begun or None,
     )
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     requests = written.requests[back]
     requests["first"] = read.requests["first"]
     return Pools(prefill=read, decode=replace(written, requests=requests))
+
+
+def _named(pool: str, snapshot: Snapshot) -> Snapshot:
+    return {f"{pool}/{name}": values for name, values in snapshot.items()}
+
+
+def _part(pool: str, snapshot: Snapshot) -> Snapshot:
+    return {name.removeprefix(f"{pool}/"): values for name, values in snapshot.items() if name.startswith(f"{pool}/")}
 
 
 def transfer_of(

@@ -62,17 +62,19 @@ class Line:
 class Events:
     """What changes the fleet: failures, repairs, decisions to scale, replicas that have started."""
 
-    def __init__(self, fleet: Fleet, most: int, random: np.random.Generator) -> None:
+    def __init__(self, fleet: Fleet, count: int, random: np.random.Generator) -> None:
+        """Events of a fleet that begins with so many replicas."""
         self.fleet, self.random = fleet, random
         self.heap: list[tuple[float, int, int]] = []
         self.failures = 0
-        self.since = {r: 0.0 for r in range(fleet.replicas)}
+        self.since = {r: 0.0 for r in range(count)}
         """When each replica that is paid for was started."""
-        self.bill = 0.0
-        self.peak = fleet.replicas
+        self.bill: dict[int, float] = {}
+        """What replicas that were stopped have taken. [s]"""
+        self.peak = count
         self.starting: set[int] = set()
         self.leaving: set[int] = set()
-        for r in range(fleet.replicas):
+        for r in range(count):
             self._will_fail(r, 0.0)
         if fleet.scaling:
             heappush(self.heap, (fleet.scaling.interval, _SCALES, 0))
@@ -95,9 +97,14 @@ class Events:
         else:
             self._scale(s, now)
 
-    def paid(self, end: float) -> float:
-        """Replica seconds until the end. [s]"""
-        return self.bill + sum(max(end - since, 0.0) for since in self.since.values())
+    def paid(self, end: float, most: int) -> NDArray[np.float64]:
+        """Seconds of each replica until the end. (most,) [s]"""
+        found = np.zeros(most)
+        for r, spent in self.bill.items():
+            found[r] += spent
+        for r, since in self.since.items():
+            found[r] += max(end - since, 0.0)
+        return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that is still to happen, as arrays that a file keeps exactly."""
@@ -105,9 +112,10 @@ class Events:
         drawn = (found["state"]["state"], found["state"]["inc"], found["has_uint32"], found["uinteger"])
         return {
             "heap": np.array(self.heap).reshape(-1, 3),
-            "counts": np.array([self.failures, self.bill, self.peak]),
+            "counts": np.array([self.failures, self.peak]),
             "starting": np.array(sorted(self.starting), np.int64),
             "leaving": np.array(sorted(self.leaving), np.int64),
+            "bill": np.array(sorted(self.bill.items())).reshape(-1, 2),
             "since": np.array(sorted(self.since.items())).reshape(-1, 2),
             # The generator's state has 128 bits: as digits, for no array holds it.
             "random": np.array([str(part) for part in drawn]),
@@ -116,7 +124,8 @@ class Events:
     def put_back(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """Take what :meth:`arrays` gave."""
         self.heap = [(float(t), int(kind), int(r)) for t, kind, r in kept["heap"]]
-        self.failures, self.bill, self.peak = int(kept["counts"][0]), float(kept["counts"][1]), int(kept["counts"][2])
+        self.failures, self.peak = int(kept["counts"][0]), int(kept["counts"][1])
+        self.bill = {int(r): float(t) for r, t in kept["bill"]}
         self.starting, self.leaving = set(kept["starting"].tolist()), set(kept["leaving"].tolist())
         self.since = {int(r): float(t) for r, t in kept["since"]}
         state, inc, has, integer = (int(part) for part in kept["random"])
@@ -135,8 +144,8 @@ class Events:
     def _fail(self, s: Replicas, r: int, now: float, again: Callable[[int, float], None]) -> None:
         if not s.own["up"][r]:
             return
-        if int(s.own["up"].sum()) == 1:
-            # The last one that is up restarts with what it holds: there is nobody else to send it to.
+        if int((s.own["up"] & (s.own["service"] == s.own["service"][r])).sum()) == 1:
+            # The last one of its service that is up restarts with what it holds: there is nobody else to send it to.
             heappush(self.heap, (now + self.fleet.failures.repair, _FAILS, r))
             return
         self.failures += 1
@@ -150,7 +159,7 @@ class Events:
         holds = held(s)
         for r in [r for r in self.leaving if holds[r] == 0]:
             self.leaving.discard(r)
-            self.bill += now - self.since.pop(r)
+            self.bill[r] = self.bill.get(r, 0.0) + now - self.since.pop(r)
         living = int(s.own["up"].sum()) + len(self.starting)
         load = float(holds.sum()) / living
         if load > rules.high and living < rules.most:

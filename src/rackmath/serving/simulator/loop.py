@@ -60,9 +60,9 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
         return False
     tokens, pairs = _plan(f, s, q, r)
     if tokens > 0:
-        _read(f, s, q, r, tokens, pairs)
+        _read(f, s, q, c, r, tokens, pairs)
     elif me.running > 0:
-        _decode(f, s, q, r, until)
+        _decode(f, s, q, c, r, until)
     else:
         # Prompts whose blocks are still on their way from a lower tier.
         me.clock = max(me.clock, _soonest(s, q, r))
@@ -91,12 +91,12 @@ def _plan(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
 
 
 @compiled
-def _read(f: Fixed, s: Replicas, q: Requests, r: int, tokens: int, pairs: float) -> None:
+def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, pairs: float) -> None:
     """One step that reads prompts, beside decoding where the policy mixes them."""
     me = s.own[r]
     beside = me.running > 0 and f.policy in (CHUNKED, TRAIN)
     if beside:
-        make_room(f, s, q, r)
+        make_room(f, s, q, c, r)
         beside = me.running > 0
     work = f.prompt[tokens] + f.pair * pairs
     time = work
@@ -117,7 +117,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, r: int, tokens: int, pairs: float)
     _pass_time(f, s, r, time, 1)
     if beside:
         _grow(f, s, r)
-        _finish(f, s, q, r)
+        _finish(f, s, q, c, r)
     for at in range(me.reading):
         i = s.prompts[r, at]
         one = q[i]
@@ -128,16 +128,16 @@ def _read(f: Fixed, s: Replicas, q: Requests, r: int, tokens: int, pairs: float)
             if np.isnan(one.first):
                 one.first = me.clock
                 me.tokens += 1
-            enter(f, s, q, r, i)
+            enter(f, s, q, c, r, i)
     me.reading = n
 
 
 @compiled
-def _decode(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> None:
+def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> None:
     """Decode steps until somebody ends, blocks run out, or ``until``."""
     me = s.own[r]
     before = me.running
-    make_room(f, s, q, r)
+    make_room(f, s, q, c, r)
     b = me.running
     if b == 0:
         return
@@ -175,7 +175,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> None:
     me.iteration += k
     me.attended += k * grows
     me.tokens += k * grows
-    _finish(f, s, q, r)
+    _finish(f, s, q, c, r)
 
 
 @compiled
@@ -224,7 +224,7 @@ def _grow(f: Fixed, s: Replicas, r: int) -> None:
 
 
 @compiled
-def _finish(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
+def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """All whose last step this was."""
     me = s.own[r]
     if f.policy == STATIC and me.running and _latest(s, r) > me.iteration:
@@ -236,7 +236,7 @@ def _finish(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
             # Seats of a static batch stay taken until its last one ends; nobody writes beyond his answer.
             over = me.iteration - one.entered - one.left
             me.tokens -= over * one.growth
-        leave(f, s, q, r, i)
+        leave(f, s, q, c, r, i)
         pop_end(s, r)
         end(s, q, r, i)
 

@@ -13,12 +13,12 @@ from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Pr
 
 
 @compiled
-def drop(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
+def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Take a decoding request's place away; what it has written is read again, with its prompt."""
     me = s.own[r]
     one = q[i]
     done = me.iteration - one.entered
-    leave(f, s, q, r, i)
+    leave(f, s, q, c, r, i)
     one.left -= done
     one.stored += done * one.growth
     one.todo = int(ceil(float(one.stored)))
@@ -35,7 +35,7 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndar
         while s.order[r, k, 0] != NONE:
             i = s.order[r, k, 0]
             one = q[i]
-            drop(f, s, q, r, i)
+            drop(f, s, q, c, r, i)
             one.stored = 0.0
             found[n] = i
             n += 1
@@ -63,13 +63,14 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndar
     me.stall = 0.0
     for at in range(n):
         q[found[at]].held = 0
+        q[found[at]].pinned = 0
     if len(f.capacity):
         prefix.clear(c, r)
     return n
 
 
 @compiled
-def make_room(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
+def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """Take places away, last admitted of the last class first, until the next step's blocks are free."""
     me = s.own[r]
     if f.preemption == RESERVE:
@@ -80,10 +81,10 @@ def make_room(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
             k -= 1
         i = s.order[r, k, 1]
         one = q[i]
-        drop(f, s, q, r, i)
+        drop(f, s, q, c, r, i)
         if f.preemption != RECOMPUTE:
             # On the host: its blocks wait there, nothing is read again.
-            me.stall += f.swap * one.held
+            me.stall += f.swap * blocks_of(f, one.stored)
             one.todo = 0
         else:
             one.stored = 0.0
@@ -111,12 +112,12 @@ def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
 
 
 @compiled
-def enter(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
+def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Begin to decode, or end where the first token was all."""
     me = s.own[r]
     one = q[i]
     if one.left == 0:
-        me.free += one.held
+        _give_back(f, s, q, c, r, i)
         end(s, q, r, i)
         return
     one.entered = me.iteration
@@ -139,7 +140,7 @@ def end(s: Replicas, q: Requests, r: int, i: int) -> None:
 
 
 @compiled
-def leave(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
+def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Stop to decode: blocks and sums go back."""
     me = s.own[r]
     one = q[i]
@@ -150,13 +151,25 @@ def leave(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
     phase = (one.entered - int(one.stored)) % f.block
     s.phase[r, phase] -= 1
     if f.preemption != RESERVE:
-        one.held = blocks_of(f, stored)
-    me.free += one.held
+        one.held = blocks_of(f, stored) - one.pinned * f.per
+    _give_back(f, s, q, c, r, i)
     unlink(s.order[r], q, one.rank, i)
     if me.grows < 1e-9:
         # Sums of thousands of additions and subtractions begin afresh.
         me.attended = 0.0
         me.grows = 0.0
+
+
+@compiled
+def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+    """Blocks of a request are free again; what it shared stays where it is until somebody needs the room."""
+    me = s.own[r]
+    one = q[i]
+    if f.shared:
+        # What the cache kept must go before room comes back, or it would be kept for longer.
+        prefix.shrink(f, c, r, me.free, me.clock)
+        me.free += prefix.unpin(f, c, q, r, i, me.clock)
+    me.free += one.held
 
 
 @compiled

@@ -11,7 +11,7 @@ def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
     """Blocks of a request that the caches of a replica hold, from its beginning without a gap."""
     asked = q[i]
     n = 0
-    for at in range(asked.start, asked.stop):
+    for at in range(asked.start, asked.start + whole(f, q, i)):
         if _tier(f, c, r, c.ids[at], now) == NONE:
             break
         n += 1
@@ -22,12 +22,14 @@ def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
 def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
     """Look a request's blocks up: tokens found, and the time to bring them from their tiers."""
     asked = q[i]
-    blocks, time, last = 0, 0.0, NONE
+    blocks, time, last, most = 0, 0.0, NONE, whole(f, q, i)
     for at in range(asked.start, asked.stop):
         c.seen[0] += 1
         one = c.ids[at]
+        if blocks != at - asked.start or blocks == most:
+            continue
         tier = _tier(f, c, r, one, now)
-        if tier == NONE or blocks != at - asked.start:
+        if tier == NONE:
             continue
         blocks += 1
         c.seen[1 + tier] += 1
@@ -36,6 +38,69 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
             time += f.latency[tier]
             last = tier
     return blocks * f.prefix, time
+
+
+@compiled
+def whole(f: Fixed, q: Requests, i: int) -> int:
+    """Prefix blocks of a request that can be found: where they are shared, only those that its prompt fills."""
+    asked = q[i]
+    n = asked.stop - asked.start
+    return min(n, asked.prompt // f.prefix) if f.shared else n
+
+
+@compiled
+def unused(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
+    """Blocks of a request that no running one uses."""
+    asked = q[i]
+    n = 0
+    for at in range(asked.start, asked.start + whole(f, q, i)):
+        n += c.pins[r, c.ids[at]] == 0
+    return n
+
+
+@compiled
+def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
+    """A request begins to use its blocks; those that nobody else uses take their place in the cache."""
+    asked = q[i]
+    asked.pinned = whole(f, q, i)
+    for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
+        one = c.ids[at]
+        c.used[r, one] = now
+        c.times[r, one] += 1
+        c.pins[r, one] += 1
+        if c.pins[r, one] == 1 and c.inside[r, 0, one]:
+            _unlink(c, r, 0, one)
+        for tier in range(1, len(f.capacity)):
+            if f.through:
+                _insert(f, c, r, tier, one, now)
+            elif c.inside[r, tier, one]:
+                _unlink(c, r, tier, one)
+
+
+@compiled
+def unpin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
+    """A request needs its blocks no more, its last one first; returns the room of those that nobody uses now."""
+    asked = q[i]
+    room = 0
+    for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
+        one = c.ids[at]
+        c.pins[r, one] -= 1
+        if c.pins[r, one] == 0:
+            c.used[r, one] = now
+            _link(c, r, 0, one)
+            room += f.per
+    asked.pinned = 0
+    return room
+
+
+@compiled
+def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
+    """Give up blocks that nobody uses until the others fit beside the running requests."""
+    while c.sizes[r, 0] * f.per > free:
+        lost = _victim(f, c, r, 0)
+        _unlink(c, r, 0, lost)
+        if not f.through and len(f.capacity) > 1 and not (f.eviction == TTL and now - c.used[r, lost] > f.lifetime):
+            _insert(f, c, r, 1, lost, now)
 
 
 @compiled
@@ -60,6 +125,7 @@ def put(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
 def clear(c: Prefixes, r: int) -> None:
     """Forget everything, as a replica does that fails."""
     c.inside[r] = False
+    c.pins[r] = 0
     c.ends[r] = NONE
     c.sizes[r] = 0
 
@@ -67,6 +133,8 @@ def clear(c: Prefixes, r: int) -> None:
 @compiled
 def _tier(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> int:
     """Fastest tier that holds a block."""
+    if f.shared and c.pins[r, one] > 0:
+        return 0
     if f.eviction == TTL and now - c.used[r, one] > f.lifetime:
         for tier in range(len(f.capacity)):
             if c.inside[r, tier, one]:

@@ -10,13 +10,13 @@ from rackmath.serving.simulator.state import NONE, Replicas, Requests
 
 @compiled
 def push_end(s: Replicas, r: int, i: int, end: int) -> None:
-    """A request will end at an iteration."""
+    """A request will end at an iteration; of those that end together the one that came first is first."""
     me = s.own[r]
     at = me.running
     me.running += 1
     while at > 0:
         up = (at - 1) // 2
-        if s.ends[r, up] <= end:
+        if _sooner(s, r, up, end, i):
             break
         s.ends[r, at], s.who[r, at] = s.ends[r, up], s.who[r, up]
         at = up
@@ -46,21 +46,29 @@ def _cut_end(s: Replicas, r: int, at: int) -> None:
     n = me.running - 1
     me.running = n
     end, who = s.ends[r, n], s.who[r, n]
-    while at > 0 and s.ends[r, (at - 1) // 2] > end:
+    while at > 0:
         up = (at - 1) // 2
+        if _sooner(s, r, up, end, who):
+            break
         s.ends[r, at], s.who[r, at] = s.ends[r, up], s.who[r, up]
         at = up
     while True:
         down = 2 * at + 1
         if down >= n:
             break
-        if down + 1 < n and s.ends[r, down + 1] < s.ends[r, down]:
+        if down + 1 < n and _sooner(s, r, down + 1, s.ends[r, down], s.who[r, down]):
             down += 1
-        if s.ends[r, down] >= end:
+        if not _sooner(s, r, down, end, who):
             break
         s.ends[r, at], s.who[r, at] = s.ends[r, down], s.who[r, down]
         at = down
     s.ends[r, at], s.who[r, at] = end, who
+
+
+@compiled
+def _sooner(s: Replicas, r: int, at: int, end: int, who: int) -> bool:
+    """Whether an entry stands before another."""
+    return s.ends[r, at] < end or (s.ends[r, at] == end and s.who[r, at] < who)
 
 
 @compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from rackmath.serving.simulator.state import (
     NONE,
     ROUND_ROBIN,
     TWO_CHOICES,
-    Fixed,
     Prefixes,
     Replicas,
     Requests,
@@ -24,10 +24,14 @@ _BALANCE = 1.5
 """Load over the mean from which a replica gets nothing for its prefixes."""
 
 
+Kinds: TypeAlias = Any
+"""A tuple of what is fixed, one for each kind of replica."""
+
+
 @compiled
 def route(
-    f: Fixed, s: Replicas, q: Requests, c: Prefixes, which: np.ndarray, now: np.ndarray, router: int, dice: np.ndarray,
-    turn: np.ndarray,
+    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, which: np.ndarray, now: np.ndarray, router: int,
+    dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
     """Send requests to replicas that are up, in the order given.
 
@@ -38,19 +42,20 @@ def route(
     dice : array
         Two random integers for each, at least as many rows. (n, 2)
     turn : array
-        Next replica of a round, kept between calls. (1,)
+        Next replica of a round, kept between calls. (services,)
     """
     for at in range(len(which)):
         i, t = which[at], now[at]
-        r = _choose(f, s, q, c, i, t, router, dice[at], turn)
+        r = _choose(kinds, s, q, c, i, t, router, dice[at], turn)
+        f = kinds[s.own[r].kind]
         advance(f, s, q, c, r, t)
         enqueue(f, s, q, r, i, t)
 
 
 @compiled
 def converse(
-    f: Fixed, s: Replicas, q: Requests, c: Prefixes, due: np.ndarray, who: np.ndarray, count: np.ndarray, until: float,
-    router: int, dice: np.ndarray, turn: np.ndarray,
+    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, due: np.ndarray, who: np.ndarray, count: np.ndarray,
+    until: float, router: int, dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
     """Requests whose users send the next one some time after the last one's end.
 
@@ -76,7 +81,7 @@ def converse(
         if min(sent, behind) >= until:
             return
         if behind < sent:
-            if not once(f, s, q, c, r, min(min(sent, until), max(other, behind + 1e-12))):
+            if not once(kinds[s.own[r].kind], s, q, c, r, min(min(sent, until), max(other, behind + 1e-12))):
                 # What waits cannot be admitted before somebody else leaves: nobody is there.
                 return
             for at in range(s.ended[0]):
@@ -88,8 +93,8 @@ def converse(
             i = _first(due, who, count)
             one = q[i]
             one.arrival = sent
-            place = _choose(f, s, q, c, i, sent, router, dice[i % len(dice)], turn)
-            enqueue(f, s, q, place, i, sent)
+            place = _choose(kinds, s, q, c, i, sent, router, dice[i % len(dice)], turn)
+            enqueue(kinds[s.own[place].kind], s, q, place, i, sent)
 
 
 @compiled
@@ -124,10 +129,10 @@ def _first(due: np.ndarray, who: np.ndarray, count: np.ndarray) -> int:
 
 
 @compiled
-def drain(f: Fixed, s: Replicas, q: Requests, c: Prefixes, until: float) -> None:
+def drain(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, until: float) -> None:
     """Bring every replica up to a moment; infinity for the end of all work."""
     for r in range(len(s.own)):
-        advance(f, s, q, c, r, until)
+        advance(kinds[s.own[r].kind], s, q, c, r, until)
 
 
 @compiled
@@ -139,47 +144,63 @@ def load(s: Replicas, r: int) -> int:
 
 @compiled
 def _choose(
-    f: Fixed, s: Replicas, q: Requests, c: Prefixes, i: int, t: float, router: int, dice: np.ndarray, turn: np.ndarray
-) -> int:
-    count = len(s.own)
+    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, i: int, t: float, router: int, dice: np.ndarray,
+    turn: np.ndarray,
+) -> int:  # fmt: skip
+    count, service = len(s.own), q[i].service
     if router == ROUND_ROBIN or count == 1:
-        r = turn[0] % count
-        while not s.own[r].up:
+        r = int(turn[service]) % count
+        while not _serves(s, r, service):
             r = (r + 1) % count
-        turn[0] = r + 1
+        turn[service] = r + 1
         return r
     if router == TWO_CHOICES:
-        one, two = _nth_up(s, dice[0]), _nth_up(s, dice[1])
-        advance(f, s, q, c, one, t)
-        advance(f, s, q, c, two, t)
-        return one if load(s, one) <= load(s, two) else two
-    least, total, living = NONE, 0, 0
+        one, two = _nth(s, service, dice[0]), _nth(s, service, dice[1])
+        advance(kinds[s.own[one].kind], s, q, c, one, t)
+        advance(kinds[s.own[two].kind], s, q, c, two, t)
+        return one if _weighted(s, one) <= _weighted(s, two) else two
+    least, total, living = NONE, 0.0, 0
     for r in range(count):
-        if s.own[r].up:
-            advance(f, s, q, c, r, t)
-            total += load(s, r)
+        if _serves(s, r, service):
+            advance(kinds[s.own[r].kind], s, q, c, r, t)
+            total += _weighted(s, r)
             living += 1
-            if least == NONE or load(s, r) < load(s, least):
+            if least == NONE or _weighted(s, r) < _weighted(s, least):
                 least = r
     if router == LEAST_LOADED:
         return least
     best, most = least, 0
     for r in range(count):
-        if s.own[r].up and load(s, r) * living <= _BALANCE * total + living:
+        if _serves(s, r, service) and _weighted(s, r) * living <= _BALANCE * total + living:
+            f = kinds[s.own[r].kind]
+            if f.shared:
+                prefix.shrink(f, c, r, s.own[r].free, t)
             n = prefix.found(f, c, q, r, i, t)
-            if n > most or (n == most and n > 0 and load(s, r) < load(s, best)):
+            if n > most or (n == most and n > 0 and _weighted(s, r) < _weighted(s, best)):
                 best, most = r, n
     return best
 
 
 @compiled
-def _nth_up(s: Replicas, dice: int) -> int:
+def _weighted(s: Replicas, r: int) -> float:
+    """Load of a replica beside others that are faster or slower."""
+    return load(s, r) / s.own[r].weight
+
+
+@compiled
+def _serves(s: Replicas, r: int, service: int) -> bool:
+    """Whether a replica is up and takes such requests."""
+    return s.own[r].up and s.own[r].service == service
+
+
+@compiled
+def _nth(s: Replicas, service: int, dice: int) -> int:
     living = 0
     for r in range(len(s.own)):
-        living += s.own[r].up
+        living += _serves(s, r, service)
     n = dice % living
     for r in range(len(s.own)):
-        if s.own[r].up:
+        if _serves(s, r, service):
             if n == 0:
                 return r
             n -= 1

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, inf, isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.errors import DoesNotFit
+from rackmath.errors import InputError
 from rackmath.serving.simulator import state
 from rackmath.serving.simulator.events import SLICE, Events, Line, held
-from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS, Batching, Fleet, PrefixCache
+from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
+from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.state import Fixed, Prefixes, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload, renumbered
@@ -23,6 +24,9 @@ Progress = Callable[[int, int], None]
 
 Snapshot = dict[str, NDArray[Any]]
 """Everything that a run has changed so far, as arrays by name."""
+
+Keep = Callable[[Callable[[], Snapshot]], None]
+"""Takes what makes a snapshot, now and then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,8 +38,8 @@ class Outcome:
     hits: dict[str, float]
     """Part of all prefix blocks asked for that each tier gave. [1]"""
     blocks_asked: int
-    replica_seconds: float
-    """That replicas were up or starting. [s]"""
+    replica_seconds: F
+    """That each replica was up or starting. (replicas,) [s]"""
     end: float
     """Of the last answer. [s]"""
     failures: int
@@ -50,10 +54,12 @@ def simulate(
     cache: PrefixCache | None = None,
     fleet: Fleet | None = None,
     kv_bytes: float = 0.0,
+    beside: Sequence[Kind] = (),
     ready: F | None = None,
     progress: Progress = lambda done, of: None,
-    keep: Callable[[Callable[[], Snapshot]], None] = lambda snapshot: None,
+    keep: Keep = lambda snapshot: None,
     resume: Snapshot | None = None,
+    finished: Callable[[Snapshot], None] | None = None,
 ) -> Outcome:
     """Serve every request of a workload.
 
@@ -61,6 +67,8 @@ def simulate(
     ----------
     kv_bytes : float
         Cache of one token, for loads and swaps. [B/token]
+    beside : sequence of Kind
+        Unlike replicas in the same fleet, after those of ``fleet``: of another size or speed, or for other requests.
     ready : array, optional
         When each request's first token was written elsewhere: prompts are not read here, only answers written.
         (requests,) [s]
@@ -68,26 +76,25 @@ def simulate(
         Called now and then with what makes a snapshot, which ``resume`` takes up again with the same result.
     resume : Snapshot, optional
         Of a run of the very same arguments.
+    finished : callable, optional
+        Called with the last snapshot: a run that resumes it has its outcome at once.
 
-    Errors: :class:`DoesNotFit` for a request that no replica can hold.
+    Errors: :class:`DoesNotFit` for a request that a replica cannot hold that may get it; :class:`InputError` for kinds
+    of replicas that cannot be one fleet.
     """
     # Compiling takes seconds and Numba's import a quarter of one: only who simulates pays for it.
     from rackmath.serving.simulator.places import fail
     from rackmath.serving.simulator.route import converse, drain, route
 
     cache, fleet = cache or PrefixCache(), fleet or Fleet()
-    most = _most(fleet)
-    fixed = _fixed(work, times, batching, cache, kv_bytes)
-    start, ids, distinct = renumbered(work)
-    q = _requests(work, start, batching, fleet, ready)
-    _check_room(q, fixed)
-    s = state.replicas(most, fixed, len(work) if work.then is not None else 0)
-    c = state.prefixes(most, fixed, ids, distinct)
-    s.own["up"][fleet.replicas :] = False
+    kinds = (Kind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
+    count = sum(kind.replicas for kind in kinds)
+    fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
+    q, s, c = _begun(work, kinds, fixed, fleet, ready)
     random = np.random.default_rng(fleet.seed)
     dice = random.integers(0, 2**31 - 1, (len(work) if work.then is None else min(len(work), SLICE), 2))
-    events = Events(fleet, most, random)
-    router, turn = ROUTERS[fleet.router], np.zeros(1, np.int64)
+    events = Events(fleet, count, random)
+    router, turn = ROUTERS[fleet.router], np.zeros(1 + max(kind.service for kind in kinds), np.int64)
     line = Line(work, q)
     if resume is not None:
         _put_back(resume, q, s, c, line, turn, events)
@@ -117,23 +124,38 @@ def simulate(
     def again(r: int, now: float) -> None:
         """A replica fails: what it held is sent to those that are up."""
         lost = np.empty(int(held(s)[r]), np.int64)
-        fail(fixed, s, q, c, r, lost)
+        fail(fixed[int(s.own["kind"][r])], s, q, c, r, lost)
         s.own["up"][r] = False
         for i in np.sort(lost):
             route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
 
     _live(until, events, s, again)
+    if finished is not None:
+        finished(_snapshot(q, s, c, line, turn, events))
     return _outcome(q, s, c, batching, cache, events)
+
+
+def _begun(
+    work: Workload, kinds: Sequence[Kind], fixed: Sequence[Fixed], fleet: Fleet, ready: F | None
+) -> tuple[Requests, Replicas, Prefixes]:
+    """Requests that nothing has happened to, idle replicas, empty caches."""
+    count = sum(kind.replicas for kind in kinds)
+    if len(kinds) > 1 and fleet.scaling:
+        raise InputError("--scale-to", fleet.scaling.most, "a fleet of unlike replicas does not scale: leave it out")
+    most = fleet.scaling.most if fleet.scaling else count
+    start, ids, distinct = renumbered(work)
+    q = _requests(work, start, kinds[0].batching, fleet, ready)
+    check(kinds, work, q, fixed)
+    s = state.replicas(members(kinds, most), fixed, len(work) if work.then is not None else 0)
+    mark(s, kinds, float(work.prompt.mean() + work.output.mean() / 2))
+    s.own["up"][count:] = False
+    return q, s, state.prefixes(most, fixed[0], ids, distinct)
 
 
 def _live(until: Callable[[float], bool], events: Events, s: Replicas, again: Callable[[int, float], None]) -> None:
     """From event to event, as long as anything is left to do."""
     while until(events.next) and events.next < inf:
         events.act(s, again)
-
-
-def _most(fleet: Fleet) -> int:
-    return fleet.scaling.most if fleet.scaling else fleet.replicas
 
 
 def _busy(line: Line, s: Replicas) -> bool:
@@ -150,7 +172,7 @@ def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: P
         replicas=s,
         hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, found, strict=True)},
         blocks_asked=int(c.seen[0]),
-        replica_seconds=events.paid(end),
+        replica_seconds=events.paid(end, len(s.own)),
         end=end,
         failures=events.failures,
         most_replicas=events.peak,
@@ -177,37 +199,6 @@ def _put_back(
     events.put_back({name.removeprefix("events."): values for name, values in kept.items()})
 
 
-def _fixed(work: Workload, times: StepTimes, batching: Batching, cache: PrefixCache, kv_bytes: float) -> Fixed:
-    size = work.block * kv_bytes
-    tiers = cache.tiers if len(work.start) else ()
-    room = [inf if not isfinite(t.capacity) or size == 0 else t.capacity // size for t in tiers]
-    return Fixed(
-        policy=POLICIES[batching.policy],
-        preemption=PREEMPTIONS[batching.preemption],
-        budget=batching.budget,
-        seats=batching.seats,
-        block=batching.block,
-        blocks=batching.memory // batching.block,
-        classes=int(work.rank.max()) + 1,
-        base=times.base,
-        slope=times.slope,
-        prompt=times.prompt,
-        pair=times.pair,
-        share=batching.share,
-        verified=1 + batching.drafted,
-        period=batching.period,
-        swap=batching.block * kv_bytes / batching.host,
-        overlapped=cache.overlapped,
-        eviction=EVICTIONS[cache.eviction],
-        capacity=np.array([min(n, 2.0**62) for n in room], dtype=np.int64),
-        load=np.array([size / t.bandwidth for t in tiers], dtype=float),
-        latency=np.array([t.latency for t in tiers], dtype=float),
-        lifetime=cache.lifetime,
-        through=cache.through,
-        prefix=work.block,
-    )
-
-
 def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, fleet: Fleet, ready: F | None) -> Requests:
     """Records of a run."""
     count = len(work)
@@ -226,6 +217,7 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
         steps=steps.astype(np.int32),
         growth=np.where(steps > 0, rest / np.maximum(steps, 1), 1.0),
         rank=work.rank,
+        service=np.zeros(count, np.int32) if work.service is None else work.service,
         then=then,
         think=np.zeros(count) if work.think is None else work.think,
         start=start,
@@ -233,14 +225,3 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
     if ready is not None:
         q["todo"], q["stored"], q["first"] = 0, work.prompt, ready
     return q
-
-
-def _check_room(q: Requests, fixed: Fixed) -> None:
-    tokens = q["prompt"] + q["steps"] * q["growth"]
-    longest = np.ceil(tokens / fixed.block).astype(np.int64) + 1
-    at = int(longest.argmax())
-    if longest[at] > fixed.blocks:
-        raise DoesNotFit(
-            f"request {at + 1} of {ceil(tokens[at]):,} tokens in a cache of {fixed.blocks * fixed.block:,}",
-            "give the model more accelerators, or leave such requests out",
-        )

@@ -111,6 +111,8 @@ class Tier:
     """[B/s]"""
     latency: float = 0.0
     """[s]"""
+    shared: bool = False
+    """Whether it is what running requests leave of the cache; their own prefixes stand there once for all."""
 
     def __post_init__(self) -> None:
         if not self.capacity >= 0:
@@ -134,6 +136,8 @@ class PrefixCache:
 
     def __post_init__(self) -> None:
         _known("--eviction", self.eviction, EVICTIONS)
+        if any(tier.shared for tier in self.tiers[1:]):
+            raise InputError("--tiers", "shared", "only the first tier is the memory of running requests")
         if not self.lifetime > 0:
             raise InputError("--ttl", self.lifetime, "write a positive number of seconds")
 
@@ -177,7 +181,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Equal replicas behind a router."""
+    """Replicas behind a router."""
 
     replicas: int = 1
     router: str = "round-robin"

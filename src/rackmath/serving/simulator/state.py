@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,7 +25,7 @@ NONE = -1
 
 
 class Fixed(NamedTuple):
-    """What does not change during a run."""
+    """What does not change during a run, for one kind of replica."""
 
     policy: int
     preemption: int
@@ -68,6 +69,10 @@ class Fixed(NamedTuple):
     """Whether blocks are written to all tiers at once; else to the next one when they are evicted."""
     prefix: int
     """Tokens of a prefix block. [tokens]"""
+    shared: bool
+    """Whether the fastest tier is what running requests leave of the cache, whose blocks they share."""
+    per: int
+    """Blocks of the cache that one prefix block takes there."""
 
 
 Requests: TypeAlias = Any
@@ -83,6 +88,8 @@ REQUEST = np.dtype(
         ("growth", "f8"),
         # Priority class; 0 first.
         ("rank", "i4"),
+        # What it asks for: only replicas of the same service take it.
+        ("service", "i4"),
         # Request that its user sends next, NONE for none; time from its end until then.
         ("then", "i4"),
         ("think", "f8"),
@@ -95,8 +102,9 @@ REQUEST = np.dtype(
         ("stored", "f8"),
         ("left", "i4"),
         ("entered", "i8"),
-        # Blocks of the cache.
+        # Blocks of the cache of its own, and prefix blocks that it shares.
         ("held", "i4"),
+        ("pinned", "i4"),
         # When blocks from lower tiers have come.
         ("ready", "f8"),
         # Neighbours in a queue, or in the order of running ones.
@@ -136,6 +144,10 @@ REPLICA = np.dtype(
         # Integrals over time of the running ones and of the blocks in use.
         ("batch", "f8"),
         ("kept", "f8"),
+        # Which of the kinds it is, what it serves, requests that it takes relative to others of its service.
+        ("kind", "i4"),
+        ("service", "i4"),
+        ("weight", "f8"),
         ("up", "b1"),
     ],
     align=True,
@@ -177,7 +189,9 @@ class Prefixes(NamedTuple):
     inside: B1
     """(replicas, tiers, blocks)"""
     sizes: I8
-    """Blocks held. (replicas, tiers)"""
+    """Blocks held; of a shared tier those that nobody uses now. (replicas, tiers)"""
+    pins: I4
+    """Requests that use a block now, where the fastest tier is shared. (replicas, blocks)"""
     used: F
     """Last use. (replicas, blocks) [s]"""
     times: I4
@@ -188,18 +202,21 @@ class Prefixes(NamedTuple):
     """References and hits: all blocks asked for, then those found by tier. (1 + tiers,)"""
 
 
-def replicas(count: int, fixed: Fixed, chained: int) -> Replicas:
-    """Idle replicas with empty caches; ``chained`` requests at most have somebody after them."""
+def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
+    """Idle replicas of given kinds with empty caches; ``chained`` requests at most have somebody after them."""
+    count = len(kind)
     own = np.zeros(count, REPLICA)
-    own["free"], own["up"] = fixed.blocks, True
+    own["kind"], own["weight"], own["up"] = kind, 1.0, True
+    own["free"] = np.array([one.blocks for one in kinds])[kind]
+    seats, classes, block = (max(getattr(one, name) for one in kinds) for name in ("seats", "classes", "block"))
     return Replicas(
         own=own,
-        queue=np.full((count, fixed.classes, 2), NONE, np.int32),
-        order=np.full((count, fixed.classes, 2), NONE, np.int32),
-        prompts=np.full((count, fixed.seats), NONE, np.int32),
-        ends=np.zeros((count, fixed.seats), np.int64),
-        who=np.full((count, fixed.seats), NONE, np.int32),
-        phase=np.zeros((count, fixed.block), np.int64),
+        queue=np.full((count, classes, 2), NONE, np.int32),
+        order=np.full((count, classes, 2), NONE, np.int32),
+        prompts=np.full((count, seats), NONE, np.int32),
+        ends=np.zeros((count, seats), np.int64),
+        who=np.full((count, seats), NONE, np.int32),
+        phase=np.zeros((count, block), np.int64),
         done=np.full(max(chained, 1), NONE, np.int32),
         ended=np.zeros(1, np.int64),
     )
@@ -215,6 +232,7 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
         ends=np.full((count, tiers, 2), NONE, np.int32),
         inside=np.zeros((count, tiers, known), np.bool_),
         sizes=np.zeros((count, tiers), np.int64),
+        pins=np.zeros((count, known if fixed.shared else 0), np.int32),
         used=np.zeros((count, known)),
         times=np.zeros((count, known), np.int32),
         ids=ids,
@@ -222,11 +240,14 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
     )
 
 
-def requests(arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, then: I4, think: F, start: I8) -> Requests:
+def requests(
+    arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, service: I4, then: I4, think: F, start: I8
+) -> Requests:
     """Requests that nothing has happened to yet; ``start`` has one entry more than there are requests."""
     found = np.zeros(len(arrival), REQUEST)
     for name, values in (
-        ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank), ("then", then),
+        ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank),
+        ("service", service), ("then", then),
         ("think", think), ("start", start[:-1]), ("stop", start[1:]), ("todo", prompt), ("left", steps),
     ):  # fmt: skip
         found[name] = values

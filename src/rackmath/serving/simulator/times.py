@@ -17,7 +17,7 @@ _CONTEXTS, _LENGTHS = 9, 48
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepTimes:
-    """Tables of one attention group; the other groups of its layout are taken to be as busy."""
+    """Tables of one group of a layout; its other groups and stages are taken to be as busy."""
 
     base: F
     """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (seats + 1,) [s]"""
@@ -48,11 +48,13 @@ def step_times(
     shortest, longest : float
         Contexts between which the line is laid. [tokens]
     """
+    # A prompt's pass is one micro-batch; decoding keeps every stage at work.
     groups = float(layout.data)
+    turns = groups * float(layout.pipeline)
     batch = np.arange(1.0, seats + 1.0)
     contexts = np.unique(np.round(np.linspace(max(shortest, 1.0), max(longest, 2.0), _CONTEXTS)))
     decode = np.asarray(
-        timer("decode", layout, (batch * groups)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], drafted)
+        timer("decode", layout, (batch * turns)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], drafted)
     )
     base, slope = _lines(batch[:, None] * contexts, decode)
     fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,10 @@ class Workload:
     """Request that its user sends next; NONE for none."""
     think: F | None = None
     """Time from a request's end until then. [s]"""
+    service: I4 | None = None
+    """What each request asks for, numbered from 0; None where all ask for the same."""
+    names: tuple[str, ...] = ()
+    """Of what requests ask for, where a trace has them."""
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -227,7 +232,9 @@ def head(work: Workload, count: int) -> Workload:
     """The first requests of an open workload."""
     if work.then is not None or count >= len(work):
         return work
-    chained = {"start": work.start[: count + 1]} if len(work.start) else {}
+    chained: dict[str, NDArray[Any]] = {"start": work.start[: count + 1]} if len(work.start) else {}
+    if work.service is not None:
+        chained |= {"service": work.service[:count]}
     return replace(
         work, arrival=work.arrival[:count], prompt=work.prompt[:count], output=work.output[:count],
         rank=work.rank[:count], **chained,
@@ -239,6 +246,10 @@ def renumbered(work: Workload) -> tuple[I8, I4, int]:
     if not len(work.start):
         return np.zeros(len(work) + 1, np.int64), np.zeros(0, np.int32), 0
     used = work.blocks[: work.start[-1]]
+    if work.service is not None:
+        # The same text has another cache under every model.
+        used = np.unique(used, return_inverse=True)[1] * (int(work.service.max()) + 1)
+        used = used + np.repeat(work.service, np.diff(work.start))
     known, ids = np.unique(used, return_inverse=True)
     return work.start, ids.astype(np.int32).reshape(-1), len(known)
 

@@ -1,0 +1,124 @@
+"""Kinds of replicas in one fleet: what is fixed for each, and how many requests it takes beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, inf, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, Batching, PrefixCache, Tier
+from rackmath.serving.simulator.state import Fixed, Replicas, Requests
+from rackmath.serving.simulator.times import StepTimes
+from rackmath.serving.simulator.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kind:
+    """Equal replicas."""
+
+    times: StepTimes
+    batching: Batching
+    """Its seats, budget, memory and period may differ from those of other kinds; the rest is the fleet's."""
+    replicas: int
+    kv_bytes: float = 0.0
+    """Cache of one token. [B/token]"""
+    service: int = 0
+    """What it serves: requests of this service, and no others."""
+
+
+def check(kinds: Sequence[Kind], work: Workload, q: Requests, fixed: Sequence[Fixed]) -> None:
+    """Refuse kinds that cannot be one fleet, services that nobody gives, requests that no replica holds.
+
+    Errors: :class:`InputError`, :class:`DoesNotFit`.
+    """
+    one = kinds[0].batching
+    for other in kinds[1:]:
+        for name in ("policy", "preemption", "block", "drafted", "acceptance"):
+            if getattr(other.batching, name) != getattr(one, name):
+                raise InputError(name, getattr(other.batching, name), "kinds of replicas differ in size and speed only")
+    given = {kind.service for kind in kinds}
+    asked = {0} if work.service is None else set(np.unique(work.service).tolist())
+    if asked - given:
+        raise InputError("service", min(asked - given), "no replica serves such requests")
+    tokens = q["prompt"] + q["steps"] * q["growth"]
+    for kind, f in zip(kinds, fixed, strict=True):
+        mine = np.flatnonzero(q["service"] == kind.service)
+        if not len(mine):
+            continue
+        longest = np.ceil(tokens[mine] / f.block).astype(np.int64) + 1
+        at = int(longest.argmax())
+        if longest[at] > f.blocks:
+            raise DoesNotFit(
+                f"request {mine[at] + 1} of {ceil(tokens[mine[at]]):,} tokens in a cache of {f.blocks * f.block:,}",
+                "give the model more accelerators, or leave such requests out",
+            )
+
+
+def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
+    """Numbers and tables of one kind, as the compiled loop reads them."""
+    times, batching, size = kind.times, kind.batching, work.block * kind.kv_bytes
+    tiers = cache.tiers if len(work.start) else ()
+    shared = bool(tiers) and tiers[0].shared
+    if shared and work.block % batching.block:
+        raise InputError("--prefix-block", work.block, f"write a multiple of --block {batching.block}")
+    return Fixed(
+        policy=POLICIES[batching.policy],
+        preemption=PREEMPTIONS[batching.preemption],
+        budget=batching.budget,
+        seats=batching.seats,
+        block=batching.block,
+        blocks=batching.memory // batching.block,
+        classes=int(work.rank.max()) + 1,
+        base=times.base,
+        slope=times.slope,
+        prompt=times.prompt,
+        pair=times.pair,
+        share=batching.share,
+        verified=1 + batching.drafted,
+        period=batching.period,
+        swap=batching.block * kind.kv_bytes / batching.host,
+        overlapped=cache.overlapped,
+        eviction=EVICTIONS[cache.eviction],
+        capacity=np.array([min(_room(t, size), 2.0**62) for t in tiers], dtype=np.int64),
+        load=np.array([size / t.bandwidth for t in tiers], dtype=float),
+        latency=np.array([t.latency for t in tiers], dtype=float),
+        lifetime=cache.lifetime,
+        through=cache.through,
+        prefix=work.block,
+        shared=shared,
+        per=work.block // batching.block,
+    )
+
+
+def _room(tier: Tier, size: float) -> float:
+    return inf if not isfinite(tier.capacity) or size == 0 else tier.capacity // size
+
+
+def mark(s: Replicas, kinds: Sequence[Kind], mean: float) -> None:
+    """Write to replicas what they serve and how much of it they take beside others.
+
+    A replica that writes twice as fast with all its seats taken by requests of ``mean`` tokens counts a request for
+    half: routers that look at loads send it twice as many.
+    """
+    speeds = [kind.batching.seats / _full(kind, mean) for kind in kinds]
+    of = s.own["kind"]
+    s.own["service"] = np.array([kind.service for kind in kinds])[of]
+    s.own["weight"] = np.array([speed / speeds[0] for speed in speeds])[of]
+
+
+def _full(kind: Kind, mean: float) -> float:
+    seats = kind.batching.seats
+    step = float(kind.times.base[seats] + kind.times.slope[seats] * seats * mean)
+    # Tables without decoding, as of readers alone, are told apart by their prompts.
+    return step if step > 0 else float(kind.times.prompt[-1]) or 1.0
+
+
+def members(kinds: Sequence[Kind], most: int) -> NDArray[np.int32]:
+    """Kind of every replica, the first kind last filled up to ``most`` replicas in all."""
+    counts = [kind.replicas for kind in kinds]
+    counts[0] += most - sum(counts)
+    return np.repeat(np.arange(len(kinds), dtype=np.int32), counts)

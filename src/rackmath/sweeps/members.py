@@ -1,0 +1,232 @@
+"""Kinds of replicas of one run: which model they serve on which accelerators, in what layout, with what software."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rackmath import catalogue, constants_file
+from rackmath.engine.layout import Layout, parse_layout
+from rackmath.engine.timer import engine_timer
+from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.requantise import requantise
+from rackmath.serving.simulator.deployment import Deployment, deploy, smallest_layout
+from rackmath.serving.simulator.kinds import Kind
+from rackmath.serving.simulator.settings import Batching
+from rackmath.serving.simulator.workload import Workload
+from rackmath.sweeps.replay_options import numbers_of
+
+_BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Member:
+    """Equal replicas, deployed."""
+
+    architecture: Architecture
+    system: System
+    software: constants_file.Engine | None
+    """Whose losses steps have; None for the bound."""
+    deployment: Deployment
+    batching: Batching
+    replicas: int
+    service: int
+    price: float | None
+    """Of one accelerator. [USD/s]"""
+
+    @property
+    def gpus_each(self) -> float:
+        """Accelerators of one replica: of a layout with several groups or stages its part."""
+        return float(self.deployment.layout.gpus) / self.deployment.groups
+
+    @property
+    def kind(self) -> Kind:
+        """The same as the simulator takes it."""
+        return Kind(
+            times=self.deployment.times, batching=self.batching, replicas=self.replicas,
+            kv_bytes=self.deployment.kv_bytes, service=self.service,
+        )  # fmt: skip
+
+    @property
+    def text(self) -> str:
+        """What a report calls it."""
+        return f"{self.architecture.name} on {self.system.name} in {self.deployment.layout.text()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What ``--beside`` asks for."""
+
+    options: Mapping[str, Any]
+    """Options of the command that differ."""
+    share: float | None
+    """Of the requests that are for these replicas alone. [1]"""
+    wanted: str | None
+    """Name in the trace of what they serve."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether they have requests of their own."""
+        return self.share is not None or self.wanted is not None
+
+
+def beside_of(texts: Sequence[str]) -> list[Beside]:
+    """Read ``gpus=8 layout=tp8,ep8 seats=16 share=0.2`` and the like.
+
+    Errors: :class:`InputError` for keys that are unknown and values that cannot be meant.
+    """
+    found = []
+    for text in texts:
+        parts = dict(_pair(text, part) for part in text.split())
+        share = parts.pop("share", None)
+        wanted = parts.pop("for", None)
+        if "gpus" not in parts:
+            raise InputError("--beside", text, "say how many: gpus=8")
+        if parts.get("model") and share is None and wanted is None:
+            raise InputError("--beside", text, "another model needs requests of its own: share=0.2, or for=NAME")
+        if share is not None and wanted is not None:
+            raise InputError("--beside", text, "give share or for, not both")
+        numbers = {key: _whole(text, parts[key]) for key in ("gpus", "seats", "budget") if key in parts}
+        part = None if share is None else _share(text, share)
+        found.append(Beside(options=parts | numbers, share=part, wanted=wanted))
+    return found
+
+
+def _pair(text: str, part: str) -> tuple[str, str]:
+    key, _, value = part.partition("=")
+    if key not in _BESIDE or not value:
+        raise InputError("--beside", text, f"write key=value with spaces between, of {', '.join(_BESIDE)}")
+    return key, value
+
+
+def _whole(text: str, value: str) -> int:
+    if not value.isdigit() or not int(value):
+        raise InputError("--beside", text, f"{value} is no count")
+    return int(value)
+
+
+def _share(text: str, value: str) -> float:
+    try:
+        found = float(value)
+    except ValueError as error:
+        raise InputError("--beside", text, f"{value} is no share") from error
+    if not 0 < found < 1:
+        raise InputError("--beside", text, "a share is between 0 and 1")
+    return found
+
+
+def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workload, list[int]]:
+    """Deal requests to those whom they are for; returns what each of ``beside`` serves, 0 being the others' service.
+
+    Errors: :class:`InputError` for names that the trace has not, shares that leave nothing.
+    """
+    service = np.zeros(len(work), np.int32)
+    numbers = []
+    for one in beside:
+        if one.wanted is not None:
+            if one.wanted not in work.names:
+                known = ", ".join(work.names) or "none: it has no column model"
+                raise InputError("--beside for", one.wanted, f"the trace names {known}")
+            assert work.service is not None, "names come with numbers"
+            numbers.append(len(set(numbers) - {0}) + 1)
+            service[work.service == work.names.index(one.wanted)] = numbers[-1]
+        elif one.share is not None:
+            numbers.append(len(set(numbers) - {0}) + 1)
+        else:
+            numbers.append(0)
+    shares = [one.share or 0.0 for one in beside]
+    if sum(shares) >= 1:
+        raise InputError("--beside share", sum(shares), "leave some requests to the others")
+    if any(shares):
+        free = np.flatnonzero(service == 0)
+        random = np.random.default_rng([seed, 2])
+        # Turns of a session go where its first one went.
+        head = _heads(work)[free]
+        dealt = random.choice(len(beside) + 1, len(work), p=[*shares, 1 - sum(shares)])[head]
+        for k, number in enumerate(numbers):
+            if shares[k]:
+                service[free[dealt == k]] = number
+    return replace(work, service=service if service.any() else None, names=()), numbers
+
+
+def _heads(work: Workload) -> np.ndarray:
+    """First request of everybody's session."""
+    found = np.arange(len(work))
+    if work.then is not None:
+        for i in np.flatnonzero(work.then >= 0):
+            found[work.then[i]] = found[i]
+    return found
+
+
+def member_of(model: str, on: str, gpus: int, given: Mapping[str, Any], work: Workload, service: int) -> Member:
+    """Choose a layout, fill its tables.
+
+    Parameters
+    ----------
+    gpus : int
+        Accelerators of these replicas together.
+    work : Workload
+        Requests that they are deployed for.
+    service : int
+        What they serve.
+
+    Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be meant.
+    """
+    system = catalogue.system(on)
+    architecture = requantise(
+        catalogue.model(model),
+        weights=weight_format(given["weights"]) if given["weights"] else None,
+        cache=cache_format(given["kv"]) if given["kv"] else None,
+    )
+    software = None if given["ideal"] else constants_file.engine_of(system, given["engine"], given["year"])
+    losses = None if software is None else constants_file.losses_of(system, software, "time per token")
+    timer = engine_timer(architecture, system, losses)
+    system.require_network(gpus)
+    scheduling = None if software is None else constants_file.scheduling_of(software)
+    drafted = given["drafted"]
+    chances = numbers_of(given["acceptance"], "--acceptance")
+    if drafted and not chances:
+        chances = (float(scheduling.acceptance) if scheduling else 1.0,) * drafted
+    context = float((work.prompt + work.output).mean())
+    layout = _layout(architecture, system, gpus, context, given["layout"])
+    share = 1.0
+    if scheduling is not None:
+        share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
+    batching = Batching(
+        policy=given["policy"],
+        preemption=given["preemption"],
+        budget=given["budget"],
+        seats=given["seats"],
+        block=given["block"],
+        drafted=drafted,
+        acceptance=chances,
+        share=share,
+        outside=0.0 if scheduling is None else float(scheduling.arrival),
+        period=given["period"],
+    )
+    deployment = deploy(architecture, system, layout, timer, batching, work)
+    return Member(
+        architecture=architecture,
+        system=system,
+        software=software,
+        deployment=deployment,
+        batching=replace(batching, memory=deployment.memory),
+        replicas=gpus // int(layout.gpus) * deployment.groups,
+        service=service,
+        price=catalogue.price_of(system, given["usd_per_gpu_hour"]),
+    )
+
+
+def _layout(architecture: Architecture, system: System, gpus: int, context: float, text: str | None) -> Layout:
+    if text is None:
+        return smallest_layout(architecture, system, gpus, context)
+    layout = parse_layout(text, None, architecture)
+    if gpus % int(layout.gpus):
+        raise InputError("--layout", text, f"{gpus} accelerators do not divide by its {layout.gpus:g}")
+    return layout
