@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -94,7 +95,7 @@ def _session(block: str) -> str:
     text = ""
     for line in block.splitlines():
         if line.startswith("$ rackmath "):
-            output = "\n".join(row.rstrip() for row in printed(line.split()[2:]).strip("\n").splitlines())
+            output = "\n".join(row.rstrip() for row in printed(shlex.split(line)[2:]).strip("\n").splitlines())
             text += f"{line}\n{output}\n"
     return text
 

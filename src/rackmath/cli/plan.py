@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +25,7 @@ from rackmath.serving.points import Ints
 from rackmath.serving.search import Found
 from rackmath.serving.workload import Limits, Space
 from rackmath.sweeps.asked import Asked, asked
+from rackmath.sweeps.replay_runs import Where
 from rackmath.units import show
 
 _CLASSES = {
@@ -47,6 +49,9 @@ _INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
 @click.option(
     "--simulate", "traffic", metavar="RATE|TRACE", help="Rank the best points on such traffic, event by event."
 )
+@click.option("--workers", type=click.IntRange(1, 4096), help="Processes for --simulate (default: cores).")
+@click.option("--on-cluster", metavar="ADDRESS", help="Simulate on Ray: ray://host:10001, or auto.")
+@click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep simulated runs here.")
 @click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p99"]), default="p99", show_default=True)
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
 @click.option("--plot", metavar="FILE", help="Draw the frontier: FILE.html, FILE.png or FILE.svg.")
@@ -56,6 +61,9 @@ def plan(
     on: str,
     traffic: str | None,
     percentile: str,
+    workers: int | None,
+    on_cluster: str | None,
+    checkpoint: Path | None,
     explain: bool,
     plot: str | None,
     as_json: bool,
@@ -90,7 +98,8 @@ def plan(
         "assumptions": list(question.notes),
     }
     if traffic is not None:
-        shown["simulated"] = resimulated(model, on, shown, given, traffic, percentile)
+        where = Where(workers=workers, cluster=on_cluster, folder=checkpoint)
+        shown["simulated"] = resimulated(model, on, shown, given, traffic, percentile, where)
     if drawn is not None:
         save(frontier_figure(shown), drawn)
     if as_json:
@@ -112,6 +121,7 @@ class PointFacts:
         """All that is said of one point."""
         p, space = self.found.points, self.space
         variant = space.variants[int(p.variant[place])]
+        layout = self.found.layouts[int(p.layout[place])]
         tokens = float(p.rate[place]) * self.question.work.output
         values = {
             "tokens_per_second_per_gpu": tokens / float(p.gpus[place]),
@@ -131,10 +141,24 @@ class PointFacts:
             "batch": float(p.batch[place]),
             "concurrency": float(p.concurrency[place] * p.units[place]),
             "chunk": float(p.chunk[place]),
+            "groups": float(layout.data * layout.pipeline),
+            "pools": self._pools(place),
             "drafted": float(p.drafted[place]),
             "requests_per_second": float(p.rate[place]),
             **values,
             **self._bounds(values),
+        }
+
+    def _pools(self, place: int) -> dict[str, Any] | None:
+        """Workers of the whole deployment that read and write; None where they are the same."""
+        p, layouts = self.found.points, self.found.layouts
+        if p.prefill[place] < 0:
+            return None
+        read, write = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
+        return {
+            "read": read.text(),
+            "reading_gpus": float(p.units[place] * p.prefill_workers[place]) * float(read.gpus),
+            "write": write.text(),
         }
 
     def _bounds(self, values: Mapping[str, float | None]) -> dict[str, float | None]:

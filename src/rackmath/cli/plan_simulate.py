@@ -7,8 +7,7 @@ from math import ceil
 from typing import Any
 
 from rackmath.cli import render
-from rackmath.errors import RackmathError
-from rackmath.sweeps.replay_report import replayed
+from rackmath.sweeps.replay_runs import Case, Where, replays
 from rackmath.units import show
 
 MOST = 8
@@ -17,9 +16,15 @@ _QUANTITIES = (("time_to_first_token", "ttft"), ("time_per_output_token", "tpot"
 
 
 def resimulated(
-    model: str, on: str, shown: Mapping[str, Any], given: Mapping[str, Any], traffic: str, percentile: str
+    model: str,
+    on: str,
+    shown: Mapping[str, Any],
+    given: Mapping[str, Any],
+    traffic: str,
+    percentile: str,
+    where: Where,
 ) -> list[dict[str, Any]]:
-    """Simulate the best points of a plan, one of each layout and format; best first by percentile limits.
+    """Simulate the best points of a plan, one of each deployment and format; best first by percentile limits.
 
     Parameters
     ----------
@@ -30,13 +35,12 @@ def resimulated(
     one that serves most requests in time.
     """
     rows: list[dict[str, Any]] = []
-    for point in _chosen(shown):
-        arguments = _arguments(model, on, point, given, traffic)
-        try:
-            facts = replayed(model, on, _given(arguments))
-        except RackmathError as error:
+    chosen = _chosen(shown, given["tpot"])
+    cases = [Case(model=model, on=on, given=_given(_arguments(model, on, one, given, traffic))) for one in chosen]
+    for point, facts in zip(chosen, replays(cases, where, render.show_progress), strict=True):
+        if "error" in facts:
             rows.append(
-                {"layout": point["layout"], "weights": point["weights"], "kv": point["kv"], "error": str(error)}
+                {"layout": point["layout"], "weights": point["weights"], "kv": point["kv"], "error": facts["error"]}
             )
             continue
         limits = {key: given[option] for key, option in _QUANTITIES}
@@ -69,30 +73,36 @@ def show_resimulated(rows: Sequence[Mapping[str, Any]], traffic: str, percentile
     )
 
 
-def _chosen(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The point of most throughput of each single-pool layout and format, best first."""
+def _chosen(shown: Mapping[str, Any], limit: float | None) -> list[Mapping[str, Any]]:
+    """The point of most throughput of each deployment and format, of those that keep the limit on average."""
     points = [*shown["frontier"], *([shown["best"]] if shown["best"] else [])]
-    single = [one for one in points if one["layout"].startswith("tp") and "pp1," in one["layout"] + ","]
+    kept = [one for one in points if limit is None or one["time_per_output_token"] <= limit]
     best: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for one in sorted(single, key=lambda p: -p["tokens_per_second_per_gpu"]):
-        best.setdefault((one["layout"], one["weights"], one["kv"], str(one["drafted"])), one)
-    if shown["best"] and shown["best"] in single:
+    for one in sorted(kept or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
+        best.setdefault(_deployment(one), one)
+    if shown["best"]:
         # The plan's own choice is always among them, at its own batch.
-        one = shown["best"]
-        best[one["layout"], one["weights"], one["kv"], str(one["drafted"])] = one
+        best = {_deployment(shown["best"]): shown["best"]} | best | {_deployment(shown["best"]): shown["best"]}
     return list(best.values())[:MOST]
 
 
+def _deployment(point: Mapping[str, Any]) -> tuple[str, ...]:
+    return (point["layout"], point["weights"], point["kv"], str(point["drafted"]))
+
+
 def _arguments(model: str, on: str, point: Mapping[str, Any], given: Mapping[str, Any], traffic: str) -> list[str]:
-    groups = int(point["layout"].split("dp")[1].split(",")[0])
-    seats = max(ceil(point["batch"] / groups), 1)
+    pools = point["pools"]
+    layout = pools["write"] if pools else point["layout"]
+    seats = max(ceil(point["batch"] / point["groups"]), 1)
     drafted = int(point["drafted"])
     made = traffic.replace(".", "", 1).isdigit()
+    reading = [f"--prefill-gpus={pools['reading_gpus']:.0f}", f"--prefill-layout={pools['read']}"] if pools else []
     return [
         model,
         f"--on={on}",
         f"--gpus={int(point['gpus'])}",
-        f"--layout={point['layout']}",
+        f"--layout={layout}",
+        *reading,
         f"--seats={seats}",
         f"--budget={max(int(point['chunk']), seats * (1 + drafted))}",
         f"--weights={point['weights']}",

@@ -84,8 +84,8 @@ from rackmath.units import show
 @click.option("--tpot", type=float, help="Limit of the time per token, in s, for goodput.")
 @click.option("--what-if", "what_if", metavar="OPTION=V1,V2", help="Run for each value of an option and compare.")
 @click.option("--capacity", type=click.Choice(["p50", "p90", "p99"]), help="Search the highest rate that keeps limits.")
-@click.option("--workers", type=click.IntRange(1, 4096), help="Processes for --what-if (default: cores).")
-@click.option("--on-cluster", metavar="ADDRESS", help="Compare on Ray: ray://host:10001, or auto.")
+@click.option("--workers", type=click.IntRange(1, 4096), help="Processes for many runs (default: cores).")
+@click.option("--on-cluster", metavar="ADDRESS", help="Many runs on Ray: ray://host:10001, or auto.")
 @click.option("--weights", help="Format of the linear layers (default: the config's).")
 @click.option("--kv", help="Format of the cache (default: the config's).")
 @click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
@@ -93,7 +93,11 @@ from rackmath.units import show
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--checkpoint", metavar="FILE.npz", help="Keep a long run here, and go on from it; removed at the end.")
+@click.option(
+    "--checkpoint",
+    metavar="FILE.npz|FOLDER",
+    help="Keep a long run here, and go on from it; removed at the end. A folder for many runs.",
+)
 @click.option("--out", metavar="FILE.parquet", help="Write one row per request.")
 @click.option("--series", "series_file", metavar="FILE", help="Write the fleet over time: FILE.csv or FILE.parquet.")
 @click.option("--timeline", "timeline_file", metavar="FILE.json", help="Write a trace for Perfetto.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,8 @@ from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, save
 from rackmath.errors import InputError, RackmathError
 from rackmath.sweeps.capacity import highest_rate
-from rackmath.sweeps.chunks import chunk_of
 from rackmath.sweeps.replay_options import OPTIONS, varied
-from rackmath.sweeps.workers import on_cluster, on_this_machine
+from rackmath.sweeps.replay_runs import Case, Where, replays
 from rackmath.units import show
 
 _LIMITS = ("ttft", "tpot")
@@ -22,16 +20,9 @@ _LIMITS = ("ttft", "tpot")
 def compared(model: str, on: str, given: Mapping[str, Any], drawn: Path | None) -> None:
     """Run once for each value and print what changes; values that cannot be run say why."""
     name, values = _asked(given["what_if"])
-    cases = [varied(given, name, value) for value in values]
-    plain = [{key: str(v) if isinstance(v, Path) else v for key, v in case.items()} for case in cases]
-    chunks = [chunk_of("replay", model=model, on=on, given=case) for case in plain]
-    cluster = given["on_cluster"]
-    source = on_cluster(chunks, cluster) if cluster else on_this_machine(chunks, given["workers"])
-    found: dict[str, dict[str, Any]] = {}
-    for chunk, table in source:
-        found[chunk.text] = json.loads(table["facts"][0])
-        render.show_progress(f"{len(found)} of {len(chunks)} runs")
-    rows = [{"value": value} | found[chunk.text] for value, chunk in zip(values, chunks, strict=True)]
+    cases = [Case(model=model, on=on, given=varied(given, name, value)) for value in values]
+    found = replays(cases, _where(given), render.show_progress)
+    rows = [{"value": value} | facts for value, facts in zip(values, found, strict=True)]
     if drawn is not None:
         save(_figure(name, [row for row in rows if "error" not in row], given), drawn)
     if given["as_json"]:
@@ -44,7 +35,7 @@ def largest_rate(model: str, on: str, given: Mapping[str, Any]) -> None:
     """Search the highest rate at which a percentile keeps both limits, always on the same draws."""
     if all(given[limit] is None for limit in _LIMITS):
         raise InputError("--capacity", given["capacity"], "give a limit: --ttft or --tpot")
-    found = highest_rate(model, on, given, given["capacity"], render.show_progress)
+    found = highest_rate(model, on, given, given["capacity"], _where(given), render.show_progress)
     if given["as_json"]:
         render.show_json(found)
         return
@@ -59,6 +50,11 @@ def largest_rate(model: str, on: str, given: Mapping[str, Any]) -> None:
             ("runs", f"{found['runs']}, on the same draws"),
         ],
     )
+
+
+def _where(given: Mapping[str, Any]) -> Where:
+    kept = given["checkpoint"]
+    return Where(workers=given["workers"], cluster=given["on_cluster"], folder=None if kept is None else Path(kept))
 
 
 def _asked(text: str) -> tuple[str, list[str]]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from rackmath.errors import DoesNotFit, InputError
-from rackmath.serving.simulator.workload import scaled
-from rackmath.sweeps.replay_report import facts_of
-from rackmath.sweeps.replays import job_of, run
+from rackmath.errors import DoesNotFit, InputError, RackmathError
+from rackmath.sweeps.replay_options import asked_of
+from rackmath.sweeps.replay_runs import Case, Where, replays
+from rackmath.traffic import traffic
 
 _CLOSE = 1.01
 """Ratio of a rate that does not keep its limits to one that does, at the end of a search."""
@@ -24,9 +23,12 @@ _LIMITED = (
 
 
 def highest_rate(
-    model: str, on: str, given: Mapping[str, Any], percentile: str, progress: Callable[[str], None]
+    model: str, on: str, given: Mapping[str, Any], percentile: str, where: Where, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Highest rate of the traffic at which a percentile keeps the limits, by bisection on the same draws.
+    """Highest rate of the traffic at which a percentile keeps the limits, on the same draws throughout.
+
+    Two rates are tried at once, at the thirds of what is left of the bracket, so that two cores are at work; which
+    rates these are does not depend on the number of cores.
 
     Returns
     -------
@@ -39,34 +41,29 @@ def highest_rate(
     """
     if given["users"] is not None or given["turns"] > 1:
         raise InputError("--capacity", percentile, "a rate is searched for traces and open arrivals only")
-    job = job_of(model, on, given)
-    base = len(job.work) / max(job.work.span, 1e-9) / given["scale"]
+    work, _ = traffic(asked_of(given))
+    base = len(work) / max(work.span, 1e-9) / given["scale"]
     limits = [(name, key, given[option]) for name, key, option in _LIMITED if given[option] is not None]
     runs: dict[float, dict[str, Any]] = {}
 
-    def keeps(scale: float) -> bool:
-        if scale not in runs:
-            work = scaled(job.work, scale / given["scale"])
-            runs[scale] = facts_of(replace(job, work=work), run(replace(job, work=work)))
-            progress(f"{len(runs)} runs, {base * scale:.4g} requests/s")
-        return all(runs[scale][key] is None or runs[scale][key][percentile] <= limit for _, key, limit in limits)
+    def keep(*scales: float) -> list[bool]:
+        new = [s for s in scales if s not in runs]
+        cases = [Case(model=model, on=on, given={**given, "scale": s}) for s in new]
+        for s, facts in zip(new, replays(cases, where, lambda text: None), strict=True):
+            if "error" in facts:
+                raise RackmathError(facts["error"])
+            runs[s] = facts
+        progress(f"{len(runs)} runs, {base * min(scales):.4g} to {base * max(scales):.4g} requests/s")
+        return [
+            all(runs[s][key] is None or runs[s][key][percentile] <= limit for _, key, limit in limits) for s in scales
+        ]
 
-    low = high = float(given["scale"])
-    for _ in range(_FARTHEST):
-        if keeps(low):
-            break
-        low, high = low / 2, low
-    else:
-        raise DoesNotFit("no rate keeps the limits", "see the times at a low rate: --scale 0.001")
-    for _ in range(_FARTHEST):
-        if high > low and not keeps(high):
-            break
-        low, high = (high, high * 2) if high > low else (low, low * 2)
-    else:
-        raise DoesNotFit("every rate keeps the limits", "give more requests, so that a queue can grow")
+    low, high = _bracket(keep, float(given["scale"]))
     while high / low > _CLOSE:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if keeps(middle) else (low, middle)
+        third = (high / low) ** (1 / 3)
+        lower, upper = low * third, low * third**2
+        kept = keep(lower, upper)
+        low, high = (low, lower) if not kept[0] else (upper, high) if kept[1] else (lower, upper)
     facts = runs[low]
     return {
         "percentile": percentile,
@@ -78,3 +75,17 @@ def highest_rate(
         "runs": len(runs),
         "facts": facts,
     }
+
+
+def _bracket(keep: Callable[..., list[bool]], scale: float) -> tuple[float, float]:
+    """A scale that keeps the limits and its double, which does not."""
+    low, kept = scale, keep(scale, 2 * scale)
+    for _ in range(_FARTHEST):
+        if kept[0] and not kept[1]:
+            return low, 2 * low
+        low = 2 * low if kept[0] else low / 2
+        # One of the pair is known already.
+        kept = keep(low, 2 * low)
+    if kept[0]:
+        raise DoesNotFit("every rate keeps the limits", "give more requests, so that a queue can grow")
+    raise DoesNotFit("no rate keeps the limits", "see the times at a low rate: --scale 0.001")

@@ -117,6 +117,8 @@ def run(
         if progress is not None:
             progress(f"{done:,} of {of:,} requests")
 
+    if progress is not None:
+        progress("compiled loop: half a minute the first time, then from its cache")
     keep = checkpoint.keep if checkpoint else lambda snapshot: None
     resume = checkpoint.found if checkpoint else None
     first = job.members[0]

@@ -16,6 +16,7 @@ from rackmath.cli import render
 from rackmath.cli.app import cli
 from rackmath.errors import InputError, RackmathError
 from rackmath.serving.simulator import events
+from rackmath.sweeps import workers
 
 BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2"]
 SOME = ["--poisson", "20", "--input", "800", "--output", "100", "--spread", "0.3", "--requests", "400"]
@@ -193,7 +194,7 @@ def test_two_pools_go_on_from_their_checkpoint(tmp_path: Path, monkeypatch: pyte
     pools = [*SOME, "--prefill-gpus", "1"]
     whole = run(*pools)
     show = render.show_progress
-    for stop in (2, 6):
+    for stop in (3, 7):
         path, said = tmp_path / f"run{stop}.npz", [0]
 
         def stopped(text: str, said: list[int] = said, stop: int = stop) -> None:
@@ -265,6 +266,19 @@ def test_the_highest_rate_keeps_its_limits_and_a_higher_one_does_not() -> None:
         assert isinstance(result.exception, RackmathError)
 
 
+def test_a_stopped_search_goes_on_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "runs"
+    asked = [*SOME, "--what-if", "budget=512,1024,4096", "--workers", "1"]
+    whole = run(*asked)
+    run(*SOME, "--what-if", "budget=512,1024", "--workers", "1", "--checkpoint", str(folder))
+    assert len(list(folder.glob("part-*"))) == 2
+    computed: list[str] = []
+    real = workers.computed
+    monkeypatch.setattr(workers, "computed", lambda chunk: computed.append(chunk.text) or real(chunk))
+    assert run(*asked, "--checkpoint", str(folder)) == whole
+    assert len(computed) == 1
+
+
 def test_a_plan_is_ranked_by_its_slowest_users() -> None:
     asked = ["plan", "llama-3.1-70b", "--on", "h200-sxm", "--gpus", "8", "--input", "2000", "--output", "300"]
     result = CliRunner().invoke(cli, [*asked, "--ttft", "1", "--tpot", "0.05", "--simulate", "4", "--json"])
@@ -276,6 +290,8 @@ def test_a_plan_is_ranked_by_its_slowest_users() -> None:
     kept = [one["usd_per_million_tokens"] for one in rows if one.get("keeps_limits")]
     assert kept == sorted(kept)
     assert found["best"]["layout"] in {one["layout"] for one in rows}
+    assert any("read" in one["layout"] for one in rows), "two pools are simulated as well"
+    assert not [one["error"] for one in rows if "error" in one]
 
 
 @pytest.mark.parametrize(

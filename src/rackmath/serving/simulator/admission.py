@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from rackmath.serving.simulator import prefix
-from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.places import blocks_of, enter
 from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.state import (
@@ -22,7 +22,7 @@ from rackmath.serving.simulator.state import (
 )
 
 
-@compiled
+@inlined
 def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """Give waiting requests seats and blocks, first class first, in the order of arrival."""
     me = s.own[r]
@@ -52,7 +52,7 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             _begin(f, s, q, c, r, i, room)
 
 
-@compiled
+@inlined
 def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int) -> None:
     """A request has its seat and takes its room: look up its prefix, or bring it back from the host."""
     me = s.own[r]

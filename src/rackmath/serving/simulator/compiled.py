@@ -9,6 +9,7 @@ import numba
 Function = TypeVar("Function")
 
 _compile: Any = cast(Any, numba).njit(cache=True, _nrt=False)
+_inline: Any = cast(Any, numba).njit(cache=True, _nrt=False, forceinline=True)
 
 
 def compiled(function: Function) -> Function:
@@ -18,3 +19,11 @@ def compiled(function: Function) -> Function:
     makes an array, and the callers keep all of them alive.
     """
     return cast(Function, _compile(function))
+
+
+def inlined(function: Function) -> Function:
+    """Compile a function as a part of those that call it.
+
+    Calls copy every field of every array that they are given, some two hundred words: half of the loop's time.
+    """
+    return cast(Function, _inline(function))

@@ -15,7 +15,7 @@ from math import ceil, floor, inf, sqrt
 import numpy as np
 
 from rackmath.serving.simulator.admission import admit
-from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.places import end, enter, leave, make_room, steps_of_room
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.state import (
@@ -30,7 +30,7 @@ from rackmath.serving.simulator.state import (
 )
 
 
-@compiled
+@inlined
 def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
     """A request reaches a replica and waits for a step to begin."""
     me = s.own[r]
@@ -69,7 +69,7 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
     return True
 
 
-@compiled
+@inlined
 def _plan(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
     """Prompt tokens of the next step, and their pairs with tokens before them."""
     me = s.own[r]
@@ -90,7 +90,7 @@ def _plan(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
     return tokens, pairs
 
 
-@compiled
+@inlined
 def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, pairs: float) -> None:
     """One step that reads prompts, beside decoding where the policy mixes them."""
     me = s.own[r]
@@ -132,7 +132,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
     me.reading = n
 
 
-@compiled
+@inlined
 def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> None:
     """Decode steps until somebody ends, blocks run out, or ``until``."""
     me = s.own[r]
@@ -178,7 +178,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     _finish(f, s, q, c, r)
 
 
-@compiled
+@inlined
 def _steps_until(base: float, slope: float, first: float, grows: float, span: float) -> int:
     """Fewest steps, at least one, that take ``span`` or longer."""
     linear = base + slope * first - slope * grows / 2
@@ -197,7 +197,7 @@ def _steps_until(base: float, slope: float, first: float, grows: float, span: fl
     return k
 
 
-@compiled
+@inlined
 def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int) -> None:
     """Move the clock and the integrals."""
     me = s.own[r]
@@ -212,7 +212,7 @@ def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int) -> None:
     me.kept += time * (f.blocks - me.free)
 
 
-@compiled
+@inlined
 def _grow(f: Fixed, s: Replicas, r: int) -> None:
     """One decode step beside prompts."""
     me = s.own[r]
@@ -223,7 +223,7 @@ def _grow(f: Fixed, s: Replicas, r: int) -> None:
     me.tokens += me.grows
 
 
-@compiled
+@inlined
 def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """All whose last step this was."""
     me = s.own[r]
@@ -241,7 +241,7 @@ def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         end(s, q, r, i)
 
 
-@compiled
+@inlined
 def _latest(s: Replicas, r: int) -> int:
     me = s.own[r]
     last = s.ends[r, 0]
@@ -250,7 +250,7 @@ def _latest(s: Replicas, r: int) -> int:
     return last
 
 
-@compiled
+@inlined
 def _soonest(s: Replicas, q: Requests, r: int) -> float:
     me = s.own[r]
     when = inf

@@ -7,12 +7,12 @@ from math import ceil
 import numpy as np
 
 from rackmath.serving.simulator import prefix
-from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.queues import append, prepend, push_end, remove_end, unlink
 from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Prefixes, Replicas, Requests
 
 
-@compiled
+@inlined
 def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Take a decoding request's place away; what it has written is read again, with its prompt."""
     me = s.own[r]
@@ -69,7 +69,7 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndar
     return n
 
 
-@compiled
+@inlined
 def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """Take places away, last admitted of the last class first, until the next step's blocks are free."""
     me = s.own[r]
@@ -93,7 +93,7 @@ def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         me.waiting += 1
 
 
-@compiled
+@inlined
 def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
     """Decode steps for which there are blocks."""
     me = s.own[r]
@@ -111,7 +111,7 @@ def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
     return k
 
 
-@compiled
+@inlined
 def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Begin to decode, or end where the first token was all."""
     me = s.own[r]
@@ -128,7 +128,7 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     append(s.order[r], q, one.rank, i)
 
 
-@compiled
+@inlined
 def end(s: Replicas, q: Requests, r: int, i: int) -> None:
     """A request has all of its answer."""
     me = s.own[r]
@@ -139,7 +139,7 @@ def end(s: Replicas, q: Requests, r: int, i: int) -> None:
         s.ended[0] += 1
 
 
-@compiled
+@inlined
 def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Stop to decode: blocks and sums go back."""
     me = s.own[r]
@@ -160,7 +160,7 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
         me.grows = 0.0
 
 
-@compiled
+@inlined
 def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Blocks of a request are free again; what it shared stays where it is until somebody needs the room."""
     me = s.own[r]
@@ -172,7 +172,7 @@ def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) 
     me.free += one.held
 
 
-@compiled
+@inlined
 def blocks_of(f: Fixed, tokens: float) -> int:
     """Blocks that so many tokens fill."""
     return int(ceil(tokens / f.block))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.state import LFU, NONE, TTL, Fixed, Prefixes, Requests
 
 
@@ -40,7 +40,7 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
     return blocks * f.prefix, time
 
 
-@compiled
+@inlined
 def whole(f: Fixed, q: Requests, i: int) -> int:
     """Prefix blocks of a request that can be found: where they are shared, only those that its prompt fills."""
     asked = q[i]
@@ -48,13 +48,13 @@ def whole(f: Fixed, q: Requests, i: int) -> int:
     return min(n, asked.prompt // f.prefix) if f.shared else n
 
 
-@compiled
+@inlined
 def unused(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
     """Blocks of a request that no running one uses."""
     asked = q[i]
     n = 0
     for at in range(asked.start, asked.start + whole(f, q, i)):
-        n += c.pins[r, c.ids[at]] == 0
+        n += c.uses[r, c.ids[at]].pins == 0
     return n
 
 
@@ -65,41 +65,45 @@ def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     asked.pinned = whole(f, q, i)
     for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
         one = c.ids[at]
-        c.used[r, one] = now
-        c.times[r, one] += 1
-        c.pins[r, one] += 1
-        if c.pins[r, one] == 1 and c.inside[r, 0, one]:
+        c.uses[r, one].used = now
+        c.uses[r, one].times += 1
+        c.uses[r, one].pins += 1
+        if c.uses[r, one].pins == 1 and c.links[r, 0, one].inside:
             _unlink(c, r, 0, one)
         for tier in range(1, len(f.capacity)):
             if f.through:
                 _insert(f, c, r, tier, one, now)
-            elif c.inside[r, tier, one]:
+            elif c.links[r, tier, one].inside:
                 _unlink(c, r, tier, one)
 
 
-@compiled
+@inlined
 def unpin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
     """A request needs its blocks no more, its last one first; returns the room of those that nobody uses now."""
     asked = q[i]
     room = 0
     for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
         one = c.ids[at]
-        c.pins[r, one] -= 1
-        if c.pins[r, one] == 0:
-            c.used[r, one] = now
+        c.uses[r, one].pins -= 1
+        if c.uses[r, one].pins == 0:
+            c.uses[r, one].used = now
             _link(c, r, 0, one)
             room += f.per
     asked.pinned = 0
     return room
 
 
-@compiled
+@inlined
 def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
     """Give up blocks that nobody uses until the others fit beside the running requests."""
-    while c.sizes[r, 0] * f.per > free:
+    while c.shelves[r, 0].size * f.per > free:
         lost = _victim(f, c, r, 0)
         _unlink(c, r, 0, lost)
-        if not f.through and len(f.capacity) > 1 and not (f.eviction == TTL and now - c.used[r, lost] > f.lifetime):
+        if (
+            not f.through
+            and len(f.capacity) > 1
+            and not (f.eviction == TTL and now - c.uses[r, lost].used > f.lifetime)
+        ):
             _insert(f, c, r, 1, lost, now)
 
 
@@ -109,39 +113,43 @@ def put(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     asked = q[i]
     for at in range(asked.stop - 1, asked.start - 1, -1):
         one = c.ids[at]
-        c.used[r, one] = now
-        c.times[r, one] += 1
+        c.uses[r, one].used = now
+        c.uses[r, one].times += 1
         if f.through:
             for tier in range(len(f.capacity)):
                 _insert(f, c, r, tier, one, now)
         else:
             for tier in range(1, len(f.capacity)):
-                if c.inside[r, tier, one]:
+                if c.links[r, tier, one].inside:
                     _unlink(c, r, tier, one)
             _insert(f, c, r, 0, one, now)
 
 
-@compiled
+@inlined
 def clear(c: Prefixes, r: int) -> None:
     """Forget everything, as a replica does that fails."""
-    c.inside[r] = False
-    c.pins[r] = 0
-    c.ends[r] = NONE
-    c.sizes[r] = 0
+    for one in range(c.uses.shape[1]):
+        c.uses[r, one].pins = 0
+        for tier in range(c.shelves.shape[1]):
+            c.links[r, tier, one].inside = False
+    for tier in range(c.shelves.shape[1]):
+        c.shelves[r, tier].newest = NONE
+        c.shelves[r, tier].oldest = NONE
+        c.shelves[r, tier].size = 0
 
 
-@compiled
+@inlined
 def _tier(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> int:
     """Fastest tier that holds a block."""
-    if f.shared and c.pins[r, one] > 0:
+    if f.shared and c.uses[r, one].pins > 0:
         return 0
-    if f.eviction == TTL and now - c.used[r, one] > f.lifetime:
+    if f.eviction == TTL and now - c.uses[r, one].used > f.lifetime:
         for tier in range(len(f.capacity)):
-            if c.inside[r, tier, one]:
+            if c.links[r, tier, one].inside:
                 _unlink(c, r, tier, one)
         return NONE
     for tier in range(len(f.capacity)):
-        if c.inside[r, tier, one]:
+        if c.links[r, tier, one].inside:
             return tier
     return NONE
 
@@ -150,7 +158,7 @@ def _tier(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> int:
 def _insert(f: Fixed, c: Prefixes, r: int, tier: int, one: int, now: float) -> None:
     """Make a block the newest of a tier; what the tier gives up goes down one, unless all tiers have it already."""
     while tier < len(f.capacity):
-        if c.inside[r, tier, one]:
+        if c.links[r, tier, one].inside:
             _unlink(c, r, tier, one)
         if f.capacity[tier] == 0:
             tier += 1
@@ -158,56 +166,56 @@ def _insert(f: Fixed, c: Prefixes, r: int, tier: int, one: int, now: float) -> N
                 return
             continue
         lost = NONE
-        if c.sizes[r, tier] >= f.capacity[tier]:
+        if c.shelves[r, tier].size >= f.capacity[tier]:
             lost = _victim(f, c, r, tier)
             _unlink(c, r, tier, lost)
         _link(c, r, tier, one)
-        expired = f.eviction == TTL and lost != NONE and now - c.used[r, lost] > f.lifetime
+        expired = f.eviction == TTL and lost != NONE and now - c.uses[r, lost].used > f.lifetime
         if lost == NONE or f.through or expired:
             return
         one, tier = lost, tier + 1
 
 
-@compiled
+@inlined
 def _victim(f: Fixed, c: Prefixes, r: int, tier: int) -> int:
     """Oldest block, or under LFU the least used of the oldest."""
-    oldest = c.ends[r, tier, 1]
+    oldest = c.shelves[r, tier].oldest
     if f.eviction != LFU:
         return oldest
     best, one = oldest, oldest
     while one != NONE:
-        if c.times[r, one] < c.times[r, best]:
+        if c.uses[r, one].times < c.uses[r, best].times:
             best = one
-        if c.times[r, best] == 1:
+        if c.uses[r, best].times == 1:
             break
-        one = c.before[r, tier, one]
+        one = c.links[r, tier, one].before
     return best
 
 
-@compiled
+@inlined
 def _link(c: Prefixes, r: int, tier: int, one: int) -> None:
-    newest = c.ends[r, tier, 0]
-    c.after[r, tier, one] = newest
-    c.before[r, tier, one] = NONE
+    newest = c.shelves[r, tier].newest
+    c.links[r, tier, one].after = newest
+    c.links[r, tier, one].before = NONE
     if newest != NONE:
-        c.before[r, tier, newest] = one
+        c.links[r, tier, newest].before = one
     else:
-        c.ends[r, tier, 1] = one
-    c.ends[r, tier, 0] = one
-    c.inside[r, tier, one] = True
-    c.sizes[r, tier] += 1
+        c.shelves[r, tier].oldest = one
+    c.shelves[r, tier].newest = one
+    c.links[r, tier, one].inside = True
+    c.shelves[r, tier].size += 1
 
 
-@compiled
+@inlined
 def _unlink(c: Prefixes, r: int, tier: int, one: int) -> None:
-    older, newer = c.after[r, tier, one], c.before[r, tier, one]
+    older, newer = c.links[r, tier, one].after, c.links[r, tier, one].before
     if newer != NONE:
-        c.after[r, tier, newer] = older
+        c.links[r, tier, newer].after = older
     else:
-        c.ends[r, tier, 0] = older
+        c.shelves[r, tier].newest = older
     if older != NONE:
-        c.before[r, tier, older] = newer
+        c.links[r, tier, older].before = newer
     else:
-        c.ends[r, tier, 1] = newer
-    c.inside[r, tier, one] = False
-    c.sizes[r, tier] -= 1
+        c.shelves[r, tier].oldest = newer
+    c.links[r, tier, one].inside = False
+    c.shelves[r, tier].size -= 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.state import NONE, Replicas, Requests
 
 
-@compiled
+@inlined
 def push_end(s: Replicas, r: int, i: int, end: int) -> None:
     """A request will end at an iteration; of those that end together the one that came first is first."""
     me = s.own[r]
@@ -23,13 +23,13 @@ def push_end(s: Replicas, r: int, i: int, end: int) -> None:
     s.ends[r, at], s.who[r, at] = end, i
 
 
-@compiled
+@inlined
 def pop_end(s: Replicas, r: int) -> None:
     """Forget the one that ends first."""
     _cut_end(s, r, 0)
 
 
-@compiled
+@inlined
 def remove_end(s: Replicas, r: int, i: int) -> None:
     """Forget a request."""
     me = s.own[r]
@@ -39,7 +39,7 @@ def remove_end(s: Replicas, r: int, i: int) -> None:
             return
 
 
-@compiled
+@inlined
 def _cut_end(s: Replicas, r: int, at: int) -> None:
     """Take one entry out of the heap: the last one fills its place and moves where it belongs."""
     me = s.own[r]
@@ -65,13 +65,13 @@ def _cut_end(s: Replicas, r: int, at: int) -> None:
     s.ends[r, at], s.who[r, at] = end, who
 
 
-@compiled
+@inlined
 def _sooner(s: Replicas, r: int, at: int, end: int, who: int) -> bool:
     """Whether an entry stands before another."""
     return s.ends[r, at] < end or (s.ends[r, at] == end and s.who[r, at] < who)
 
 
-@compiled
+@inlined
 def append(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Put a request last in class k of a list."""
     one = q[i]
@@ -84,7 +84,7 @@ def append(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     lists[k, 1] = i
 
 
-@compiled
+@inlined
 def prepend(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Put a request first in class k of a list."""
     one = q[i]
@@ -97,7 +97,7 @@ def prepend(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     lists[k, 0] = i
 
 
-@compiled
+@inlined
 def unlink(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Take a request out of class k of a list."""
     one = q[i]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from rackmath.serving.simulator import prefix
-from rackmath.serving.simulator.compiled import compiled
+from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.loop import advance, enqueue, once
 from rackmath.serving.simulator.state import (
     LEAST_LOADED,
@@ -97,7 +97,7 @@ def converse(
             enqueue(kinds[s.own[place].kind], s, q, place, i, sent)
 
 
-@compiled
+@inlined
 def _later(due: np.ndarray, who: np.ndarray, count: np.ndarray, time: float, i: int) -> None:
     at = count[0]
     count[0] += 1
@@ -108,7 +108,7 @@ def _later(due: np.ndarray, who: np.ndarray, count: np.ndarray, time: float, i: 
     due[at], who[at] = time, i
 
 
-@compiled
+@inlined
 def _first(due: np.ndarray, who: np.ndarray, count: np.ndarray) -> int:
     first = who[0]
     count[0] -= 1
@@ -135,7 +135,7 @@ def drain(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, until: float) -> 
         advance(kinds[s.own[r].kind], s, q, c, r, until)
 
 
-@compiled
+@inlined
 def load(s: Replicas, r: int) -> int:
     """Requests that a replica holds."""
     me = s.own[r]
@@ -181,19 +181,19 @@ def _choose(
     return best
 
 
-@compiled
+@inlined
 def _weighted(s: Replicas, r: int) -> float:
     """Load of a replica beside others that are faster or slower."""
     return load(s, r) / s.own[r].weight
 
 
-@compiled
+@inlined
 def _serves(s: Replicas, r: int, service: int) -> bool:
     """Whether a replica is up and takes such requests."""
     return s.own[r].up and s.own[r].service == service
 
 
-@compiled
+@inlined
 def _nth(s: Replicas, service: int, dice: int) -> int:
     living = 0
     for r in range(len(s.own)):

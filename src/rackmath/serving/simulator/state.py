@@ -178,24 +178,32 @@ class Replicas(NamedTuple):
     """How many those are. (1,)"""
 
 
+LINK = np.dtype([("after", "i4"), ("before", "i4"), ("inside", "b1")], align=True)
+"""Neighbours of a block in a tier by last use, and whether the tier has it."""
+USE = np.dtype(
+    [
+        # Last use. [s]
+        ("used", "f8"),
+        ("times", "i4"),
+        # Requests that use the block now, where the fastest tier is shared.
+        ("pins", "i4"),
+    ],
+    align=True,
+)
+"""What a replica knows of a block, whichever tier has it."""
+SHELF = np.dtype([("newest", "i4"), ("oldest", "i4"), ("size", "i8")], align=True)
+"""Ends of a tier's list, and blocks held; of a shared tier those that nobody uses now."""
+
+
 class Prefixes(NamedTuple):
     """Prefix caches of all replicas, linked lists by last use, newest first."""
 
-    after: I4
-    """(replicas, tiers, blocks)"""
-    before: I4
-    ends: I4
-    """Newest and oldest. (replicas, tiers, 2)"""
-    inside: B1
-    """(replicas, tiers, blocks)"""
-    sizes: I8
-    """Blocks held; of a shared tier those that nobody uses now. (replicas, tiers)"""
-    pins: I4
-    """Requests that use a block now, where the fastest tier is shared. (replicas, blocks)"""
-    used: F
-    """Last use. (replicas, blocks) [s]"""
-    times: I4
-    """Uses. (replicas, blocks)"""
+    links: Any
+    """Of ``LINK``. (replicas, tiers, blocks)"""
+    uses: Any
+    """Of ``USE``. (replicas, blocks)"""
+    shelves: Any
+    """Of ``SHELF``. (replicas, tiers)"""
     ids: I4
     """Blocks of all requests, each known by its place. (references,)"""
     seen: I8
@@ -226,15 +234,12 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
     """Empty prefix caches for so many distinct blocks; without tiers they take no memory."""
     tiers = len(fixed.capacity)
     known = distinct if tiers else 0
+    shelves = np.zeros((count, tiers), SHELF)
+    shelves["newest"] = shelves["oldest"] = NONE
     return Prefixes(
-        after=np.full((count, tiers, known), NONE, np.int32),
-        before=np.full((count, tiers, known), NONE, np.int32),
-        ends=np.full((count, tiers, 2), NONE, np.int32),
-        inside=np.zeros((count, tiers, known), np.bool_),
-        sizes=np.zeros((count, tiers), np.int64),
-        pins=np.zeros((count, known if fixed.shared else 0), np.int32),
-        used=np.zeros((count, known)),
-        times=np.zeros((count, known), np.int32),
+        links=np.zeros((count, tiers, known), LINK),
+        uses=np.zeros((count, known), USE),
+        shelves=shelves,
         ids=ids,
         seen=np.zeros(1 + tiers, np.int64),
     )

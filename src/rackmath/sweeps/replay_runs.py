@@ -1,0 +1,75 @@
+"""Many runs of the simulator: on all cores or on Ray, kept in a folder so that a search that was stopped goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rackmath.sweeps.chunks import Chunk, Folder, chunk_of
+from rackmath.sweeps.workers import on_cluster, on_this_machine
+
+Facts = dict[str, Any]
+
+_ASIDE = ("what_if", "capacity", "workers", "on_cluster", "checkpoint", "out", "series_file", "timeline_file", "plot",
+          "as_json")  # fmt: skip
+"""Options that change nothing of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Who computes, and where results are kept."""
+
+    workers: int | None = None
+    """Processes; by default one per core."""
+    cluster: str | None = None
+    """Address of a Ray cluster, instead."""
+    folder: Path | None = None
+    """Runs that are here are not computed again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One run: a model, a system, the options of ``rackmath simulate``."""
+
+    model: str
+    on: str
+    given: Mapping[str, Any]
+
+    @property
+    def chunk(self) -> Chunk:
+        """The same as text; equal text is an equal result."""
+        plain = {key: str(v) if isinstance(v, Path) else v for key, v in self.given.items() if key not in _ASIDE}
+        return chunk_of("replay", model=self.model, on=self.on, given=plain)
+
+
+def replays(cases: Sequence[Case], where: Where, progress: Callable[[str], None]) -> list[Facts]:
+    """Facts of every case, in their order; a case that cannot be run has ``error`` instead.
+
+    Errors: :class:`InputError` for a folder that holds something else, a cluster that does not answer.
+    """
+    chunks = [one.chunk for one in cases]
+    found: dict[str, Facts] = {}
+    folder = None if where.folder is None else Folder(where.folder, {"holds": "runs of the simulator"})
+    if folder is not None:
+        for chunk in chunks:
+            if chunk.name in folder.done():
+                found[chunk.name] = _facts(pl.read_parquet(folder.path / f"part-{chunk.name}.parquet"))
+    left = [chunk for chunk in chunks if chunk.name not in found]
+    # With one run to do, starting processes would take longer than the work.
+    workers = 1 if len(left) == 1 and where.workers is None else where.workers
+    source = on_this_machine(left, workers) if where.cluster is None else on_cluster(left, where.cluster)
+    for chunk, table in source:
+        if folder is not None:
+            folder.keep(chunk, table)
+        found[chunk.name] = _facts(table)
+        progress(f"{len(found)} of {len(chunks)} runs")
+    return [found[chunk.name] for chunk in chunks]
+
+
+def _facts(table: pl.DataFrame) -> Facts:
+    return json.loads(table["facts"][0])
