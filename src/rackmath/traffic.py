@@ -11,6 +11,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.workload import (
     Workload,
     agents,
+    copied,
     daily,
     gamma_arrivals,
     head,
@@ -30,6 +31,7 @@ class Asked:
     trace: Path | None = None
     repair: bool = False
     scale: float = 1.0
+    copies: float = 1.0
     first: int | None = None
     rate: float | None = None
     users: int | None = None
@@ -62,6 +64,8 @@ def traffic(asked: Asked) -> tuple[Workload, list[str]]:
         work = head(work, asked.first) if asked.first else work
     else:
         work = _made(asked, random)
+    if asked.copies != 1.0:
+        work = copied(work, asked.copies, random)
     if asked.scale != 1.0:
         work = scaled(work, asked.scale)
     if asked.classes:

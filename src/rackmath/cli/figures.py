@@ -238,8 +238,7 @@ def _draw(axis: Any, panel: Panel) -> None:
     if panel.log_up:
         axis.set_yscale("log")
     elif panel.series:
-        axis.margins(y=_AIR)
-        axis.set_ylim(bottom=0, top=base.max() * (1 + _AIR) if base.any() else None)
+        axis.set_ylim(bottom=0, top=axis.dataLim.y1 * (1 + _AIR) if axis.dataLim.y1 > 0 else None)
     names = len({x for s in panel.series for x in s.x if isinstance(x, str)})
     if names > _CROWDED:
         axis.tick_params(axis="x", labelsize=6, labelrotation=0 if names <= 2 * _CROWDED else 90)

@@ -48,6 +48,8 @@ def show_result(facts: Mapping[str, Any]) -> None:
     if facts["blocks_asked"]:
         tiers = ", ".join(f"{name} {share:.2%}" for name, share in facts["hit_rate"].items())
         pairs.append(("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"))
+        kept = ", ".join(f"{name} {show(size, 'B')}" for name, size in facts["tier_bytes"].items())
+        pairs.append(("prefixes kept", f"{kept}, on average and of all replicas together"))
     if facts["failures"]:
         pairs.append(("failures", f"{facts['failures']} of replicas"))
     if facts["most_replicas"] > sum(facts["replicas"]):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from rackmath import catalogue
 from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import Tier
 from rackmath.traffic import Asked
@@ -28,6 +30,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "beside": ("beside", lambda text: (text,)),
     "poisson": ("rate", float),
     "scale": ("scale", float),
+    "copies": ("copies", float),
     "users": ("users", int),
     "burst": ("burst", float),
     "drafted": ("drafted", int),
@@ -61,6 +64,7 @@ def asked_of(given: Mapping[str, Any]) -> Asked:
         trace=None if given["trace"] is None else Path(given["trace"]),
         repair=given["repair"],
         scale=given["scale"],
+        copies=given["copies"],
         first=given["first"],
         rate=given["rate"],
         users=given["users"],
@@ -90,21 +94,38 @@ def numbers_of(text: str | None, field: str) -> tuple[float, ...]:
 
 
 def tiers_of(text: str | None) -> tuple[Tier, ...]:
-    """Read ``hbm=shared,dram=1TB@50GB/s+10us``; shared with requests, inf for one without end, none for no tiers."""
+    """Read ``hbm=shared,ddr5=1TB,all:flash=100TB@50GB/s+1ms``.
+
+    shared is what running requests leave, inf has no end, none is no tiers; ``all:`` is one for all replicas. Tiers
+    of the catalogue (``ddr5``, ``cxl``, ``nvme-tlc``, ...) bring bandwidth and price of as many devices as they fill.
+    """
     found: list[Tier] = []
+    known = catalogue.tiers()
     for part in text.split(",") if text and text != "none" else ():
         name, _, rest = part.partition("=")
         size, _, speed = rest.partition("@")
         bandwidth, _, latency = speed.partition("+")
+        common, name = name.startswith("all:"), name.removeprefix("all:")
         if not name or not size:
             raise InputError("--tiers", part, "write name=capacity, then @bandwidth and +latency, as dram=1TB@50GB/s")
+        device = known.get(name)
+        capacity = float("inf") if size in ("inf", "shared") else parse(size, "B", "--tiers")
+        if found and not bandwidth and device is None:
+            raise InputError(
+                "--tiers", part, f"say how fast, as {name}={size}@50GB/s, or name one of {', '.join(known)}"
+            )
+        usual = float("inf")
+        if device is not None:
+            usual = device.bandwidth * (max(capacity // device.capacity, 1.0) if isfinite(capacity) else 1.0)
         found.append(
             Tier(
                 name=name,
-                capacity=float("inf") if size in ("inf", "shared") else parse(size, "B", "--tiers"),
-                shared=size == "shared",
-                bandwidth=parse(bandwidth, "B/s", "--tiers") if bandwidth else float("inf"),
+                capacity=capacity,
+                bandwidth=parse(bandwidth, "B/s", "--tiers") if bandwidth else usual,
                 latency=parse(latency, "s", "--tiers") if latency else 0.0,
+                shared=size == "shared",
+                common=common,
+                price=0.0 if device is None else device.price,
             )
         )
     return tuple(found)

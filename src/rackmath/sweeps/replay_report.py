@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rackmath import catalogue, constants_file
+from rackmath.caching.tiers import LIFETIME
 from rackmath.errors import RackmathError
 from rackmath.serving.simulator.outcome import Times, good, request_times, spread
 from rackmath.serving.simulator.run import Outcome
@@ -58,6 +60,7 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
     spent = [_gpu_seconds(one, pool, one.replica_seconds) for one, pool in pools]
     busy = sum(float(_gpu_seconds(one, pool, one.replicas.own["busy"]).sum()) for one, pool in pools)
     paid = np.concatenate(spent)
+    held, rent = _held(job, first), _rent(job, first, span)
     return {
         "model": members[0].architecture.name,
         "system": members[0].system.name,
@@ -83,7 +86,9 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
         "most_replicas": max(one.most_replicas for one in found),
         "span": span,
         "energy_kwh": _energy(members, paid),
-        "usd_per_million_tokens": _dollars(members, paid, written),
+        "tier_bytes": held,
+        "usd_tiers": rent,
+        "usd_per_million_tokens": _dollars(members, paid, written, rent),
         "table_error": max(one.deployment.times.error for one in members),
         "services": _services(job, times, kept, paid) if len(job.pools[0]) > 1 else [],
     }
@@ -100,11 +105,31 @@ def _gpu_seconds(outcome: Outcome, pool: tuple[Member, ...], seconds: F) -> F:
     return np.array([float(each[outcome.replicas.own["kind"] == k].sum()) for k in range(len(pool))])
 
 
-def _dollars(members: tuple[Member, ...], seconds: F, tokens: float) -> float | None:
+def _held(job: Job, outcome: Outcome) -> dict[str, float]:
+    """Bytes of prefixes in each tier, on average over the run, of all replicas together. [B]"""
+    size = job.work.block * job.members[0].deployment.kv_bytes
+    return {name: blocks * size for name, blocks in outcome.kept.items()}
+
+
+def _rent(job: Job, outcome: Outcome, span: float) -> float:
+    """What devices of tiers cost over the run: all that is bought, of one without end what it holds. [USD]
+
+    As in :mod:`rackmath.caching.tiers`: the price over the life of a device.
+    """
+    held = _held(job, outcome)
+    replicas = len(outcome.replicas.own)
+    total = 0.0
+    for tier in job.cache.tiers:
+        bought = tier.capacity * (1 if tier.common else replicas)
+        total += tier.price * (bought if isfinite(bought) else held.get(tier.name, 0.0))
+    return total * span / LIFETIME
+
+
+def _dollars(members: tuple[Member, ...], seconds: F, tokens: float, more: float = 0.0) -> float | None:
     if any(one.price is None for one in members):
         return None
     spent = sum(float(t) * (one.price or 0.0) for one, t in zip(members, seconds, strict=True))
-    return spent / max(tokens, 1e-9) * 1e6
+    return (spent + more) / max(tokens, 1e-9) * 1e6
 
 
 def _energy(members: tuple[Member, ...], seconds: F) -> float | None:
@@ -179,6 +204,8 @@ def assumptions(job: Job) -> list[str]:
           if any(int(layout.pipeline) > 1 for layout in layouts) else []),
         *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
           if shared and given["tiers"] is None else []),
+        *([f"devices of tiers at catalogue prices over {LIFETIME / (365.25 * 86_400):g} years"]
+          if any(tier.price for tier in job.cache.tiers) else []),
         *(["the traffic names no prefix blocks: prefix caches stay empty"]
           if given["tiers"] and not len(job.work.start) else []),
         *(["a replica that fails loses its caches; what it held is read again elsewhere, nothing is lost"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.serving.simulator import Batching, PrefixCache, Tier, Workload, simulate
+from rackmath.serving.simulator import Batching, Fleet, PrefixCache, Tier, Workload, simulate
 from rackmath.trace_files import read_trace
 from tests.conftest import SHARED
 from tests.serving.simulator.test_queues import flat
@@ -125,3 +127,61 @@ def test_mooncake_s_conversation_hits_what_its_authors_count() -> None:
     assert found.blocks_asked == 288_500
     assert found.hits["hbm"] == pytest.approx(1 - 182_790 / 288_500, abs=1e-9)
     assert round(100 * found.hits["hbm"], 2) == 36.64
+
+
+def test_a_common_tier_is_everybody_s() -> None:
+    """Two replicas in turn: what one has read the other finds in the pool, and a replica that fails leaves it there."""
+    paths = [[0, 1], [0, 1], [0, 1], [0, 1]]
+    own = Tier(name="hbm", capacity=8.0)
+    for common, hits in ((False, [0, 0, 8, 8]), (True, [0, 8, 8, 8])):
+        pool = Tier(name="pool", capacity=1000.0, bandwidth=1e3, common=common)
+        cache = PrefixCache(tiers=(own, pool), through=True)
+        found = simulate(
+            workload_of(paths), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0,
+            fleet=Fleet(replicas=2),
+        )  # fmt: skip
+        assert list(found.requests["hit"]) == hits
+    assert found.hits["pool"] == pytest.approx(2 / 8)
+    assert found.hits["hbm"] == pytest.approx(4 / 8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    paths=trees(), sizes=st.tuples(st.integers(0, 8), st.integers(1, 20)), through=st.booleans(),
+    eviction=st.sampled_from(["lru", "lfu", "ttl"]), replicas=st.integers(1, 3),
+)  # fmt: skip
+def test_a_common_tier_never_holds_more_than_it_can(
+    paths: list[list[int]], sizes: tuple[int, int], through: bool, eviction: str, replicas: int
+) -> None:
+    tiers = (Tier(name="hbm", capacity=4.0 * sizes[0]), Tier(name="pool", capacity=4.0 * sizes[1], common=True))
+    cache = PrefixCache(tiers=tiers, eviction=eviction, lifetime=5.0, through=through)
+    found = simulate(
+        workload_of(paths), flat(0.01, 2), batching=Batching(seats=2), cache=cache, kv_bytes=1.0,
+        fleet=Fleet(replicas=replicas),
+    )  # fmt: skip
+    assert np.isfinite(found.requests["finish"]).all()
+    assert found.kept["pool"] <= sizes[1] + 1e-9
+    assert found.kept["hbm"] <= sizes[0] * replicas + 1e-9
+    assert 0 <= sum(found.hits.values()) <= 1
+
+
+def test_one_replica_s_pool_is_its_own_tier() -> None:
+    random = np.random.default_rng(0)
+    paths = [[int(a), 10 + int(a)] for a in random.integers(0, 6, 60)]
+    found = []
+    for common in (False, True):
+        tiers = (Tier(name="hbm", capacity=16.0), Tier(name="pool", capacity=24.0, bandwidth=1e3, common=common))
+        cache = PrefixCache(tiers=tiers, through=True)
+        q = simulate(workload_of(paths), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0).requests
+        found.append((q["hit"].tolist(), q["finish"].tolist()))
+    assert found[0] == found[1]
+
+
+def test_what_a_tier_holds_is_counted_over_time() -> None:
+    """Two blocks used at 0 and, together with a third one, at 30 s; each kept for 10 s after; the last answer at 100 s."""
+    work = workload_of([[0, 1], [0, 1, 2], [3]])
+    work = replace(work, arrival=np.array([0.0, 30.0, 99.0]))
+    cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),), eviction="ttl", lifetime=10.0)
+    found = simulate(work, flat(1.0, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0)
+    assert found.end == pytest.approx(100.0)
+    assert found.kept["hbm"] * 100.0 == pytest.approx(2 * 10 + 3 * 10 + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.errors import InputError
+from rackmath.serving.simulator import workload
 from rackmath.trace_files import read_trace
 from rackmath.traffic import Asked, traffic
 from tests.conftest import SHARED
@@ -154,3 +156,26 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
     assert faster.span == pytest.approx(
         traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4))[0].span / 10
     )
+
+
+@settings(max_examples=40, deadline=None)
+@given(factor=st.floats(0.2, 5.0), seed=st.integers(0, 100))
+def test_copies_keep_the_shape_of_the_traffic(factor: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    work = workload.agents(
+        np.sort(random.uniform(0, 1000, 300)), 1, first=100, grows=0, output=5, think=0.0, block=16, random=random
+    )
+    work = replace(work, then=None, think=None)
+    more = workload.checked(workload.copied(work, factor, random))
+    assert len(more) == pytest.approx(300 * factor, abs=4 * np.sqrt(300 * 0.25) + 1)
+    assert more.arrival[0] >= work.arrival[0]
+    assert more.arrival[-1] <= work.arrival[-1]
+    assert len(more.blocks) == more.start[-1] == 6 * len(more)
+    if factor >= 1:
+        assert len(np.unique(more.blocks)) == len(more.blocks), "copies share nothing that their originals did not"
+        # Copies stay between their original and the next request: counts over time are those of the original.
+        for moment in (250.0, 500.0, 750.0):
+            share, was = (more.arrival < moment).mean(), (work.arrival < moment).mean()
+            assert share == pytest.approx(was, abs=0.03)
+    with pytest.raises(InputError, match="open arrivals only"):
+        workload.copied(workload.users(2, 4, np.full(4, 9), np.full(4, 9)), factor, random)

@@ -86,6 +86,8 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         capacity=np.array([min(_room(t, size), 2.0**62) for t in tiers], dtype=np.int64),
         load=np.array([size / t.bandwidth for t in tiers], dtype=float),
         latency=np.array([t.latency for t in tiers], dtype=float),
+        common=np.array([t.common for t in tiers], dtype=np.bool_),
+        pooled=any(t.common for t in tiers),
         lifetime=cache.lifetime,
         through=cache.through,
         prefix=work.block,

@@ -65,7 +65,7 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndar
         q[found[at]].held = 0
         q[found[at]].pinned = 0
     if len(f.capacity):
-        prefix.clear(c, r)
+        prefix.clear(f, c, r, me.clock)
     return n
 
 

@@ -1,4 +1,7 @@
-"""Prefix caches in tiers, compiled: what is found, what is brought up, what is given up."""
+"""Prefix caches in tiers, compiled: what is found, what is brought up, what is given up.
+
+A tier of a replica is a list by last use; a tier that all replicas have in common is one more row of the same arrays.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
     """Blocks of a request that the caches of a replica hold, from its beginning without a gap."""
     asked = q[i]
     n = 0
+    expire(f, c, r, now)
     for at in range(asked.start, asked.start + whole(f, q, i)):
         if _tier(f, c, r, c.ids[at], now) == NONE:
             break
@@ -23,6 +27,7 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
     """Look a request's blocks up: tokens found, and the time to bring them from their tiers."""
     asked = q[i]
     blocks, time, last, most = 0, 0.0, NONE, whole(f, q, i)
+    expire(f, c, r, now)
     for at in range(asked.start, asked.stop):
         c.seen[0] += 1
         one = c.ids[at]
@@ -58,6 +63,19 @@ def unused(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
     return n
 
 
+@inlined
+def expire(f: Fixed, c: Prefixes, r: int, now: float) -> None:
+    """Under ttl, forget what nobody has used for too long, as of the moment at which it was too long."""
+    if f.eviction != TTL:
+        return
+    for tier in range(len(f.capacity)):
+        row = _row(f, c, r, tier)
+        one = c.shelves[row, tier].oldest
+        while one != NONE and now - c.uses[row, one].used > f.lifetime:
+            _forget(f, c, row, tier, one, now)
+            one = c.shelves[row, tier].oldest
+
+
 @compiled
 def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     """A request begins to use its blocks; those that nobody else uses take their place in the cache."""
@@ -65,16 +83,11 @@ def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     asked.pinned = whole(f, q, i)
     for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
         one = c.ids[at]
-        c.uses[r, one].used = now
-        c.uses[r, one].times += 1
+        _use(f, c, r, one, now)
         c.uses[r, one].pins += 1
         if c.uses[r, one].pins == 1 and c.links[r, 0, one].inside:
-            _unlink(c, r, 0, one)
-        for tier in range(1, len(f.capacity)):
-            if f.through:
-                _insert(f, c, r, tier, one, now)
-            elif c.links[r, tier, one].inside:
-                _unlink(c, r, tier, one)
+            _unlink(c, r, 0, one, now)
+        _below(f, c, r, one, now)
 
 
 @inlined
@@ -87,7 +100,7 @@ def unpin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
         c.uses[r, one].pins -= 1
         if c.uses[r, one].pins == 0:
             c.uses[r, one].used = now
-            _link(c, r, 0, one)
+            _link(c, r, 0, one, now)
             room += f.per
     asked.pinned = 0
     return room
@@ -98,12 +111,8 @@ def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
     """Give up blocks that nobody uses until the others fit beside the running requests."""
     while c.shelves[r, 0].size * f.per > free:
         lost = _victim(f, c, r, 0)
-        _unlink(c, r, 0, lost)
-        if (
-            not f.through
-            and len(f.capacity) > 1
-            and not (f.eviction == TTL and now - c.uses[r, lost].used > f.lifetime)
-        ):
+        _unlink(c, r, 0, lost, now)
+        if not f.through and len(f.capacity) > 1 and not _stale(f, c, r, lost, now):
             _insert(f, c, r, 1, lost, now)
 
 
@@ -113,29 +122,59 @@ def put(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     asked = q[i]
     for at in range(asked.stop - 1, asked.start - 1, -1):
         one = c.ids[at]
-        c.uses[r, one].used = now
-        c.uses[r, one].times += 1
-        if f.through:
-            for tier in range(len(f.capacity)):
-                _insert(f, c, r, tier, one, now)
-        else:
-            for tier in range(1, len(f.capacity)):
-                if c.links[r, tier, one].inside:
-                    _unlink(c, r, tier, one)
-            _insert(f, c, r, 0, one, now)
+        _use(f, c, r, one, now)
+        _below(f, c, r, one, now)
+        _insert(f, c, r, 0, one, now)
 
 
 @inlined
-def clear(c: Prefixes, r: int) -> None:
-    """Forget everything, as a replica does that fails."""
+def clear(f: Fixed, c: Prefixes, r: int, now: float) -> None:
+    """Forget everything that a replica keeps of its own, as it does when it fails."""
     for one in range(c.uses.shape[1]):
         c.uses[r, one].pins = 0
-        for tier in range(c.shelves.shape[1]):
-            c.links[r, tier, one].inside = False
-    for tier in range(c.shelves.shape[1]):
-        c.shelves[r, tier].newest = NONE
-        c.shelves[r, tier].oldest = NONE
-        c.shelves[r, tier].size = 0
+    for tier in range(len(f.capacity)):
+        if not f.common[tier]:
+            while c.shelves[r, tier].oldest != NONE:
+                _unlink(c, r, tier, c.shelves[r, tier].oldest, now)
+
+
+@compiled
+def settle(f: Fixed, c: Prefixes, r: int, now: float) -> None:
+    """Count what a replica's tiers have held until now."""
+    expire(f, c, r, now)
+    for tier in range(len(f.capacity)):
+        _count(c, _row(f, c, r, tier), tier, now)
+
+
+@inlined
+def _row(f: Fixed, c: Prefixes, r: int, tier: int) -> int:
+    """Where a replica's tier stands: the last row is common to all."""
+    return c.shelves.shape[0] - 1 if f.common[tier] else r
+
+
+@inlined
+def _use(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> None:
+    """A block is used, here and, for tiers that are common, by anybody."""
+    c.uses[r, one].used = now
+    c.uses[r, one].times += 1
+    if f.pooled:
+        last = c.uses.shape[0] - 1
+        c.uses[last, one].used = now
+        c.uses[last, one].times += 1
+
+
+@inlined
+def _below(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> None:
+    """What becomes of a block in the lower tiers when it is used: written there as well, or brought up from there."""
+    for tier in range(1, len(f.capacity)):
+        row = _row(f, c, r, tier)
+        if f.through:
+            _keep(f, c, row, tier, one, now)
+        elif c.links[row, tier, one].inside:
+            _unlink(c, row, tier, one, now)
+            if f.common[tier]:
+                # Others find it there still.
+                _link(c, row, tier, one, now)
 
 
 @inlined
@@ -143,79 +182,107 @@ def _tier(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> int:
     """Fastest tier that holds a block."""
     if f.shared and c.uses[r, one].pins > 0:
         return 0
-    if f.eviction == TTL and now - c.uses[r, one].used > f.lifetime:
-        for tier in range(len(f.capacity)):
-            if c.links[r, tier, one].inside:
-                _unlink(c, r, tier, one)
-        return NONE
     for tier in range(len(f.capacity)):
-        if c.links[r, tier, one].inside:
-            return tier
+        row = _row(f, c, r, tier)
+        if c.links[row, tier, one].inside:
+            if not _stale(f, c, row, one, now):
+                return tier
+            # A list that several replicas write to is not quite by last use.
+            _forget(f, c, row, tier, one, now)
     return NONE
+
+
+@inlined
+def _stale(f: Fixed, c: Prefixes, row: int, one: int, now: float) -> bool:
+    """Whether a block has been unused for too long."""
+    return f.eviction == TTL and now - c.uses[row, one].used > f.lifetime
+
+
+@inlined
+def _forget(f: Fixed, c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
+    """Give up a block as of the moment at which it had been unused for too long."""
+    _unlink(c, row, tier, one, now)
+    c.shelves[row, tier].area -= now - c.uses[row, one].used - f.lifetime
 
 
 @compiled
 def _insert(f: Fixed, c: Prefixes, r: int, tier: int, one: int, now: float) -> None:
     """Make a block the newest of a tier; what the tier gives up goes down one, unless all tiers have it already."""
     while tier < len(f.capacity):
-        if c.links[r, tier, one].inside:
-            _unlink(c, r, tier, one)
-        if f.capacity[tier] == 0:
-            tier += 1
-            if f.through:
-                return
-            continue
-        lost = NONE
-        if c.shelves[r, tier].size >= f.capacity[tier]:
-            lost = _victim(f, c, r, tier)
-            _unlink(c, r, tier, lost)
-        _link(c, r, tier, one)
-        expired = f.eviction == TTL and lost != NONE and now - c.uses[r, lost].used > f.lifetime
-        if lost == NONE or f.through or expired:
+        row = _row(f, c, r, tier)
+        one = _keep(f, c, row, tier, one, now)
+        if one == NONE or f.through or _stale(f, c, row, one, now):
             return
-        one, tier = lost, tier + 1
+        tier += 1
 
 
 @inlined
-def _victim(f: Fixed, c: Prefixes, r: int, tier: int) -> int:
+def _keep(f: Fixed, c: Prefixes, row: int, tier: int, one: int, now: float) -> int:
+    """Make a block the newest of a tier; returns what has no place there any more, NONE for nothing."""
+    if c.links[row, tier, one].inside:
+        _unlink(c, row, tier, one, now)
+    if f.capacity[tier] == 0:
+        return one
+    lost = NONE
+    if c.shelves[row, tier].size >= f.capacity[tier]:
+        lost = _victim(f, c, row, tier)
+        _unlink(c, row, tier, lost, now)
+    _link(c, row, tier, one, now)
+    return lost
+
+
+@inlined
+def _victim(f: Fixed, c: Prefixes, row: int, tier: int) -> int:
     """Oldest block, or under LFU the least used of the oldest."""
-    oldest = c.shelves[r, tier].oldest
+    oldest = c.shelves[row, tier].oldest
     if f.eviction != LFU:
         return oldest
     best, one = oldest, oldest
     while one != NONE:
-        if c.uses[r, one].times < c.uses[r, best].times:
+        if c.uses[row, one].times < c.uses[row, best].times:
             best = one
-        if c.uses[r, best].times == 1:
+        if c.uses[row, best].times == 1:
             break
-        one = c.links[r, tier, one].before
+        one = c.links[row, tier, one].before
     return best
 
 
 @inlined
-def _link(c: Prefixes, r: int, tier: int, one: int) -> None:
-    newest = c.shelves[r, tier].newest
-    c.links[r, tier, one].after = newest
-    c.links[r, tier, one].before = NONE
-    if newest != NONE:
-        c.links[r, tier, newest].before = one
-    else:
-        c.shelves[r, tier].oldest = one
-    c.shelves[r, tier].newest = one
-    c.links[r, tier, one].inside = True
-    c.shelves[r, tier].size += 1
+def _count(c: Prefixes, row: int, tier: int, now: float) -> None:
+    """Add what a tier has held since the last change."""
+    shelf = c.shelves[row, tier]
+    # Replicas lag each other by a step at most; the clock of a common tier does not run backwards.
+    if now > shelf.since:
+        shelf.area += shelf.size * (now - shelf.since)
+        shelf.since = now
 
 
 @inlined
-def _unlink(c: Prefixes, r: int, tier: int, one: int) -> None:
-    older, newer = c.links[r, tier, one].after, c.links[r, tier, one].before
+def _link(c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
+    _count(c, row, tier, now)
+    newest = c.shelves[row, tier].newest
+    c.links[row, tier, one].after = newest
+    c.links[row, tier, one].before = NONE
+    if newest != NONE:
+        c.links[row, tier, newest].before = one
+    else:
+        c.shelves[row, tier].oldest = one
+    c.shelves[row, tier].newest = one
+    c.links[row, tier, one].inside = True
+    c.shelves[row, tier].size += 1
+
+
+@inlined
+def _unlink(c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
+    _count(c, row, tier, now)
+    older, newer = c.links[row, tier, one].after, c.links[row, tier, one].before
     if newer != NONE:
-        c.links[r, tier, newer].after = older
+        c.links[row, tier, newer].after = older
     else:
-        c.shelves[r, tier].newest = older
+        c.shelves[row, tier].newest = older
     if older != NONE:
-        c.links[r, tier, older].before = newer
+        c.links[row, tier, older].before = newer
     else:
-        c.shelves[r, tier].oldest = newer
-    c.links[r, tier, one].inside = False
-    c.shelves[r, tier].size -= 1
+        c.shelves[row, tier].oldest = newer
+    c.links[row, tier, one].inside = False
+    c.shelves[row, tier].size -= 1

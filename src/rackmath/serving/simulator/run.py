@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -38,6 +38,8 @@ class Outcome:
     hits: dict[str, float]
     """Part of all prefix blocks asked for that each tier gave. [1]"""
     blocks_asked: int
+    kept: dict[str, float]
+    """Prefix blocks that each tier held, on average over the run, of all replicas together."""
     replica_seconds: F
     """That each replica was up or starting. (replicas,) [s]"""
     end: float
@@ -87,6 +89,7 @@ def simulate(
     from rackmath.serving.simulator.route import converse, drain, route
 
     cache, fleet = cache or PrefixCache(), fleet or Fleet()
+    work = _side_by_side(work, cache)
     kinds = (Kind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
     count = sum(kind.replicas for kind in kinds)
     fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
@@ -130,9 +133,25 @@ def simulate(
             route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
 
     _live(until, events, s, again)
+    _settled(fixed, s, c, float(np.nanmax(q["finish"])))
     if finished is not None:
         finished(_snapshot(q, s, c, line, turn, events))
     return _outcome(q, s, c, batching, cache, events)
+
+
+def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
+    """Who writes to a common tier first is told by running replicas side by side, as conversations are."""
+    if work.then is not None or not any(tier.common for tier in cache.tiers):
+        return work
+    return replace(work, then=np.full(len(work), state.NONE, np.int32))
+
+
+def _settled(fixed: Sequence[Fixed], s: Replicas, c: Prefixes, end: float) -> None:
+    """Count what tiers hold up to the end."""
+    from rackmath.serving.simulator.prefix import settle
+
+    for r, kind in enumerate(s.own["kind"]):
+        settle(fixed[int(kind)], c, r, end)
 
 
 def _begun(
@@ -167,7 +186,9 @@ def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: P
     end = float(np.nanmax(q["finish"])) + batching.outside
     # Traffic that names no prefix blocks asks for none, whatever tiers there are.
     found = c.seen[1:] if len(c.seen) > 1 else np.zeros(len(cache.tiers))
+    stood = c.shelves["area"].sum(0) / max(float(np.nanmax(q["finish"])), 1e-9)
     return Outcome(
+        kept={tier.name: float(n) for tier, n in zip(cache.tiers, stood, strict=len(stood) > 0)},
         requests=q,
         replicas=s,
         hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, found, strict=True)},

@@ -113,6 +113,10 @@ class Tier:
     """[s]"""
     shared: bool = False
     """Whether it is what running requests leave of the cache; their own prefixes stand there once for all."""
+    common: bool = False
+    """Whether all replicas have it together: a pool behind the network."""
+    price: float = 0.0
+    """Of the devices. [USD/B]"""
 
     def __post_init__(self) -> None:
         if not self.capacity >= 0:
@@ -138,6 +142,8 @@ class PrefixCache:
         _known("--eviction", self.eviction, EVICTIONS)
         if any(tier.shared for tier in self.tiers[1:]):
             raise InputError("--tiers", "shared", "only the first tier is the memory of running requests")
+        if self.tiers and self.tiers[0].common:
+            raise InputError("--tiers", self.tiers[0].name, "the first tier is a replica's own")
         if not self.lifetime > 0:
             raise InputError("--ttl", self.lifetime, "write a positive number of seconds")
 

@@ -63,6 +63,10 @@ class Fixed(NamedTuple):
     """Bringing one prefix block back, by tier. (tiers,) [s]"""
     latency: F
     """(tiers,) [s]"""
+    common: B1
+    """Whether all replicas have a tier in common. (tiers,)"""
+    pooled: bool
+    """Whether there is any such."""
     lifetime: float
     """Of unused blocks under TTL. [s]"""
     through: bool
@@ -191,19 +195,30 @@ USE = np.dtype(
     align=True,
 )
 """What a replica knows of a block, whichever tier has it."""
-SHELF = np.dtype([("newest", "i4"), ("oldest", "i4"), ("size", "i8")], align=True)
-"""Ends of a tier's list, and blocks held; of a shared tier those that nobody uses now."""
+SHELF = np.dtype(
+    [
+        ("newest", "i4"),
+        ("oldest", "i4"),
+        # Blocks held; of a shared tier those that nobody uses now.
+        ("size", "i8"),
+        # Integral of the blocks held over time, and until when it is counted. [s]
+        ("area", "f8"),
+        ("since", "f8"),
+    ],
+    align=True,
+)
+"""Ends of a tier's list, and how much it holds."""
 
 
 class Prefixes(NamedTuple):
     """Prefix caches of all replicas, linked lists by last use, newest first."""
 
     links: Any
-    """Of ``LINK``. (replicas, tiers, blocks)"""
+    """Of ``LINK``; the last row is of tiers that all replicas have in common, if any. (rows, tiers, blocks)"""
     uses: Any
-    """Of ``USE``. (replicas, blocks)"""
+    """Of ``USE``. (rows, blocks)"""
     shelves: Any
-    """Of ``SHELF``. (replicas, tiers)"""
+    """Of ``SHELF``. (rows, tiers)"""
     ids: I4
     """Blocks of all requests, each known by its place. (references,)"""
     seen: I8
@@ -234,6 +249,7 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
     """Empty prefix caches for so many distinct blocks; without tiers they take no memory."""
     tiers = len(fixed.capacity)
     known = distinct if tiers else 0
+    count += bool(fixed.common.any())
     shelves = np.zeros((count, tiers), SHELF)
     shelves["newest"] = shelves["oldest"] = NONE
     return Prefixes(

@@ -228,6 +228,41 @@ def scaled(work: Workload, rate: float) -> Workload:
     return replace(work, arrival=work.arrival / rate, think=None if work.think is None else work.think / rate)
 
 
+def copied(work: Workload, factor: float, random: np.random.Generator) -> Workload:
+    """So many times as many requests over the same time: whole copies, and a part of one more drawn at random.
+
+    A copied request arrives somewhere between its original and the one after it, so that bursts and the day keep their
+    shape; it asks for prefixes of its own, as another customer's would.
+    Errors: :class:`InputError` for users who wait for answers, whose number says how many requests there are.
+    """
+    if not 0 < factor <= 10_000:
+        raise InputError("--copies", factor, "write a factor from above 0 to 10,000")
+    if work.then is not None:
+        raise InputError("--copies", factor, "traces and open arrivals only: give more --users, or more --requests")
+    count = len(work)
+    later = np.append(work.arrival[1:], work.arrival[-1])
+    parts = [np.arange(count)] * int(factor)
+    if factor % 1:
+        parts.append(np.flatnonzero(random.random(count) < factor % 1))
+    of, copy = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if not len(of):
+        raise InputError("--copies", factor, f"leaves none of {count:,} requests")
+    arrival = work.arrival[of] + np.where(copy > 0, random.random(len(of)), 0.0) * (later - work.arrival)[of]
+    order = np.argsort(arrival, kind="stable")
+    of, copy = of[order], copy[order]
+    start, blocks = work.start, work.blocks
+    if len(work.start):
+        lengths = np.diff(work.start)[of]
+        start = np.concatenate(([0], np.cumsum(lengths)))
+        within: I8 = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
+        known = np.unique(work.blocks, return_inverse=True)[1]
+        blocks = known[np.repeat(work.start[of], lengths) + within] + np.repeat(copy, lengths) * (known.max() + 1)
+    return replace(
+        work, arrival=arrival[order], prompt=work.prompt[of], output=work.output[of], rank=work.rank[of], start=start,
+        blocks=blocks, service=None if work.service is None else work.service[of],
+    )  # fmt: skip
+
+
 def head(work: Workload, count: int) -> Workload:
     """The first requests of an open workload."""
     if work.then is not None or count >= len(work):
