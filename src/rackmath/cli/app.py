@@ -16,6 +16,7 @@ from rackmath.errors import RackmathError
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "agent": ("rackmath.cli.agent", "Cost of an agent's session and day: list price, own hardware, a log."),
+        "board": ("rackmath.web.command", "The lecture and the tools as pages that answer while you drag."),
         "cache": ("rackmath.cli.cache", "Where a cache waits: hold, retrieve or compute again, tier by tier."),
         "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
         "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
@@ -83,9 +84,9 @@ def main(arguments: list[str] | None = None) -> None:
         near = f" did you mean {', '.join(error.possibilities)}?" if error.possibilities else ""
         _refuse(f"{error.option_name}: no such option,{near} see {_help(error)}")
     except click.MissingParameter as error:
-        _refuse(f"{_name(error)} is missing: give it, see {_help(error)}")
+        _refuse(f"{name_of(error)} is missing: give it, see {_help(error)}")
     except click.BadParameter as error:
-        _refuse(f"{_name(error)}: {error.message} See {_help(error)}")
+        _refuse(f"{name_of(error)}: {error.message} See {_help(error)}")
     except click.UsageError as error:
         _refuse(f"{error.format_message()} See {_help(error)}")
     except click.ClickException as error:
@@ -95,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _name(error: click.BadParameter) -> str:
+def name_of(error: click.BadParameter) -> str:
     """Return the option as typed, or the argument in capitals."""
     if isinstance(error.param, click.Option):
         return error.param.opts[-1]

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rackmath.cli.captured import CURRENT
 from rackmath.errors import InputError
 
 SUFFIXES = (".html", ".png", ".svg")
-_COLOURS = ("#1f5fa8", "#c2571a", "#2b8a57", "#8d3a8a", "#7a6a00", "#4c4c4c", "#0d8b99", "#b0203a")
+COLOURS = ("#1f5fa8", "#c2571a", "#2b8a57", "#8d3a8a", "#7a6a00", "#4c4c4c", "#0d8b99", "#b0203a")
 """Told apart in print and by readers who do not see red and green apart."""
 _WIDE, _HIGH = 8.5, 5.0
 _LETTERS = 18
@@ -95,7 +96,11 @@ def check_picture(path: str | None) -> Path | None:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the file appears whole or not at all."""
+    """Write a figure; the file appears whole or not at all. Who asks for values gets the figure itself."""
+    answer = CURRENT.get()
+    if answer is not None:
+        answer.figure = figure
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=path.suffix.lower())
     os.close(handle)
     written = Path(name)
@@ -121,57 +126,13 @@ def svg_text(figure: Figure) -> str:
 
 
 def _html(figure: Figure, path: Path) -> None:
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
+    from rackmath.cli.plotly_figures import plotly_figure
 
-    rows, columns = figure.grid
-    out: Any = make_subplots(rows=rows, cols=columns, subplot_titles=[panel.title for panel in figure.panels])
-    for place, panel in enumerate(figure.panels):
-        at = {"row": place // columns + 1, "col": place % columns + 1}
-        for i, s in enumerate(panel.series):
-            out.add_trace(_trace(go, s, _colour(s, i)), **at)
-        kinds = {"type": "log" if panel.log_across else "-", "title_text": panel.across}
-        out.update_xaxes(**at, **kinds)
-        out.update_yaxes(**at, type="log" if panel.log_up else "-", title_text=panel.up)
-    if rows > 1:
-        out.update_layout(height=420 * rows)
-    out.update_layout(
-        title={"text": figure.title, "subtitle": {"text": figure.note}},
-        barmode="stack",
-        template="plotly_white",
-        legend={"orientation": "h", "y": -0.2},
-    )
-    out.write_html(path, include_plotlyjs=True, full_html=True)
+    plotly_figure(figure).write_html(path, include_plotlyjs=True, full_html=True)
 
 
 def _colour(s: Series, place: int) -> str:
-    return _COLOURS[(place if s.colour is None else s.colour) % len(_COLOURS)]
-
-
-def _trace(go: Any, s: Series, colour: str) -> Any:
-    text = list(s.labels) or None
-    hover = "%{text}<br>%{x}, %{y}<extra></extra>" if text else None
-    if s.kind == "bars":
-        return go.Bar(name=s.name, x=list(s.x), y=list(s.y), marker_color=colour, hovertext=text)
-    bars = {}
-    if len(s.low):
-        up = np.asarray(s.high) - np.asarray(s.y)
-        down = np.asarray(s.y) - np.asarray(s.low)
-        bars = {"error_y": {"array": up, "arrayminus": down, "thickness": 1, "width": 2}}
-    mode = {"line": "lines", "points": "markers", "mark": "markers"}[s.kind]
-    size = {"size": 13, "symbol": "star"} if s.kind == "mark" else {"size": 7}
-    return go.Scatter(
-        name=s.name,
-        x=list(s.x),
-        y=list(s.y),
-        mode=mode,
-        marker={"color": colour, **size},
-        line={"color": colour},
-        showlegend=s.named,
-        text=text,
-        hovertemplate=hover,
-        **bars,
-    )
+    return COLOURS[(place if s.colour is None else s.colour) % len(COLOURS)]
 
 
 def _still(figure: Figure, path: Path) -> None:

@@ -86,7 +86,10 @@ def plan(
         "evaluated": result.found.evaluated,
         "fitting": result.found.fitting,
         "seconds": seconds,
-        "frontier": facts.frontier(result.frontier),
+        "frontier": [
+            point | {"launch": _launch(model, question, result, int(place))}
+            for place, point in zip(result.frontier, facts.frontier(result.frontier), strict=True)
+        ],
         "best": None if result.best is None else facts.point(result.best) | _stop(result),
         "reason": "" if result.best is not None else _unmet(result, question.limits),
         "spent": dict(result.spent),

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from rackmath.cli.captured import CURRENT
 from rackmath.cli.figures import Figure
 from rackmath.cli.sketch import sketched
 
@@ -37,7 +38,11 @@ def to_plain(value: Any) -> Any:
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON document on standard output."""
+    """Print one JSON document on standard output, or hand it to who asks for values."""
+    answer = CURRENT.get()
+    if answer is not None:
+        answer.facts = to_plain(value)
+        return
     sys.stdout.write(json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n")
 
 
@@ -94,12 +99,13 @@ def show_title(text: str) -> None:
 
 def show_note(text: str) -> None:
     """Print a line about the work itself, such as how long it took, beside the result."""
-    sys.stderr.write(f"{text}\n")
+    if CURRENT.get() is None:
+        sys.stderr.write(f"{text}\n")
 
 
 def show_progress(text: str) -> None:
     """Say how far long work is: on one line of a terminal, and not at all where nobody looks."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and CURRENT.get() is None:
         sys.stderr.write(f"\r{text}  ")
         sys.stderr.flush()
 

@@ -16,7 +16,7 @@ from rackmath.constants_file import FAMILIES, NOW, engine_of, losses_of
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as run
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.layout import candidate_layouts
+from rackmath.engine.layout import candidate_layouts, widths
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -119,16 +119,22 @@ def _layout(
         return layout, ()
     wanted = gpus or system.default_gpus
     system.require_network(wanted)
-    found = [(run(a, system, layout, **settings), layout) for layout in candidate_layouts(a, wanted)]
+    found = list(candidate_layouts(a, wanted))
     if not found:
         raise DoesNotFit(
             f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
         )
-    fitting = [pair for pair in found if bool(np.all(pair[0].memory.fits))]
-    if fitting:
-        best = min(fitting, key=lambda pair: float(pair[0].time))[1]
-        return best, (f"layout {best.text()}: the fastest of {len(fitting)} that fit, of {len(found)} considered",)
-    best = min(found, key=lambda pair: float(pair[0].memory.total))[1]
+    names = widths(found[0])
+    together = Layout(**{name: np.array([float(widths(one)[name]) for one in found]) for name in names})
+    result = run(a, system, together, **settings)
+    time, fits, total = (
+        np.broadcast_to(np.asarray(value), len(found))
+        for value in (result.time, result.memory.fits, result.memory.total)
+    )
+    if fits.any():
+        best = found[int(np.argmin(np.where(fits, time, np.inf)))]
+        return best, (f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {len(found)} considered",)
+    best = found[int(np.argmin(total))]
     return best, (f"layout {best.text()}: none of {len(found)} fits, this one needs least memory",)
 
 

@@ -93,6 +93,8 @@ def figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> F
 
     moments = list(over["time"])
     waits = [quantiles(times.first, "to the first token"), quantiles(times.whole, "to the last token")]
+    found = [Series(name="found", x=moments, y=list(100 * over["cached_share"]))]
+    cached = [Panel(title="prompts found in caches", across="s", up="% of their tokens", series=found)]
     if np.isfinite(times.per_token).any():
         waits.append(quantiles(times.per_token, "per token"))
     return Figure(
@@ -118,6 +120,7 @@ def figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> F
                 log_up=True,
             ),
             Panel(title="what users see", across="s", up="% of requests", series=waits, log_across=True),
+            *(cached if facts["blocks_asked"] else []),
         ],
         note="; ".join(facts["assumptions"][:3]),
     )

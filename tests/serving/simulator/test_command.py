@@ -165,7 +165,14 @@ def test_files_hold_every_request(tmp_path: Path) -> None:
     found = run(
         *SOME, "--out", str(rows), "--plot", str(picture), "--timeline", str(trace), "--series", str(over)
     )  # fmt: skip
-    assert set(pl.read_csv(over).columns) == {"time", "arrivals", "waiting", "decoding", "tokens_per_second"}
+    assert set(pl.read_csv(over).columns) == {
+        "time",
+        "arrivals",
+        "waiting",
+        "decoding",
+        "tokens_per_second",
+        "cached_share",
+    }
     table = pl.read_parquet(rows)
     assert len(table) == 400
     assert table["latency"].quantile(0.5) == pytest.approx(found["latency"]["p50"], rel=0.02)

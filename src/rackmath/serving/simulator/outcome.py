@@ -110,9 +110,10 @@ def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
     return (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
 
 
-def series(found: Outcome, output: NDArray[np.int32], bins: int = 200) -> dict[str, F]:
-    """What the fleet did over time, by bin: requests that arrive, wait and decode, and tokens per second.
+def series(found: Outcome, output: NDArray[np.int32], hit: NDArray[np.int32], bins: int = 200) -> dict[str, F]:
+    """What the fleet did over time, by bin.
 
+    Requests that arrive, wait and decode, tokens per second, and the part of prompts that was found in caches.
     Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
     """
     q = found.requests
@@ -125,12 +126,16 @@ def series(found: Outcome, output: NDArray[np.int32], bins: int = 200) -> dict[s
     rest = np.maximum(output - 1, 0).astype(float)
     # An answer's tokens are spread evenly from its first to its last.
     made = _spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
+    admitted = q["admitted"]
+    asked = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
+    found_before = np.histogram(admitted, edges, weights=hit.astype(float))[0]
     return {
         "time": edges[:-1],
         "arrivals": np.histogram(q["arrival"], edges)[0] / width,
         "waiting": below(q["arrival"]) - below(q["admitted"]),
         "decoding": below(q["first"]) - below(q["finish"]),
         "tokens_per_second": made / width,
+        "cached_share": np.divide(found_before, asked, out=np.zeros_like(asked), where=asked > 0),
     }
 
 

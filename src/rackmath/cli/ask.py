@@ -1,0 +1,39 @@
+"""Put a question as on the command line and get values and a figure back instead of text and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from rackmath.cli.app import cli, name_of
+from rackmath.cli.captured import CURRENT, Answer
+from rackmath.errors import InputError
+
+
+def ask(arguments: Sequence[str], *, picture: bool = False) -> Answer:
+    """Run a command: ``["estimate", "deepseek-v3", "--on", "h200-sxm", ...]``, without ``--json`` and ``--plot``.
+
+    Parameters
+    ----------
+    picture : bool
+        Whether the command draws its picture as well.
+
+    Nothing is printed or written. Any number of threads may ask at a time.
+    Errors: those of the command; a question that click refuses is an :class:`InputError`.
+    """
+    answer = Answer()
+    token = CURRENT.set(answer)
+    # The name is never written to; its suffix says that a figure is wanted.
+    more = ["--json", "--plot", "answer.svg"] if picture else ["--json"]
+    try:
+        cli.main(args=[*arguments, *more], prog_name="rackmath", standalone_mode=False)
+    except click.MissingParameter as error:
+        raise InputError(name_of(error), None, "give a value") from error
+    except click.BadParameter as error:
+        raise InputError(name_of(error), None, error.message) from error
+    except click.ClickException as error:
+        raise InputError("question", " ".join(arguments[:2]), error.format_message()) from error
+    finally:
+        CURRENT.reset(token)
+    return answer

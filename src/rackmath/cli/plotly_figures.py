@@ -1,0 +1,101 @@
+"""Figures -> what Plotly draws: plain values for pages, figures for files and notebooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rackmath.cli.figures import COLOURS, Figure, Panel, Series
+
+_HIGH = 420
+"""Of a row of panels. [px]"""
+
+
+def plotly_figure(figure: Figure) -> Any:
+    """A whole figure, panels in a grid, as :class:`plotly.graph_objects.Figure`."""
+    from plotly.subplots import make_subplots
+
+    rows, columns = figure.grid
+    out: Any = make_subplots(rows=rows, cols=columns, subplot_titles=[panel.title for panel in figure.panels])
+    for place, panel in enumerate(figure.panels):
+        at = {"row": place // columns + 1, "col": place % columns + 1}
+        for trace in traces(panel):
+            out.add_trace(trace, **at)
+        across, up = axes(panel)
+        out.update_xaxes(across, **at)
+        out.update_yaxes(up, **at)
+    if rows > 1:
+        out.update_layout(height=_HIGH * rows)
+    out.update_layout(
+        title={"text": figure.title, "subtitle": {"text": figure.note}},
+        barmode="stack",
+        template="plotly_white",
+        legend={"orientation": "h", "y": -0.2},
+    )
+    return out
+
+
+def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both axes of a panel."""
+    across = {"type": "log" if panel.log_across else "-", "title": {"text": panel.across}}
+    up: dict[str, Any] = {"type": "log" if panel.log_up else "-", "title": {"text": panel.up}}
+    if not panel.log_up:
+        up["rangemode"] = "tozero"
+    return across, up
+
+
+def traces(panel: Panel) -> list[dict[str, Any]]:
+    """All series of a panel; a range around a line is a band behind it."""
+    found: list[dict[str, Any]] = []
+    for i, s in enumerate(panel.series):
+        colour = COLOURS[(i if s.colour is None else s.colour) % len(COLOURS)]
+        if s.kind == "line" and len(s.low):
+            found += _band(s, colour)
+        found.append(_trace(s, colour))
+    return found
+
+
+def _band(s: Series, colour: str) -> list[dict[str, Any]]:
+    edge = {"type": "scatter", "mode": "lines", "x": _plain(s.x), "line": {"width": 0, "color": colour}}
+    hidden = {"hoverinfo": "skip", "showlegend": False}
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return [
+        edge | hidden | {"name": f"{s.name}: low", "y": _plain(s.low)},
+        edge
+        | hidden
+        | {
+            "name": f"{s.name}: high",
+            "y": _plain(s.high),
+            "fill": "tonexty",
+            "fillcolor": f"rgba({red},{green},{blue},0.15)",
+        },
+    ]
+
+
+def _trace(s: Series, colour: str) -> dict[str, Any]:
+    text = list(s.labels)
+    common: dict[str, Any] = {"name": s.name, "x": _plain(s.x), "y": _plain(s.y), "showlegend": s.named}
+    if s.kind == "bars":
+        return common | {"type": "bar", "marker": {"color": colour}, **({"hovertext": text} if text else {})}
+    found = common | {
+        "type": "scatter",
+        "mode": "lines" if s.kind == "line" else "markers",
+        "marker": {"color": colour, **({"size": 13, "symbol": "star"} if s.kind == "mark" else {"size": 7})},
+        "line": {"color": colour},
+    }
+    if text:
+        found |= {"text": text, "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>"}
+    if s.kind != "line" and len(s.low):
+        up, down = np.asarray(s.high) - np.asarray(s.y), np.asarray(s.y) - np.asarray(s.low)
+        found["error_y"] = {"type": "data", "symmetric": False, "array": _plain(up), "arrayminus": _plain(down),
+                            "thickness": 1, "width": 2}  # fmt: skip
+    return found
+
+
+def _plain(values: Any) -> list[Any]:
+    """Numbers that JSON has; what is none becomes a gap."""
+    array = np.asarray(values)
+    if array.dtype.kind != "f":
+        return array.tolist()
+    return [v if np.isfinite(v) else None for v in array.tolist()]

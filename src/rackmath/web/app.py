@@ -1,0 +1,185 @@
+"""The application: pages, their answers, files that viewers send."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import lru_cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+
+from rackmath import __version__
+from rackmath.errors import InputError, RackmathError
+from rackmath.web import equations, stills, uploads
+from rackmath.web.pages import pages, views
+from rackmath.web.rendering import claims_of, render_page
+from rackmath.web.security import SecureHeaders
+from rackmath.web.shown import View, as_json
+from rackmath.web.workers import Busy, Gone, TooLong, Workers
+
+_STATIC: Mapping[str, str] = {"board.js": "text/javascript", "board.css": "text/css"}
+_FOREVER = "public, max-age=31536000, immutable"
+_REFUSED: dict[int | str, dict[str, Any]] = {
+    422: {"description": "A field cannot be meant: its name and the way out."},
+    429: {"description": "Too many long questions wait."},
+    408: {"description": "The question took too long."},
+}
+
+
+def create_app(workers: int | None = None) -> FastAPI:
+    """Build the application.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes for heavy questions; by default half of the cores.
+    """
+    pool = Workers(workers or max((os.cpu_count() or 2) // 2, 1))
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        threading.Thread(target=_warm, daemon=True).start()
+        yield
+        pool.stop()
+
+    app = FastAPI(
+        title="rackmath board",
+        version=__version__,
+        description="Every answer of the pages as JSON. Fields are those of the command line.",
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)
+    app.add_middleware(SecureHeaders)
+    for view in views().values():
+        _add(app, view, pool)
+    _add_others(app)
+    _add_pages(app)
+    _add_errors(app)
+    return app
+
+
+def _add(app: FastAPI, view: View, pool: Workers) -> None:
+    """The address that answers a view."""
+
+    async def answer(request: Request, inputs: Any) -> JSONResponse:
+        if view.heavy:
+            values = inputs.model_dump()
+            named = uploads.shared([str(v) for v in values.values() if isinstance(v, str)])
+            return JSONResponse(await pool.answer(view.name, values, named, request.is_disconnected))
+        return JSONResponse(await run_in_threadpool(lambda: as_json(view.answer(inputs))))
+
+    # FastAPI reads the type from here: every view has its own.
+    answer.__annotations__ = {"request": Request, "inputs": Annotated[view.inputs, Query()], "return": JSONResponse}
+    app.get(
+        f"/api/{view.name}", summary=view.title, description=view.about, operation_id=view.name, responses=_REFUSED
+    )(answer)
+
+    def still(request: Request) -> Response:
+        found = view.answer(view.inputs(**_given(request.query_params, view.name)))
+        return Response(stills.svg(found.figures), media_type="image/svg+xml")
+
+    app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
+
+
+def _given(query: Mapping[str, str], view: str) -> dict[str, str]:
+    """Fields of one view out of the address of a page, where each has its view's name before it."""
+    start = f"{view}."
+    return {key.removeprefix(start): value for key, value in query.items() if key.startswith(start) and value != ""}
+
+
+def _add_others(app: FastAPI) -> None:
+    @app.get("/api/solve", summary="Solve an equation", operation_id="solve", responses=_REFUSED)
+    def solve(
+        equation: Annotated[str, Query(max_length=60)],
+        symbol: Annotated[str, Query(max_length=40)],
+        given: Annotated[str, Query(max_length=4000, description="k=v;k=v in any unit")] = "",
+    ) -> dict[str, Any]:
+        pairs = dict(part.split("=", 1) for part in given.split(";") if "=" in part)
+        return equations.solved(equation, symbol, pairs)
+
+    @app.get("/api/claims", summary="Claims of a chapter", operation_id="claims")
+    def claims(chapter: Annotated[int, Query(ge=1, le=6)]) -> list[dict[str, Any]]:
+        return claims_of(chapter)
+
+    @app.post("/api/uploads/{kind}", summary="Send a file", operation_id="upload", responses=_REFUSED)
+    async def upload(
+        request: Request, kind: Literal["config", "trace"], name: Annotated[str, Query(max_length=200)]
+    ) -> dict[str, str]:
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > uploads.LARGEST[kind]:
+                raise InputError("file", name, f"send at most {uploads.LARGEST[kind]:,} bytes")
+        return {"name": await run_in_threadpool(uploads.keep, kind, name, bytes(body))}
+
+
+def _add_pages(app: FastAPI) -> None:
+    def page(request: Request) -> Response:
+        return HTMLResponse(render_page(request.url.path, dict(request.query_params)))
+
+    for path in ("/", *pages()):
+        app.get(path, include_in_schema=False, response_class=HTMLResponse)(page)
+
+    @app.get("/static/{version}/{name}", include_in_schema=False)
+    def static(request: Request, version: str, name: str) -> Response:
+        if name == "plotly.min.js":
+            body, kind = _plotly(), "text/javascript"
+            return Response(body, media_type=kind, headers={"cache-control": _FOREVER, "content-encoding": "gzip"})
+        if name not in _STATIC:
+            raise HTTPException(404)
+        body = files("rackmath.web").joinpath("static", name).read_bytes()
+        return Response(body, media_type=_STATIC[name], headers={"cache-control": _FOREVER})
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    def icon() -> Response:
+        return Response(status_code=204)
+
+
+def _warm() -> None:
+    """What the first viewers would wait for: the script, the ledger, every quick answer once."""
+    _plotly()
+    for view in views().values():
+        if not view.heavy:
+            view.answer(view.inputs())
+    for chapter in range(1, 7):
+        claims_of(chapter)
+        equations.of_chapter(chapter)
+
+
+@lru_cache(maxsize=1)
+def _plotly() -> bytes:
+    """Plotly's script out of its own package, compressed once."""
+    return gzip.compress(files("plotly").joinpath("package_data", "plotly.min.js").read_bytes(), 6)
+
+
+def _add_errors(app: FastAPI) -> None:
+    def refused(status: int, field: str, message: str) -> JSONResponse:
+        return JSONResponse({"errors": [{"field": field, "message": message}]}, status_code=status)
+
+    @app.exception_handler(RackmathError)
+    def wrong(request: Request, error: RackmathError) -> JSONResponse:
+        status = 429 if isinstance(error, Busy) else 408 if isinstance(error, TooLong) else 422
+        field = error.field.lstrip("-").replace("-", "_") if isinstance(error, InputError) else ""
+        # An argument of a command is named in capitals, a symbol of one letter may be one.
+        return refused(status, field if len(field) == 1 else field.lower(), str(error))
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        found = [{"field": str(one["loc"][-1]), "message": f"{one['loc'][-1]}: {one['msg']}"} for one in error.errors()]
+        return JSONResponse({"errors": found}, status_code=422)
+
+    @app.exception_handler(Gone)
+    def gone(request: Request, error: Gone) -> PlainTextResponse:
+        return PlainTextResponse("", status_code=408)

@@ -1,0 +1,80 @@
+"""Fields of a question -> controls of a form, with the values that the address gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import log10
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from rackmath import catalogue
+from rackmath.web.inputs import Inputs
+
+_STEPS = 400
+"""Places of a slider."""
+
+
+def controls(inputs: type[Inputs], given: Mapping[str, str]) -> list[dict[str, Any]]:
+    """One for each field, in their order, as the templates read them."""
+    return [_control(name, field, given.get(name)) for name, field in inputs.model_fields.items()]
+
+
+def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
+    extra: dict[str, Any] = {}
+    if isinstance(field.json_schema_extra, dict):
+        extra |= field.json_schema_extra
+    kind = str(extra.get("control", "text"))
+    default = field.default
+    value = given if given is not None else ("" if default is None else _text(default))
+    found: dict[str, Any] = {
+        "name": name,
+        "label": field.title or name,
+        "kind": kind,
+        "unit": extra.get("unit", ""),
+        "hint": extra.get("hint", ""),
+        "value": value,
+        "default": "" if default is None else _text(default),
+    }
+    if kind in ("slider", "number"):
+        low, high = _bound(field, "ge"), _bound(field, "le")
+        found |= {"low": low, "high": high, "whole": bool(extra.get("whole")), "optional": default is None}
+        if kind == "slider":
+            log = bool(extra.get("log")) and low > 0
+            found |= {"log": log, "steps": _STEPS, "place": _place(value, low, high, log)}
+    elif kind == "choice":
+        found["values"] = list(_values(field))
+    elif kind in ("model", "system"):
+        found["values"] = list(names(kind))
+    elif kind == "tick":
+        found["value"] = str(value).lower() in ("true", "1", "on")
+    return found
+
+
+def _values(field: FieldInfo) -> tuple[str, ...]:
+    return tuple(str(one) for one in get_args(field.annotation))
+
+
+@lru_cache(maxsize=2)
+def names(kind: str) -> tuple[str, ...]:
+    """Names of the catalogue."""
+    return tuple(catalogue.model_names() if kind == "model" else catalogue.system_names())
+
+
+def _bound(field: FieldInfo, name: str) -> float:
+    return float(next(getattr(one, name) for one in field.metadata if hasattr(one, name)))
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _place(value: str, low: float, high: float, log: bool) -> int:
+    """Where a value stands on its slider, from 0 to the last place."""
+    try:
+        number = min(max(float(value), low), high)
+    except ValueError:
+        return 0
+    part = (log10(number / low) / log10(high / low)) if log else (number - low) / (high - low)
+    return round(part * _STEPS)

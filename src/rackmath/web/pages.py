@@ -1,0 +1,80 @@
+"""All pages, and the views that stand on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from rackmath.web.chapters import chapters
+from rackmath.web.page import Page
+from rackmath.web.shown import View
+from rackmath.web.views import accuracy, lecture, money, tools, traffic, training
+
+
+@lru_cache(maxsize=1)
+def views() -> Mapping[str, View]:
+    """All views by name."""
+    found = [v for module in (lecture, tools, money, training, traffic, accuracy) for v in module.views()]
+    return {one.name: one for one in found}
+
+
+@lru_cache(maxsize=1)
+def pages() -> Mapping[str, Page]:
+    """All pages by their address, in the order of the navigation."""
+    return {one.path: one for one in (*chapters(), *_tools())}
+
+
+def _tools() -> list[Page]:
+    return [
+        Page(
+            path="/estimate",
+            title="Estimate",
+            short="Estimate",
+            views=["estimate"],
+            text=[
+                "One forward pass of a model on a system, as an engine of that year runs it, with the range in which "
+                "90 % of published measurements lie."
+            ],
+        ),
+        Page(
+            path="/plan",
+            title="Plan",
+            short="Plan",
+            views=["plan"],
+            text=[
+                "Every sensible layout, batch, format and draft length of a budget of accelerators, in one pool or "
+                "two. Click a point for its layout, its breakdown and its launch flags; up to four are compared."
+            ],
+        ),
+        Page(
+            path="/prices",
+            title="Prices",
+            short="Prices",
+            views=["page", "decode", "cache", "agent"],
+            text=["What a price page says and what it cannot say; where a cache waits; what an agent's day costs."],
+        ),
+        Page(
+            path="/training",
+            title="Training",
+            short="Training",
+            views=["budget", "pipeline"],
+            text=["How large, how long, and in which order the stages of a pipeline work."],
+        ),
+        Page(
+            path="/simulate",
+            title="Simulate",
+            short="Simulate",
+            views=["simulate"],
+            text=["A fleet that serves a trace, or traffic made up on the spot, event by event."],
+        ),
+        Page(
+            path="/accuracy",
+            title="Accuracy",
+            short="Accuracy",
+            views=["accuracy"],
+            text=[
+                "How far predictions are from thousands of published measurements, each predicted without its model on "
+                "its chip."
+            ],
+        ),
+    ]

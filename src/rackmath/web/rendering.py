@@ -1,0 +1,73 @@
+"""Pages as HTML: text, forms and the first answer, so that they can be read before, or without, any script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader
+from pydantic import ValidationError
+
+from rackmath import __version__
+from rackmath.blackboard.claims import claims, rows
+from rackmath.cli.render import to_plain
+from rackmath.errors import RackmathError
+from rackmath.web import equations
+from rackmath.web.controls import controls
+from rackmath.web.pages import Page, pages, views
+from rackmath.web.shown import View, as_json
+
+_environment = Environment(loader=PackageLoader("rackmath.web", "templates"), autoescape=True, trim_blocks=True)
+
+
+def render_page(path: str, query: Mapping[str, str]) -> str:
+    """A page with the state that its address holds."""
+    common = {"version": __version__, "pages": list(pages().values()), "path": path}
+    if path == "/":
+        return _environment.get_template("index.html").render(common)
+    page = pages()[path]
+    blocks = [_block(views()[name], query) for name in page.views]
+    return _environment.get_template("page.html").render(
+        {**common, "page": page, "blocks": blocks, "claims": _claims(page), "equations": _equations(page)}
+    )
+
+
+def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
+    start = f"{view.name}."
+    given = {key.removeprefix(start): value for key, value in query.items() if key.startswith(start)}
+    found: dict[str, Any] = {
+        "view": view,
+        "controls": controls(view.inputs, given),
+        "answer": None,
+        "errors": [],
+        "query": urlencode({f"{start}{key}": value for key, value in given.items()}),
+        "presets": json.dumps(view.presets),
+    }
+    if view.heavy:
+        return found
+    try:
+        known = {key: value for key, value in given.items() if key in view.inputs.model_fields and value != ""}
+        found["answer"] = as_json(view.answer(view.inputs(**known)))
+    except ValidationError as error:
+        found["errors"] = [f"{one['loc'][-1]}: {one['msg']}" for one in error.errors()]
+    except RackmathError as error:
+        found["errors"] = [str(error)]
+    return found
+
+
+def _equations(page: Page) -> list[dict[str, Any]]:
+    return equations.of_chapter(page.chapter) if page.chapter else []
+
+
+def _claims(page: Page) -> list[dict[str, Any]]:
+    return claims_of(page.chapter) if page.chapter else []
+
+
+@lru_cache(maxsize=8)
+def claims_of(chapter: int) -> list[dict[str, Any]]:
+    """The ledger's claims of a chapter, with their verdicts."""
+    wanted = {row["id"] for row in rows() if int(row["chapter"]) == chapter}
+    return to_plain(claims(lambda name: name in wanted))

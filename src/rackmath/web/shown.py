@@ -1,0 +1,115 @@
+"""What a page shows for a question, as plain values."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rackmath.cli.ask import ask
+from rackmath.cli.captured import Answer
+from rackmath.cli.figures import Figure
+from rackmath.cli.plotly_figures import axes, traces
+from rackmath.cli.render import to_plain
+from rackmath.web import uploads
+from rackmath.web.inputs import Inputs
+
+_SENT = "config.json"
+"""What a file that was sent is called where its viewer would type its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text; columns that begin with ``>`` are numbers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """Everything that changes on a page when a control moves."""
+
+    figures: Sequence[Mapping[str, Any]] = ()
+    """Data, layout and title of each picture, as Plotly.js takes them."""
+    pairs: Sequence[tuple[str, str]] = ()
+    """The numbers that matter, by name."""
+    tables: Sequence[Table] = ()
+    facts: Any = None
+    """What the command prints with ``--json``."""
+    command: str = ""
+    """The same question on the command line."""
+    notes: Sequence[str] = ()
+    """What was assumed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One form with its pictures."""
+
+    name: str
+    title: str
+    about: str
+    inputs: type[Inputs]
+    answer: Callable[[Any], Shown]
+    heavy: bool = False
+    """Whether it takes longer than a slider can wait: such questions have processes of their own."""
+    uploads: str = ""
+    """Kind of file that a viewer may send along: config or trace."""
+    presets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Values of fields, by what they stand for."""
+
+
+def drawn(figure: Figure) -> list[dict[str, Any]]:
+    """Every panel of a figure as a picture of its own: a narrow screen puts them below each other."""
+    found: list[dict[str, Any]] = []
+    for panel in figure.panels:
+        across, up = axes(panel)
+        stacked = any(s.kind == "bars" for s in panel.series)
+        found.append(
+            {
+                "title": panel.title
+                or (f"{panel.up} against {panel.across}" if panel.across and panel.up else figure.title),
+                "data": traces(panel),
+                "layout": {"xaxis": across, "yaxis": up, **({"barmode": "stack"} if stacked else {})},
+            }
+        )
+    return found
+
+
+def asked(arguments: Sequence[str], *, picture: bool = True) -> Answer:
+    """Ask as on the command line; names of files that were sent stand for their paths."""
+    paths = {str(uploads.path_of(one)): _SENT for one in arguments if uploads.is_upload(one)}
+    answer = ask([str(uploads.path_of(one)) if uploads.is_upload(one) else one for one in arguments], picture=picture)
+    if paths:
+        answer.facts = _renamed(answer.facts, paths)
+    return answer
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """The same without paths of this machine."""
+    if isinstance(value, str):
+        for old, new in names.items():
+            value = value.replace(old, new)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _renamed(one, names) for key, one in value.items()}
+    return [_renamed(one, names) for one in value] if isinstance(value, list) else value
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The same question as a line to type; a file that was sent has its viewer's own name there."""
+    words = [_SENT if uploads.is_upload(one) else one for one in arguments]
+    return shlex.join(["rackmath", *words])
+
+
+def as_json(shown: Shown) -> dict[str, Any]:
+    """Everything that a page gets, as JSON holds it."""
+    return to_plain(shown)
+
+
+def plain(value: Any) -> Any:
+    """Values that JSON holds."""
+    return to_plain(value)

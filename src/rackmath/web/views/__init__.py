@@ -1,0 +1,1 @@
+"""Questions that pages ask, one module per page."""

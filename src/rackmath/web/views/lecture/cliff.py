@@ -1,0 +1,74 @@
+"""Chapter 5: what a step of the price would imply."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rackmath import catalogue
+from rackmath.blackboard.curves import curve
+from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.models.cache import cache_bytes
+from rackmath.units import show
+from rackmath.web.inputs import Inputs, slider
+from rackmath.web.shown import Shown, Table, View, drawn, plain
+
+_POINTS = 160
+_SHOWN_MODELS = ("deepseek-v3", "kimi-k2", "gpt-oss-120b", "qwen3-235b-a22b", "llama-3.1-405b", "llama-3.1-8b")
+
+
+class Cliff(Inputs):
+    """Chapter 5."""
+
+    active: float = slider(100.0, 0.1, 2000, "active parameters", unit="B")
+    ratio: float = slider(300.0, 50, 1000, "hardware ratio R", log=False)
+    cliff: float = slider(200_000.0, 1000, 1e7, "context at which the price steps", unit="tokens")
+
+
+def cliff(i: Cliff) -> Shown:
+    """Cache per token that a step of the price would imply."""
+    across = np.geomspace(1000, 1e7, _POINTS)
+    mine = curve("context-cliff", N_active=i.active * 1e9, M=1.0, C=i.ratio, L=across)
+    theirs = curve("context-cliff", N_active=100e9, M=1.0, C=300.0, L=across)
+    here = float(curve("context-cliff", N_active=i.active * 1e9, M=1.0, C=i.ratio, L=i.cliff))
+    known = [(name, float(cache_bytes(catalogue.model(name), 1e5)) / 1e5) for name in _SHOWN_MODELS]
+    figure = Figure(
+        title="",
+        panels=[
+            Panel(
+                title="cache that a cliff implies",
+                across="context of the step",
+                up="B per token",
+                log_across=True,
+                log_up=True,
+                series=[
+                    Series(name="yours", x=list(across), y=list(mine)),
+                    Series(name="the lecture's, 100 B and R = 300", x=list(across), y=list(theirs)),
+                    Series(name="here", x=[i.cliff], y=[here], kind="mark"),
+                ],
+            )
+        ],
+    )
+    return Shown(
+        figures=drawn(figure),
+        pairs=[("cache that this step implies", f"{show(here, 'B')} per token")],
+        tables=[
+            Table(
+                title="what models of the catalogue keep at 100,000 tokens",
+                columns=["model", ">B per token", ">over what is implied"],
+                rows=[(name, f"{value:,.0f}", f"{value / here:.3g}") for name, value in known],
+            )
+        ],
+        facts=plain({"context": across, "kv": mine}),
+        command=f"rackmath solve context-cliff --for kv N_active={i.active:g}B C={i.ratio:g} M=1 L={i.cliff:g}",
+    )
+
+
+def view() -> View:
+    """The form and its pictures."""
+    return View(
+        name="cliff",
+        title="A context cliff",
+        about="What a step of the price would say of the cache.",
+        inputs=Cliff,
+        answer=cliff,
+    )

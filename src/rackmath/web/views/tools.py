@@ -1,0 +1,228 @@
+"""Estimate and plan: one pass, and every deployment of a model on a budget of accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rackmath.units import show
+from rackmath.web.inputs import (
+    ENGINES,
+    YEAR,
+    Inputs,
+    Model,
+    System,
+    choice,
+    named,
+    number,
+    options,
+    slider,
+    text,
+    ticked,
+)
+from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
+
+_FORMATS = ("", "bf16", "fp8", "nvfp4", "mxfp4", "int4")
+_CACHES = ("", "bf16", "fp8", "nvfp4")
+
+
+class Estimate(Inputs):
+    """One decode or prefill pass."""
+
+    model: Model = named("deepseek-v3", "model", "model")
+    on: System = named("h200-sxm", "system", "system")
+    gpus: float = slider(8, 1, 1152, "accelerators", whole=True)
+    layout: str = text("", "layout, or the fastest that fits", hint="tp8,ep8,pp1,dp1")
+    batch: float = slider(64, 1, 65_536, "sequences", whole=True)
+    context: float = slider(8192, 128, 1e6, "context or prompt", unit="tokens", whole=True)
+    phase: Literal["decode", "prefill"] = choice("decode", "phase")
+    weights: Literal[_FORMATS] = choice("", "weights, or the config's")  # type: ignore[valid-type]
+    kv: Literal[_CACHES] = choice("", "cache, or the config's")  # type: ignore[valid-type]
+    engine: Literal[ENGINES] = choice("vllm", "engine")  # type: ignore[valid-type]
+    year: float = slider(YEAR, 2022, 2027, "when its version is from", log=False)
+    drafted: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
+    ideal: bool = ticked(False, "the pure bound")
+    picture: Literal["batch", "roofline", "memory"] = choice("batch", "picture")
+
+
+def estimate(i: Estimate) -> Shown:
+    """Time with its range, what binds, memory, cost."""
+    names = {
+        "on": "on",
+        "gpus": "gpus",
+        "layout": "layout",
+        "batch": "batch",
+        "context": "context",
+        "phase": "phase",
+        "weights": "weights",
+        "kv": "kv",
+        "engine": "engine",
+        "year": "year",
+        "drafted": "drafted",
+        "ideal": "ideal",
+    }
+    if i.phase == "prefill":
+        del names["drafted"]
+    words = ["estimate", i.model, *_whole(options(i, names))]
+    answer = asked([*words, f"--picture={i.picture}"])
+    f = answer.facts
+    cost = f["usd_per_million_tokens"]
+    return Shown(
+        figures=[*drawn(answer.figure), _parts("where the time goes", {**f["terms"], **f["lost"]})],
+        pairs=[
+            ("layout", f["layout"]),
+            ("time of a pass", f"{show(f['time'], 's')}, {show(f['time_low'], 's')} to {show(f['time_high'], 's')}"),
+            ("the bound alone", show(f["time_ideal"], "s")),
+            ("what binds", f["bound_by"]),
+            ("tokens/s", f"{f['tokens_per_second']:,.0f}; {f['tokens_per_second_per_gpu']:,.0f} per accelerator"),
+            ("memory", _memory(f)),
+            (
+                "cost",
+                "no price is known" if cost is None else _range(f, "usd_per_million_tokens", "$ per million tokens"),
+            ),
+        ],
+        facts=f,
+        command=command_line(words),
+        notes=f["assumptions"],
+    )
+
+
+def _memory(f: Mapping[str, Any]) -> str:
+    m = f["memory"]
+    parts = ", ".join(f"{name} {show(m[name], 'B')}" for name in ("weights", "cache", "activations"))
+    return f"{'fits' if f['fits'] else 'does not fit'}: {parts} of {show(m['capacity'], 'B')}"
+
+
+def _range(f: Mapping[str, Any], key: str, unit: str) -> str:
+    return f"{f[key]:.3g} {unit}, {f[f'{key}_low']:.3g} to {f[f'{key}_high']:.3g}"
+
+
+def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
+    shown = sorted(((name, value) for name, value in parts.items() if value > 0), key=lambda pair: pair[1])
+    return {
+        "title": title,
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "x": [value * 1e3 for _, value in shown],
+                "y": [name for name, _ in shown],
+                "marker": {"color": "#1f5fa8"},
+                "showlegend": False,
+                "name": "ms",
+            }
+        ],
+        "layout": {"xaxis": {"title": {"text": "ms"}}, "yaxis": {"automargin": True}},
+    }
+
+
+def _whole(words: list[str]) -> list[str]:
+    """Counts as click's integers want them."""
+    return [word.removesuffix(".0") for word in words]
+
+
+class Plan(Inputs):
+    """A budget of accelerators, requests, limits."""
+
+    model: Model = named("deepseek-v3", "model", "model")
+    on: System = named("h200-sxm", "system", "system")
+    gpus: float = slider(32, 1, 144, "accelerators at most", whole=True)
+    input: float = slider(4000, 16, 200_000, "tokens of a prompt", whole=True)
+    output: float = slider(1000, 1, 50_000, "tokens of an answer", whole=True)
+    ttft: float | None = number(2.0, 0.01, 600, "limit of the time to the first token", unit="s")
+    tpot: float | None = number(0.05, 0.001, 10, "limit of the time per token", unit="s")
+    cached_prefix: float = slider(0, 0, 0.99, "part of a prompt that is cached", log=False)
+    weights: Literal[_FORMATS] = choice("", "weights, or what the chip has")  # type: ignore[valid-type]
+    kv: Literal[_CACHES] = choice("", "cache, or what the chip has")  # type: ignore[valid-type]
+    engine: Literal["vllm", "sglang", "trtllm"] = choice("sglang", "engine")
+    one_pool: bool = ticked(False, "one pool only")
+
+
+def plan(i: Plan) -> Shown:
+    """Frontier, the best under limits, launch commands."""
+    names = {
+        "on": "on",
+        "gpus": "gpus",
+        "input": "input",
+        "output": "output",
+        "ttft": "ttft",
+        "tpot": "tpot",
+        "cached_prefix": "cached-prefix",
+        "weights": "weights",
+        "kv": "kv",
+        "engine": "engine",
+        "one_pool": "one-pool",
+    }
+    words = ["plan", i.model, *_whole(options(i, names))]
+    answer = asked(words)
+    f = answer.facts
+    best = f["best"]
+    pairs = [
+        ("configurations", f"{f['evaluated']:,}, of which {f['fitting']:,} fit; searched in {show(f['seconds'], 's')}")
+    ]
+    if best is None:
+        pairs.append(("best under the limits", f["reason"]))
+    else:
+        pairs += [
+            (
+                "best under the limits",
+                f"{best['units']:.0f} x ({best['layout']}), batch {best['batch']:.0f}, {best['weights']}",
+            ),
+            ("tokens/s per accelerator", _plain_range(best, "tokens_per_second_per_gpu")),
+            ("tokens/s of a user", _plain_range(best, "tokens_per_second_per_user")),
+            ("time to the first token", show(best["time_to_first_token"], "s")),
+            ("stopped by", str(best.get("stopped_by", ""))),
+        ]
+    figures = drawn(answer.figure)
+    figures[0] |= {"points": f["frontier"], "limit": i.tpot}
+    return Shown(
+        figures=figures,
+        pairs=pairs,
+        tables=[_runners(f)] if f["runners_up"] else [],
+        facts=f,
+        command=command_line(words),
+        notes=f["assumptions"],
+    )
+
+
+def _plain_range(point: Mapping[str, Any], key: str) -> str:
+    return f"{point[key]:,.3g}, {point[f'{key}_low']:,.3g} to {point[f'{key}_high']:,.3g}"
+
+
+def _runners(f: Mapping[str, Any]) -> Table:
+    return Table(
+        title="why others lose",
+        columns=["deployment", ">behind", "spends more on", "stopped by"],
+        rows=[
+            (
+                f"{one['units']:.0f} x ({one['layout']})",
+                f"{one['behind']:.0%}",
+                one["spends_more_on"],
+                one["stopped_by"],
+            )
+            for one in f["runners_up"]
+        ],
+    )
+
+
+def views() -> list[View]:
+    """Estimate, plan."""
+    return [
+        View(
+            name="estimate",
+            title="One pass",
+            about="Time, what binds, memory and cost of one pass, with ranges.",
+            inputs=Estimate,
+            answer=estimate,
+            uploads="config",
+        ),
+        View(
+            name="plan",
+            title="A deployment",
+            about="Drag the dashed line: it is the limit of the time per token.",
+            inputs=Plan,
+            answer=plan,
+            heavy=True,
+            uploads="config",
+        ),
+    ]

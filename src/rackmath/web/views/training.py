@@ -1,0 +1,218 @@
+"""Training: budgets of a model's life, and schedules of pipelines side by side."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rackmath.errors import InputError
+from rackmath.training.pipelines import Timeline
+from rackmath.web.inputs import Inputs, choice, options, slider, ticked
+from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
+
+_LAWS = ("besiroglu", "hoffmann", "muennighoff", "sardana")
+_SCHEDULES = (
+    "gpipe",
+    "1f1b",
+    "interleaved",
+    "looped-bfs",
+    "interleaved-zb",
+    "zb-h1",
+    "zb-h2",
+    "zb-v",
+    "v-half",
+    "v-min",
+    "dualpipe",
+    "dualpipev",
+)
+_COLOURS = ("#5b8fd1", "#e0a458", "#7ab67a", "#c97b52", "#8d6fb0")
+_KINDS = ("forward", "gradient of inputs", "gradient of weights", "both gradients", "forward beside backward")
+_MOST = 6000
+"""Operations of a chart that a browser still draws at once."""
+
+
+class Budget(Inputs):
+    """A loss to reach, and the tokens that the model will serve."""
+
+    law: Literal[_LAWS] = choice("besiroglu", "law")  # type: ignore[valid-type]
+    size: float = slider(70.0, 0.1, 2000, "a model whose loss is to be reached: parameters", unit="B")
+    tokens: float = slider(15.0, 0.01, 200, "and its tokens", unit="T")
+    written: float = slider(10.0, 0, 10_000, "tokens that it writes in its life", unit="T", log=False)
+    read: float = slider(0.0, 0, 10_000, "tokens that it reads", unit="T", log=False)
+    rl_share: float = slider(0.0, 0, 3, "reinforcement learning over pre-training", log=False)
+    success: float = slider(1.0, 0.01, 1, "chance that it is served", log=False)
+    decode_efficiency: float = slider(0.3, 0.02, 1, "utilisation of writing over training", log=False)
+
+
+def budget(i: Budget) -> Shown:
+    """Least cost over a life, beside equal costs and the compute optimum."""
+    words = [
+        "train",
+        "budget",
+        f"--law={i.law}",
+        f"--params={i.size:g}B",
+        f"--tokens={i.tokens:g}T",
+        f"--inference-tokens={i.written:g}T",
+        f"--prompt-tokens={i.read:g}T",
+        *options(i, {"rl_share": "rl-share", "success": "success", "decode_efficiency": "decode-efficiency"}),
+    ]
+    answer = asked(words)
+    f = answer.facts
+    named = (
+        ("least cost", f),
+        ("equal costs", f["heuristic"]),
+        ("compute optimum", f["compute_optimal"]),
+        ("given", f["given"]),
+    )
+    rows = [
+        (
+            name,
+            f"{one['params'] / 1e9:,.3g} B",
+            f"{one['tokens'] / 1e12:,.3g} T",
+            f"{one['overtraining']:.3g}",
+            *(f"{one[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
+        )
+        for name, one in named
+        if one is not None
+    ]
+    return Shown(
+        figures=drawn(answer.figure),
+        pairs=[
+            ("over-training at least cost", f"{f['overtraining']:.3g} times the compute optimum"),
+            ("inference over pre-training there", f"{f['inference_over_pretrain']:.3g}"),
+            ("equal costs are the optimum at", f"{f['equal_cost_overtraining']:.3g} times"),
+        ],
+        tables=[
+            Table(
+                title="ways to the same loss, in FLOP",
+                columns=["", ">size", ">tokens", ">over-training", ">training", ">RL", ">serving", ">all"],
+                rows=rows,
+            )
+        ],
+        facts=f,
+        command=command_line(words),
+        notes=f.get("notes", []),
+    )
+
+
+class Pipeline(Inputs):
+    """One schedule or two of the same work."""
+
+    schedule: Literal[_SCHEDULES] = choice("1f1b", "schedule")  # type: ignore[valid-type]
+    beside: Literal[("", *_SCHEDULES)] = choice("zb-h1", "beside it")  # type: ignore[valid-type]
+    stages: float = slider(8, 2, 32, "stages", log=False, whole=True)
+    microbatches: float = slider(24, 1, 128, "micro-batches", whole=True)
+    forward: float = slider(1.0, 0.1, 10, "forward")
+    backward_input: float = slider(1.0, 0.1, 10, "gradient of inputs")
+    backward_weight: float = slider(1.0, 0.1, 10, "gradient of weights")
+    send: float = slider(0.0, 0, 2, "from stage to stage", log=False)
+    together: bool = ticked(True, "charts on the same scale")
+
+
+def pipeline(i: Pipeline) -> Shown:
+    """Gantt charts, bubbles and peak activations."""
+    names = {
+        "stages": "stages",
+        "microbatches": "microbatches",
+        "forward": "forward",
+        "backward_input": "backward-input",
+        "backward_weight": "backward-weight",
+        "send": "send",
+    }
+    common = [word.removesuffix(".0") for word in options(i, names)]
+    found: list[tuple[str, dict[str, Any], Timeline]] = []
+    lines = []
+    for name in dict.fromkeys(one for one in (i.schedule, i.beside) if one):
+        words = ["train", "pipeline", f"--schedule={name}", *common]
+        answer = asked(words)
+        found.append((name, answer.facts, answer.figure))
+        lines.append(command_line(words))
+    longest = max(f["makespan"] for _, f, _ in found)
+    rows = [
+        (
+            name,
+            f"{f['makespan']:.4g}",
+            f"{f['bubble_makespan']:.2%}",
+            f"{f['bubble_longest_span']:.2%}",
+            f"{max(f['peak_activations']):.4g}",
+            f"{min(f['peak_activations']):.4g}",
+        )
+        for name, f, _ in found
+    ]
+    return Shown(
+        figures=[_gantt(name, timeline, longest if i.together else f["makespan"]) for name, f, timeline in found],
+        tables=[
+            Table(
+                title="schedules",
+                columns=[
+                    "",
+                    ">makespan",
+                    ">bubble of it",
+                    ">bubble of the longest stage",
+                    ">most activations",
+                    ">least",
+                ],
+                rows=rows,
+            )
+        ],
+        facts={name: f for name, f, _ in found},
+        command="\n".join(lines),
+        notes=["peak activations count whole micro-batches on a whole stage"],
+    )
+
+
+def _gantt(name: str, found: Timeline, until: float) -> dict[str, Any]:
+    """Bars of one colour per kind of work, stages downwards."""
+    bars: dict[int, tuple[list[float], list[float], list[int], list[str]]] = {}
+    count = 0
+    for rank, operations in enumerate(found.order.operations):
+        for (kind, *rest), begun, ended in zip(operations, found.start[rank], found.end[rank], strict=True):
+            base, length, row, text = bars.setdefault(kind, ([], [], [], []))
+            base.append(begun)
+            length.append(ended - begun)
+            row.append(rank)
+            text.append(f"micro-batch {rest[-1]}" if rest else "")
+            count += 1
+    if count > _MOST:
+        raise InputError("microbatches", count, f"operations are more than a page draws, {_MOST:,}: take fewer")
+    return {
+        "title": name,
+        "data": [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": _KINDS[kind],
+                "base": base,
+                "x": length,
+                "y": row,
+                "hovertext": text,
+                "marker": {"color": _COLOURS[kind], "line": {"width": 0.5, "color": "#ffffff"}},
+            }
+            for kind, (base, length, row, text) in sorted(bars.items())
+        ],
+        "layout": {
+            "barmode": "overlay",
+            "bargap": 0.15,
+            "xaxis": {"title": {"text": "time"}, "range": [0, until * 1.01]},
+            "yaxis": {"title": {"text": "stage"}, "autorange": "reversed", "dtick": 1},
+        },
+    }
+
+
+def views() -> list[View]:
+    """Budgets, pipelines."""
+    return [
+        View(
+            name="budget",
+            title="A budget",
+            about="Size and tokens of least cost over a model's life.",
+            inputs=Budget,
+            answer=budget,
+        ),
+        View(
+            name="pipeline",
+            title="Pipelines side by side",
+            about="Schedules, event by event.",
+            inputs=Pipeline,
+            answer=pipeline,
+        ),
+    ]

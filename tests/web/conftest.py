@@ -1,0 +1,71 @@
+"""A board that runs, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+"""Nothing of the browser's own goes to the network."""
+
+
+@pytest.fixture(scope="session")
+def board() -> Iterator[str]:
+    """Address of a board in a process of its own."""
+    command = [sys.executable, "-m", "rackmath", "board", "--port", "0"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert "http://127.0.0.1:" in line, line
+            # Nobody may wait because nobody reads.
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            yield line.split("http://")[1].split("/")[0].join(("http://", ""))
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = next((path for name in _CHROMIUM if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium is here: `apt-get install chromium`")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: Browser, board: str) -> Iterator[BrowserContext]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=board)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, board: str) -> Iterator[Page]:
+    """A page that must not complain, and must not speak to anybody else."""
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith((board, "data:", "blob:")) else wrong.append(request.url),
+    )
+    yield page
+    assert not wrong, wrong

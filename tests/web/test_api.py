@@ -1,0 +1,258 @@
+"""Answers: those of the command line, bounded, refused with their field; headers; files that are sent."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from click.testing import CliRunner
+from fastapi.testclient import TestClient
+
+from rackmath.blackboard.equations import EQUATIONS
+from rackmath.cli.app import cli
+from rackmath.cli.ask import ask
+from rackmath.errors import InputError
+from rackmath.web import equations, uploads
+from rackmath.web.app import create_app
+from rackmath.web.chapters import chapters
+from rackmath.web.controls import controls
+from rackmath.web.pages import pages, views
+from rackmath.web.security import HEADERS
+
+LIGHT = [name for name, view in views().items() if not view.heavy]
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(1)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", list(views()))
+def test_every_view_answers_its_defaults(client: TestClient, name: str) -> None:
+    response = client.get(f"/api/{name}")
+    assert response.status_code == 200, response.text
+    found = response.json()
+    assert set(found) == {"figures", "pairs", "tables", "facts", "command", "notes"}
+    assert found["figures"]
+    for figure in found["figures"]:
+        assert figure["title"]
+        assert all(len(trace["x"]) == len(trace["y"]) for trace in figure["data"])
+    assert found["command"].startswith("rackmath ")
+
+
+@pytest.mark.parametrize(
+    ("name", "query"),
+    [
+        ("estimate", {"model": "llama-3.1-70b", "on": "h100-sxm", "gpus": 4, "batch": 32, "weights": "fp8"}),
+        ("estimate", {"model": "deepseek-v3", "on": "gb200-nvl72", "gpus": 72, "phase": "prefill", "ideal": True}),
+        ("cache", {"model": "llama-3.1-8b", "on": "h200-sxm", "context": 5000}),
+        ("budget", {"law": "hoffmann", "written": 3}),
+        ("agent", {"turns": 12, "sessions": 3}),
+        ("decode", {"input": 1.25, "output": 10}),
+        ("simulate", {"requests": 300, "rate": 5, "seed": 3}),
+    ],
+)
+def test_the_json_is_that_of_the_command_beside_it(client: TestClient, name: str, query: dict[str, object]) -> None:
+    found = client.get(f"/api/{name}", params=query).json()
+    line = found["command"].split()
+    result = CliRunner().invoke(cli, [*line[1:], "--json"])
+    assert result.exit_code == 0, result.output
+    typed = json.loads(result.stdout)
+    for facts in (found["facts"], typed):
+        if isinstance(facts, dict):
+            facts.pop("seconds", None)
+    assert found["facts"] == typed
+
+
+def test_a_plan_has_launch_commands_for_every_point(client: TestClient) -> None:
+    found = client.get("/api/plan", params={"model": "llama-3.1-70b", "gpus": 8}).json()
+    points = found["figures"][0]["points"]
+    assert len(points) == len(found["figures"][0]["data"][-2]["x"])
+    assert all("launch" in one for one in points)
+    assert found["figures"][0]["limit"] == 0.05
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/api/estimate?batch=-1", "batch"),
+        ("/api/estimate?batch=nan", "batch"),
+        ("/api/estimate?batch=many", "batch"),
+        ("/api/estimate?gpus=100000000", "gpus"),
+        ("/api/estimate?model=/etc/passwd", "model"),
+        ("/api/estimate?model=../../config.json", "model"),
+        ("/api/estimate?on=system.toml", "on"),
+        ("/api/estimate?layout=tp3", "layout"),
+        ("/api/estimate?colour=red", "colour"),
+        ("/api/estimate?model=upload-0123456789abcdef", "upload"),
+        ("/api/simulate?trace=/etc/passwd", "trace"),
+        ("/api/simulate?tiers=hbm", "tiers"),
+        ("/api/agent?model=/etc/passwd", "model"),
+        ("/api/decode?model=../secret.csv", "model"),
+        ("/api/decode?model=secret.csv", "model"),
+        ("/api/rack?experts=4&chosen=8", "chosen"),
+        ("/api/pipeline?stages=32&microbatches=128", "microbatches"),
+        ("/api/solve?equation=nothing&symbol=B", "equation"),
+        ("/api/solve?equation=step-time&symbol=Q", "for"),
+        ("/api/solve?equation=step-time&symbol=t&given=B=-4", "B"),
+        ("/api/claims?chapter=7", "chapter"),
+    ],
+)
+def test_what_cannot_be_meant_names_its_field(client: TestClient, path: str, field: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 422, response.text
+    errors = response.json()["errors"]
+    assert field in [one["field"] for one in errors], errors
+    assert all("\n" not in one["message"] and "Traceback" not in one["message"] for one in errors)
+
+
+def test_every_answer_has_the_strict_headers(client: TestClient) -> None:
+    for path in ("/", "/estimate", "/api/batch", "/static/0/board.js", "/nowhere", "/api/estimate?batch=-1"):
+        headers = client.get(path).headers
+        for name, value in HEADERS.items():
+            assert headers[name] == value, path
+    policy = HEADERS["content-security-policy"]
+    assert "script-src 'self';" in policy
+    assert "http" not in policy
+
+
+def test_pages_hold_their_text_and_first_answer_without_scripts(client: TestClient) -> None:
+    for path, page in pages().items():
+        text = client.get(path).text
+        assert page.text[0][:40] in text.replace("&#39;", "'")
+        for name in page.views:
+            if name in LIGHT:
+                assert f"/still/{name}.svg" in text
+    still = client.get("/still/batch.svg?batch.active=70")
+    assert still.headers["content-type"].startswith("image/svg+xml")
+    assert "time of a step" in still.text
+    assert client.get("/still/batch.svg").text != still.text
+
+
+def test_the_address_of_a_page_is_its_state(client: TestClient) -> None:
+    text = client.get("/estimate?estimate.batch=512&estimate.model=llama-3.1-8b&estimate.ideal=true").text
+    assert 'name="estimate.batch" value="512"' in text
+    assert '<option value="llama-3.1-8b" selected>' in text
+    assert "llama-3.1-8b --on=h200-sxm --gpus=8 --batch=512" in text
+    wrong = client.get("/estimate?estimate.batch=-4")
+    assert wrong.status_code == 200
+    assert "batch: " in wrong.text
+
+
+def test_a_config_of_one_s_own(client: TestClient) -> None:
+    config = {
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 4,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096, "vocab_size": 32_000,
+        "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+    }  # fmt: skip
+    name = client.post("/api/uploads/config?name=config.json", content=json.dumps(config)).json()["name"]
+    for view in ("estimate", "plan"):
+        found = client.get(f"/api/{view}", params={"model": name, "gpus": 1, "on": "h100-sxm"})
+        assert found.status_code == 200, found.text
+        assert "config.json" in found.json()["command"]
+        assert "/tmp" not in found.text
+
+
+def test_a_trace_of_one_s_own(client: TestClient) -> None:
+    text = "arrival,input,output\n" + "".join(f"{i / 5},500,20\n" for i in range(50))
+    name = client.post("/api/uploads/trace?name=t.csv", content=text).json()["name"]
+    found = client.get("/api/simulate", params={"trace": name})
+    assert found.status_code == 200, found.text
+    assert found.json()["facts"]["requests"] == 50
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content"),
+    [
+        ("config", "config.json", b"{"), ("config", "config.json", b""), ("config", "model.bin", b"{}"),
+        ("trace", "t.parquet", b"PAR1"), ("trace", "../../etc/cron.csv.sh", b"x"),
+    ],
+)  # fmt: skip
+def test_bad_files_are_refused(client: TestClient, kind: str, name: str, content: bytes) -> None:
+    response = client.post(f"/api/uploads/{kind}", params={"name": name}, content=content)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["message"]
+
+
+def test_files_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_MOST", 3)
+    monkeypatch.setitem(uploads.LARGEST, "config", 100)
+    with pytest.raises(InputError, match="send 1 to 100 bytes"):
+        uploads.keep("config", "c.json", b'"' + b"x" * 200 + b'"')
+    names = [uploads.keep("config", "c.json", f'{{"a": {i}}}'.encode()) for i in range(5)]
+    with pytest.raises(InputError, match="send the file again"):
+        uploads.path_of(names[0])
+    assert uploads.path_of(names[4]).exists()
+
+
+def test_sliders_are_answered_beside_heavy_questions(client: TestClient) -> None:
+    """One process for long answers, ten that wait: light ones still come at once."""
+    with ThreadPoolExecutor(12) as threads:
+        heavy = [threads.submit(client.get, "/api/plan", params={"gpus": 100 + i}) for i in range(6)]
+        waits = []
+        for i in range(10):
+            begun = time.perf_counter()
+            assert client.get("/api/batch", params={"context": 1000 + i}).status_code == 200
+            waits.append(time.perf_counter() - begun)
+        assert all(one.result().status_code == 200 for one in heavy)
+    assert sorted(waits)[5] < 0.5
+
+
+def test_too_many_long_questions_are_refused_and_long_ones_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rackmath.web import app
+
+    real = app.Workers
+    monkeypatch.setattr(app, "Workers", lambda count: real(count, waiting=1, longest=0.05))
+    with TestClient(create_app(1)) as client, ThreadPoolExecutor(3) as threads:
+        codes = [one.result().status_code for one in [threads.submit(client.get, "/api/plan") for _ in range(3)]]
+    assert set(codes) <= {408, 429}
+    assert 408 in codes
+    assert 429 in codes
+
+
+def test_every_equation_is_markup_and_solves_with_its_usual_numbers() -> None:
+    count = 0
+    for chapter in range(1, 7):
+        for one in equations.of_chapter(chapter):
+            assert one["mathml"].startswith("<math")
+            given = {s["name"]: s["usual"] for s in one["symbols"]}
+            found = equations.solved(one["id"], one["unknown"], given)
+            assert found["value"] is not None, one["id"]
+            count += 1
+    assert count == len(EQUATIONS)
+
+
+def test_exercises_have_numbers_that_were_computed() -> None:
+    answers = [exercise.answer for page in chapters() for exercise in page.exercises]
+    assert len(answers) == 12
+    assert "5,594 sequences" in answers[0]
+    assert "19.0%" in " ".join(answers)
+
+
+def test_controls_are_made_of_fields() -> None:
+    found = {c["name"]: c for c in controls(views()["estimate"].inputs, {"batch": "4096"})}
+    assert found["batch"]["kind"] == "slider"
+    assert (found["batch"]["low"], found["batch"]["high"]) == (1, 65_536)
+    assert found["batch"]["place"] == 300
+    assert found["phase"]["values"] == ["decode", "prefill"]
+    assert "deepseek-v3" in found["model"]["values"]
+    assert found["ideal"]["kind"] == "tick"
+
+
+def test_asking_prints_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        words = [
+            ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--context", "1000", "--batch", str(b)]
+            for b in range(1, 21)
+        ]
+        found = list(threads.map(lambda one: ask(one, picture=True), words))
+    assert [one.facts["time"] for one in found] == sorted(one.facts["time"] for one in found)
+    assert all(one.figure is not None for one in found)
+    assert capsys.readouterr().out == ""
+    with pytest.raises(InputError, match="--on"):
+        ask(["estimate", "llama-3.1-8b"])

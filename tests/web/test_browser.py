@@ -1,0 +1,235 @@
+"""Pages in a real browser: they load, answer, keep their state in the address, and can be used by everybody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from rackmath.cli.ask import ask
+from rackmath.web.pages import pages, views
+
+PATHS = ["/", *pages()]
+
+
+def opened(page: Page, path: str) -> None:
+    """Open a page and wait until everything on it is drawn."""
+    page.goto(path)
+    page.wait_for_selector("html[data-ready]")
+    for view in page.locator(".view").all():
+        view.locator(".drawn .main-svg").first.wait_for(timeout=60_000)
+
+
+@pytest.fixture
+def refusing(context: BrowserContext) -> Page:
+    """A page whose browser may say that an answer was refused."""
+    return context.new_page()
+
+
+def value(page: Page, view: str, name: str) -> str:
+    """A number of a view by its name."""
+    return (
+        page.locator(f'[data-view="{view}"] .pairs div', has=page.locator("dt", has_text=name))
+        .first.locator("dd")
+        .inner_text()
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_page_loads_and_draws(page: Page, path: str) -> None:
+    opened(page, path)
+    expect(page.locator("h1")).to_be_visible()
+    if path != "/":
+        assert page.locator(".view").count() == len(pages()[path].views)
+        for caption in page.locator("figcaption > span:first-child").all():
+            assert caption.inner_text()
+
+
+def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> None:
+    opened(page, "/estimate")
+    before = page.evaluate("document.querySelector('[data-view=estimate] .drawn').data.at(-1).y.slice(0, 3)")
+    time = value(page, "estimate", "time of a pass")
+    slider = page.get_by_label("sequences, slider")
+    slider.focus()
+    for _ in range(40):
+        slider.press("ArrowRight")
+    expect(page.locator('[data-view="estimate"] .command code')).not_to_contain_text("--batch=64 ")
+    page.wait_for_timeout(500)
+    assert value(page, "estimate", "time of a pass") != time
+    batch = page.locator("#estimate-batch").input_value()
+    assert 64 < float(batch) < 1000
+    words = ["estimate", "deepseek-v3", "--on=h200-sxm", "--gpus=8", f"--batch={batch}", "--context=8192"]
+    facts = ask(words).facts
+    assert f"{facts['tokens_per_second']:,.0f}" in value(page, "estimate", "tokens/s")
+    page.get_by_label("context or prompt", exact=False).last.fill("65536")
+    page.wait_for_timeout(700)
+    assert page.evaluate("document.querySelector('[data-view=estimate] .drawn').data.at(-1).y.slice(0, 3)") != before
+
+
+def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:
+    opened(page, "/lecture/1")
+    page.locator("#batch-context").fill("100000")
+    page.locator("#batch-context").blur()
+    page.locator("#batch-price").fill("99")
+    page.locator("#batch-price").blur()
+    page.wait_for_timeout(400)
+    assert parse_qs(urlparse(page.url).query) == {"batch.context": ["100000"], "batch.price": ["99"]}
+    floor = value(page, "batch", "cost that no batch amortises")
+    other = context.new_page()
+    opened(other, page.url)
+    assert value(other, "batch", "cost that no batch amortises") == floor
+    assert other.locator("#batch-context").input_value() == "100000"
+    other.reload()
+    assert value(other, "batch", "cost that no batch amortises") == floor
+    page.go_back()
+    page.wait_for_timeout(400)
+    assert page.locator("#batch-price").input_value() == "252"
+    assert page.locator("#batch-context").input_value() == "100000"
+    page.get_by_role("button", name="Back to the defaults").click()
+    page.wait_for_timeout(300)
+    assert urlparse(page.url).query == ""
+
+
+def test_presets_fill_the_fields(page: Page) -> None:
+    opened(page, "/lecture/1")
+    page.get_by_label("Take the numbers of").select_option("model: llama-3.1-405b")
+    page.wait_for_timeout(400)
+    assert float(page.locator("#batch-active").input_value()) == pytest.approx(405.9, abs=0.1)
+    assert "batch.active=405" in page.url
+    assert value(page, "batch", "sparsity S") == "1"
+
+
+def test_errors_are_shown_where_they_arise(refusing: Page) -> None:
+    page = refusing
+    opened(page, "/estimate")
+    box = page.get_by_label("layout, or the fastest that fits")
+    with page.expect_response(lambda r: "layout=tp3" in r.url and r.status == 422):
+        box.fill("tp3")
+    note = page.locator("#estimate-layout-wrong")
+    expect(note).to_be_visible()
+    expect(box).to_have_attribute("aria-invalid", "true")
+    box.fill("tp8")
+    expect(note).to_be_hidden()
+    page.locator("#estimate-batch").fill("-5")
+    expect(page.locator("#estimate-batch-wrong")).to_contain_text("batch")
+    page.locator("#estimate-batch").fill("8")
+    expect(page.locator("#estimate-batch-wrong")).to_be_hidden()
+
+
+def test_files_that_cannot_be_read_are_refused_in_place(refusing: Page, tmp_path: Path) -> None:
+    page = refusing
+    opened(page, "/estimate")
+    bad, good = tmp_path / "bad.json", tmp_path / "config.json"
+    bad.write_text("{", encoding="utf-8")
+    page.get_by_label("A config.json of your own").set_input_files(bad)
+    expect(page.locator('[data-view="estimate"] .errors')).to_contain_text("is no JSON")
+    good.write_text(json.dumps({
+        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 4,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096, "vocab_size": 32_000,
+        "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+    }), encoding="utf-8")  # fmt: skip
+    page.get_by_label("A config.json of your own").set_input_files(good)
+    expect(page.locator('[data-view="estimate"] .command code')).to_contain_text("config.json")
+    assert "estimate.model=upload-" in page.url
+
+
+def test_a_point_of_the_frontier_is_chosen_and_the_limit_dragged(page: Page) -> None:
+    opened(page, "/plan")
+    page.evaluate("""() => {
+        const place = document.querySelector('[data-view=plan] .drawn');
+        const trace = place.data.findIndex((one) => one.mode === 'markers' && one.x.length > 3);
+        for (const at of [0, 2]) place.emit('plotly_click', { points: [{ data: place.data[trace], pointIndex: at }] });
+    }""")
+    cards = page.locator(".chosen .choices > div")
+    expect(cards).to_have_count(2)
+    expect(cards.first).to_contain_text("a step goes to")
+    cards.first.locator("summary", has_text="sglang").click()
+    expect(cards.first.locator("pre").first).to_contain_text("deepseek-v3")
+    page.evaluate("document.querySelector('[data-view=plan] .drawn').emit('plotly_relayout', { 'shapes[0].x0': 40 })")
+    expect(page.locator("#plan-tpot")).to_have_value("0.025")
+    expect(page.locator('[data-view="plan"] .command code')).to_contain_text("--tpot=0.025", timeout=60_000)
+
+
+def test_a_long_question_can_be_cancelled(page: Page) -> None:
+    opened(page, "/plan")
+    page.locator("#plan-gpus").fill("144")
+    page.get_by_role("button", name="Cancel").click(timeout=10_000)
+    expect(page.locator('[data-view="plan"] .results')).to_have_attribute("aria-busy", "false")
+    page.locator("#plan-gpus").fill("8")
+    expect(page.locator('[data-view="plan"] .command code')).to_contain_text("--gpus=8 ", timeout=60_000)
+
+
+def test_equations_are_solved_for_any_symbol(page: Page) -> None:
+    opened(page, "/lecture/1")
+    box = page.locator('[data-equation="balance-batch"]')
+    box.locator("summary").click()
+    expect(box.locator(".steps li").last).to_contain_text("sequences")
+    box.get_by_label("unknown").select_option("S")
+    box.locator('input[name="B_star"]').fill("6240")
+    expect(box.locator(".steps li").last).to_contain_text("S = 20")
+
+
+def test_pictures_and_numbers_can_be_taken_along(page: Page) -> None:
+    opened(page, "/lecture/2")
+    for button, suffix in (("CSV", ".csv"), ("SVG", ".svg"), ("PNG", ".png"), ("JSON", ".json")):
+        with page.expect_download() as found:
+            page.get_by_role("button", name=button).first.click()
+        assert found.value.suggested_filename.endswith(suffix)
+        assert Path(found.value.path()).stat().st_size > 500
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/", "/lecture/1", "/estimate", "/training", "/accuracy"])
+def test_everybody_can_use_the_pages(browser: Browser, board: str, path: str, scheme: str) -> None:
+    context = browser.new_context(base_url=board, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    opened(page, path)
+    # Plotly's own drawing is one image to a screen reader, with a name.
+    found = Axe().run(page)
+    wrong = [
+        one for one in found.response["violations"] if any(".drawn" not in str(node["target"]) for node in one["nodes"])
+    ]
+    assert not wrong, json.dumps([(one["id"], one["nodes"][0]["html"]) for one in wrong], indent=1)
+    context.close()
+
+
+@pytest.mark.parametrize("width", [360, 768, 3840])
+def test_every_width_shows_everything(browser: Browser, board: str, width: int) -> None:
+    context = browser.new_context(base_url=board, viewport={"width": width, "height": 900})
+    page = context.new_page()
+    for path in ("/lecture/1", "/prices", "/training"):
+        opened(page, path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()
+
+
+def test_without_scripts_there_are_text_and_pictures(browser: Browser, board: str) -> None:
+    context = browser.new_context(base_url=board, java_script_enabled=False)
+    page = context.new_page()
+    page.goto("/lecture/1?batch.context=100000")
+    assert "hyperbola" in page.locator("main").inner_text()
+    still = page.locator("img.still")
+    expect(still).to_be_visible()
+    assert page.locator("#batch-context").input_value() == "100000"
+    page.locator("#batch-price").fill("50")
+    page.get_by_role("button", name="Answer").click()
+    assert "batch.price=50" in page.url
+    context.close()
+
+
+def test_the_theme_is_changed_and_kept(page: Page) -> None:
+    opened(page, "/lecture/3")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_all_views_stand_on_pages() -> None:
+    assert sorted(name for one in pages().values() for name in one.views) == sorted(views())
