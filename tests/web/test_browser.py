@@ -180,11 +180,11 @@ def test_pictures_and_numbers_can_be_taken_along(page: Page) -> None:
         with page.expect_download() as found:
             page.get_by_role("button", name=button).first.click()
         assert found.value.suggested_filename.endswith(suffix)
-        assert Path(found.value.path()).stat().st_size > 500
+        assert Path(found.value.path()).stat().st_size > 20
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/", "/lecture/1", "/estimate", "/training", "/accuracy"])
+@pytest.mark.parametrize("path", ["/", "/lecture/1", "/estimate", "/plan", "/training", "/accuracy"])
 def test_everybody_can_use_the_pages(browser: Browser, board: str, path: str, scheme: str) -> None:
     context = browser.new_context(base_url=board, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()

@@ -103,8 +103,7 @@ def cheapest(law: LossLaw, loss: float, life: Life) -> Budget:
     smallest = _smallest(law, loss)
     low, high = log(smallest), log(_LARGEST)
     train = TRAIN * (1 + life.rl_share)
-    for _ in range(200):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         params = exp(middle)
         tokens = law.tokens_for(params, loss)
         # Where no tokens suffice the size is too small.

@@ -16,7 +16,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
 
 from rackmath import __version__
 from rackmath.errors import InputError, RackmathError
@@ -60,7 +59,6 @@ def create_app(workers: int | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)
     app.add_middleware(SecureHeaders)
     for view in views().values():
         _add(app, view, pool)

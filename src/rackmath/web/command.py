@@ -6,6 +6,9 @@ import click
 
 from rackmath.errors import InputError
 
+_PATIENCE = 2
+"""For answers under way when the board is stopped. [s]"""
+
 
 @click.command(epilog="Example: rackmath board --port 8765")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8765, show_default=True, help="0 takes a free one.")
@@ -33,5 +36,7 @@ def board(port: int, host: str, workers: int | None) -> None:
 
     with listening(host, port) as socket:
         click.echo(f"rackmath board: http://{host}:{socket.getsockname()[1]}/  (Ctrl-C stops it)")
-        server = uvicorn.Server(uvicorn.Config(create_app(workers), log_level="warning"))
+        server = uvicorn.Server(
+            uvicorn.Config(create_app(workers), log_level="warning", timeout_graceful_shutdown=_PATIENCE)
+        )
         server.run(sockets=[socket])

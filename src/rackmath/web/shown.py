@@ -106,8 +106,18 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def as_json(shown: Shown) -> dict[str, Any]:
-    """Everything that a page gets, as JSON holds it."""
-    return to_plain(shown)
+    """Everything that a page gets; its parts are plain values already."""
+    return {
+        "figures": list(shown.figures),
+        "pairs": [list(pair) for pair in shown.pairs],
+        "tables": [
+            {"title": one.title, "columns": list(one.columns), "rows": [list(row) for row in one.rows]}
+            for one in shown.tables
+        ],
+        "facts": shown.facts,
+        "command": shown.command,
+        "notes": list(shown.notes),
+    }
 
 
 def plain(value: Any) -> Any:

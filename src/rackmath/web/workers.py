@@ -43,6 +43,7 @@ class _Worker:
         other.close()
 
     def stop(self) -> None:
+        """Stop it, whatever it does."""
         self.process.kill()
         self.process.join(5)
         self.pipe.close()

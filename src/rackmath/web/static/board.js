@@ -77,6 +77,21 @@ function layoutOf(figure) {
   };
 }
 
+// The same order of colours on a dark ground.
+const LIGHTER = {
+  "#1f5fa8": "#7fb2ee", "#c2571a": "#f0935a", "#2b8a57": "#66cc96", "#8d3a8a": "#d08bcd",
+  "#7a6a00": "#d6c34a", "#4c4c4c": "#bdbdbd", "#0d8b99": "#4fcbd8", "#b0203a": "#f07a8e",
+};
+
+function dataOf(figure) {
+  if (!getComputedStyle(root).colorScheme.includes("dark")) return figure.data;
+  return figure.data.map((trace) => {
+    const found = { ...trace };
+    for (const key of ["marker", "line"]) if (LIGHTER[trace[key]?.color]) found[key] = { ...trace[key], color: LIGHTER[trace[key].color] };
+    return found;
+  });
+}
+
 const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false };
 
 class Picture {
@@ -98,7 +113,7 @@ class Picture {
     this.figure = figure;
     this.caption.textContent = figure.title;
     this.place.setAttribute("role", "img");
-    this.place.setAttribute("aria-label", `${figure.title}: ${figure.data.map((trace) => trace.name).join(", ")}`);
+    this.place.setAttribute("aria-label", `${figure.title}: ${figure.data.filter((trace) => trace.hoverinfo !== "skip").map((trace) => trace.name).join(", ")}`);
     const layout = layoutOf(figure);
     const config = { ...CONFIG };
     if (figure.limit) {
@@ -106,7 +121,7 @@ class Picture {
       layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { color: colour("--wrong"), width: 3, dash: "dash" } }];
       config.edits = { shapePosition: true };
     }
-    return Plotly.react(this.place, figure.data, layout, config);
+    return Plotly.react(this.place, dataOf(figure), layout, config);
   }
 }
 
@@ -131,6 +146,7 @@ class View {
     const preset = this.form.querySelector(".preset");
     if (preset) preset.addEventListener("input", (event) => { event.stopPropagation(); this.take(preset); });
     const file = this.form.querySelector(".file");
+    if (file) file.addEventListener("input", (event) => event.stopPropagation());
     if (file) file.addEventListener("change", (event) => { event.stopPropagation(); this.send(file); });
     section.querySelector(".copy").addEventListener("click", () => navigator.clipboard?.writeText(this.answer?.command ?? ""));
     section.querySelector(".link").addEventListener("click", () => { remember(false); navigator.clipboard?.writeText(location.href); });
@@ -254,18 +270,22 @@ class View {
     remember(false);
     this.cancel = new AbortController();
     if (this.heavy) this.busy(true);
+    let response, found;
     try {
-      const response = await fetch(`/api/${this.name}?${this.query()}`, { signal: this.cancel.signal });
-      const found = await response.json();
-      if (response.ok) {
-        await this.show(found);
-        performance.measure(`redraw:${this.name}`, { start: began, end: performance.now() });
-      } else this.wrong(found.errors ?? [{ field: "", message: `the server refuses: ${response.status}` }]);
+      response = await fetch(`/api/${this.name}?${this.query()}`, { signal: this.cancel.signal });
+      found = await response.json();
     } catch (error) {
       if (error.name !== "AbortError") this.wrong([{ field: "", message: "the server does not answer: is rackmath board still running?" }]);
+      return;
     } finally {
       if (this.heavy && !this.again) this.busy(false);
     }
+    if (!response.ok) {
+      this.wrong(found.errors ?? [{ field: "", message: `the server refuses: ${response.status}` }]);
+      return;
+    }
+    await this.show(found);
+    performance.measure(`redraw:${this.name}`, { start: began, end: performance.now() });
   }
 
   busy(on) {

@@ -62,12 +62,43 @@ def batch(i: Batch) -> Shown:
     time = curve("step-time", B=across, **mine)
     compute = curve("compute-time", B=across, N_active=mine["N_active"], C=mine["C"])
     memory = curve("memory-time", B=across, **{name: mine[name] for name in read})
+    sparsity = float(curve("sparsity", N_total=mine["N_total"], N_active=mine["N_active"]))
+    ratio = float(curve("hardware-ratio", F=i.flops * 1e15, M=mine["M"], w=i.stored))
+    l_star = float(curve("balance-context", N_active=mine["N_active"], M=mine["M"], C=mine["C"], kv=i.kv))
+    floor = float(curve("latency-floor", N_total=mine["N_total"], w=i.stored, M=mine["M"]))
+    slope = {name: mine[name] for name in ("N_active", "C", "L", "kv", "M")}
+    balance = float(curve("balance-batch-context", N_total=mine["N_total"], w=i.stored, **slope))
+    cheapest = float(curve("cost-floor", price=i.price / _HOUR, **slope)) * 1e6
+    pairs = [
+        ("hardware ratio R", f"{ratio:,.0f}"),
+        ("sparsity S", f"{sparsity:.3g}"),
+        ("balance batch R S, cache neglected", f"{float(curve('balance-batch', R=ratio, S=sparsity)):,.0f}"),
+        (
+            "balance batch with the cache",
+            f"{balance:,.0f}" if balance > 0 else "none: the cache's slope is the steeper",
+        ),
+        ("context of equal slopes L*", f"{l_star:,.0f} tokens"),
+        ("latency floor", show(floor, "s")),
+        ("cost that no batch amortises", f"{cheapest:.3g} $ per million tokens"),
+    ]
+    return Shown(
+        figures=drawn(_figure(i, across, time, compute, memory)),
+        pairs=pairs,
+        facts=plain({"hardware_ratio": ratio, "sparsity": sparsity, "balance_context": l_star, "latency_floor": floor}),
+        command="rackmath solve step-time --for t "
+        + " ".join(f"{name}={value:g}" for name, value in {"B": 64, **mine}.items()),
+        notes=["a bound: everything overlaps; for what engines reach see Estimate"],
+    )
+
+
+def _figure(i: Batch, across: Any, time: Any, compute: Any, memory: Any) -> Figure:
+    """Both graphs, beside the lecture's."""
     theirs = curve("step-time", B=across, **_LECTURE)
 
     def cost(times: Any, price: float) -> list[float]:
         return list(curve("cost-per-token", t=times, B=across, price=price) * 1e6)
 
-    figure = Figure(
+    return Figure(
         title="",
         panels=[
             Panel(
@@ -95,33 +126,6 @@ def batch(i: Batch) -> Shown:
                 ],
             ),
         ],
-    )
-    sparsity = float(curve("sparsity", N_total=mine["N_total"], N_active=mine["N_active"]))
-    ratio = float(curve("hardware-ratio", F=i.flops * 1e15, M=mine["M"], w=i.stored))
-    l_star = float(curve("balance-context", N_active=mine["N_active"], M=mine["M"], C=mine["C"], kv=i.kv))
-    floor = float(curve("latency-floor", N_total=mine["N_total"], w=i.stored, M=mine["M"]))
-    slope = {name: mine[name] for name in ("N_active", "C", "L", "kv", "M")}
-    balance = float(curve("balance-batch-context", N_total=mine["N_total"], w=i.stored, **slope))
-    cheapest = float(curve("cost-floor", price=i.price / _HOUR, **slope)) * 1e6
-    pairs = [
-        ("hardware ratio R", f"{ratio:,.0f}"),
-        ("sparsity S", f"{sparsity:.3g}"),
-        ("balance batch R S, cache neglected", f"{float(curve('balance-batch', R=ratio, S=sparsity)):,.0f}"),
-        (
-            "balance batch with the cache",
-            f"{balance:,.0f}" if balance > 0 else "none: the cache's slope is the steeper",
-        ),
-        ("context of equal slopes L*", f"{l_star:,.0f} tokens"),
-        ("latency floor", show(floor, "s")),
-        ("cost that no batch amortises", f"{cheapest:.3g} $ per million tokens"),
-    ]
-    return Shown(
-        figures=drawn(figure),
-        pairs=pairs,
-        facts=plain({"batch": across, "time": time, "compute": compute, "memory": memory}),
-        command="rackmath solve step-time --for t "
-        + " ".join(f"{name}={value:g}" for name, value in {"B": 64, **mine}.items()),
-        notes=["a bound: everything overlaps; for what engines reach see Estimate"],
     )
 
 

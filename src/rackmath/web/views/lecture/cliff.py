@@ -58,7 +58,7 @@ def cliff(i: Cliff) -> Shown:
                 rows=[(name, f"{value:,.0f}", f"{value / here:.3g}") for name, value in known],
             )
         ],
-        facts=plain({"context": across, "kv": mine}),
+        facts=plain({"kv": here}),
         command=f"rackmath solve context-cliff --for kv N_active={i.active:g}B C={i.ratio:g} M=1 L={i.cliff:g}",
     )
 

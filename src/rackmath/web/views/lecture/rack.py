@@ -73,9 +73,7 @@ def rack(i: Rack) -> Shown:
             ("tokens that leave their rack", f"{leave:.0%}"),
             ("all-to-all against one rack", f"{float(curve('two-racks', n=i.racks, r=i.ratio)):.3g} times as long"),
         ],
-        facts=plain(
-            {"racks": n, "slowdown": slow, "batch": batches, "touched": touched, "ranks": ranks, "copies": copies}
-        ),
+        facts=plain({"experts_each": each, "tokens_leaving": leave}),
         command=f"rackmath solve two-racks --for slowdown n={i.racks:g} r={i.ratio:g}",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -54,7 +54,25 @@ def stages(i: Stages) -> Shown:
     P = round(i.stages)
     flushed = np.unique(np.round(np.geomspace(1, 256, 60)))
     bubble = curve("pipeline-bubble", P=P, m=flushed)
-    figure = Figure(
+    return Shown(
+        figures=drawn(_figure(i, count, weights, cache, both, flushed, bubble)),
+        pairs=[
+            (
+                "weights of an accelerator",
+                f"{weights[P - 1] / 1e9:.3g} GB at {P} stages, {weights[0] / 1e9:.3g} GB at one",
+            ),
+            ("cache of an accelerator", f"{cache[P - 1] / 1e9:.3g} GB whatever the stages"),
+            ("bubble, all forward then all backward", f"{float(curve('pipeline-bubble', P=P, m=i.microbatches)):.1%}"),
+        ],
+        facts=plain({"weights": weights[P - 1], "cache": cache[P - 1]}),
+        command=f"rackmath solve pipeline-bubble --for bubble P={P} m={i.microbatches:g}",
+    )
+
+
+def _figure(i: Stages, count: Any, weights: Any, cache: Any, both: Any, flushed: Any, bubble: Any) -> Figure:
+    """Memory in serving, bubbles in training."""
+    P = round(i.stages)
+    return Figure(
         title="",
         panels=[
             Panel(
@@ -79,19 +97,6 @@ def stages(i: Stages) -> Shown:
                 ],
             ),
         ],
-    )
-    return Shown(
-        figures=drawn(figure),
-        pairs=[
-            (
-                "weights of an accelerator",
-                f"{weights[P - 1] / 1e9:.3g} GB at {P} stages, {weights[0] / 1e9:.3g} GB at one",
-            ),
-            ("cache of an accelerator", f"{cache[P - 1] / 1e9:.3g} GB whatever the stages"),
-            ("bubble, all forward then all backward", f"{float(curve('pipeline-bubble', P=P, m=i.microbatches)):.1%}"),
-        ],
-        facts=plain({"stages": count, "weights": weights, "cache": cache, "microbatches": flushed, "bubble": bubble}),
-        command=f"rackmath solve pipeline-bubble --for bubble P={P} m={i.microbatches:g}",
     )
 
 

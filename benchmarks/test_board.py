@@ -1,0 +1,115 @@
+"""The board in a browser: from a slider's move to the redrawn picture; the first page; two hundred viewers at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median, quantiles
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page
+from tests.web.conftest import board, browser
+
+__all__ = ["board", "browser"]
+
+pytestmark = pytest.mark.benchmark
+
+_PACE = 100
+"""Between two moves; a faster hand skips some, for one question is asked at a time. [ms]"""
+VIEWERS, SECONDS, PAUSE = 200, 20.0, 1.0
+"""Viewers, and how often each of them moves a slider on average."""
+SLIDERS = (
+    ("lecture/1", "batch", "context, slider"), ("lecture/3", "stages", "stages, slider"),
+    ("estimate", "estimate", "sequences, slider"), ("prices", "cache", "tokens of the prefix, slider"),
+    ("training", "budget", "and its tokens, slider"), ("training", "pipeline", "stages, slider"),
+    ("accuracy", "accuracy", ""),
+)  # fmt: skip
+
+
+@pytest.fixture
+def page(browser: Browser, board: str) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1360, "height": 900}, base_url=board)
+    yield context.new_page()
+    context.close()
+
+
+def moved(page: Page, view: str, label: str) -> list[float]:
+    """Milliseconds from each move to the end of drawing."""
+    if label:
+        slider = page.locator(f'[data-view="{view}"]').get_by_label(label)
+        slider.focus()
+        for _ in range(60):
+            slider.press("ArrowRight")
+            page.wait_for_timeout(_PACE)
+    else:
+        for chip in ("H100-SXM-80GB", "B200-SXM", "MI300X", "A100-SXM-80GB", "") * 6:
+            page.locator(f"#{view}-chip").select_option(chip)
+            page.wait_for_timeout(200)
+    page.wait_for_timeout(500)
+    return page.evaluate("v => performance.getEntriesByName(`redraw:${v}`).map((one) => one.duration)", view)
+
+
+@pytest.mark.parametrize(("path", "view", "label"), SLIDERS)
+def test_a_slider_redraws(page: Page, path: str, view: str, label: str) -> None:
+    page.goto(f"/{path}")
+    page.locator(f'[data-view="{view}"] .drawn .main-svg').first.wait_for()
+    page.wait_for_timeout(500)
+    found = moved(page, view, label)
+    assert len(found) > 10
+    print(f"\n{view}: median {median(found):.0f} ms, p99 {quantiles(found, n=100)[98]:.0f} ms, {len(found)} redraws")
+
+
+def test_the_first_page_is_usable(page: Page) -> None:
+    found = []
+    for path in ("/", "/lecture/1", "/estimate") * 3:
+        begun = time.perf_counter()
+        page.goto(path)
+        page.wait_for_selector("html[data-ready]")
+        if path != "/":
+            page.locator(".drawn .main-svg").first.wait_for()
+        found.append((path, time.perf_counter() - begun))
+    for path in ("/", "/lecture/1", "/estimate"):
+        times = [t for p, t in found if p == path]
+        print(f"\n{path}: first {times[0]:.2f} s, then {min(times[1:]):.2f} s")
+
+
+def test_two_hundred_viewers(board: str) -> None:
+    """Everybody moves sliders, a second apart on average, while two plans run."""
+    # Playwright keeps a loop of its own running in this thread.
+    with ThreadPoolExecutor(1) as thread:
+        waits, codes = thread.submit(lambda: asyncio.run(_crowd(board))).result()
+    print(
+        f"\n{VIEWERS} viewers, {len(waits) / SECONDS:.0f} requests/s: median {1e3 * median(waits):.0f} ms, "
+        f"p99 {1e3 * quantiles(waits, n=100)[98]:.0f} ms"
+    )
+    assert codes == {200}
+
+
+async def _crowd(board: str) -> tuple[list[float], set[int]]:
+    waits: list[float] = []
+    codes: set[int] = set()
+    limits = httpx.Limits(max_connections=VIEWERS + 10, max_keepalive_connections=VIEWERS + 10)
+    async with httpx.AsyncClient(base_url=board, timeout=60, limits=limits) as client:
+        end = time.perf_counter() + SECONDS
+
+        async def viewer(k: int) -> None:
+            await asyncio.sleep(PAUSE * k / VIEWERS)
+            view, field = (("batch", "context"), ("stages", "context"), ("cliff", "cliff"), ("lifetime", "rate"))[k % 4]
+            step = 0
+            while time.perf_counter() < end:
+                step += 1
+                begun = time.perf_counter()
+                response = await client.get(
+                    f"/api/{view}", params={field: 2000 + 7 * k + step if field != "rate" else 1 + step}
+                )
+                waits.append(time.perf_counter() - begun)
+                codes.add(response.status_code)
+                await asyncio.sleep(max(PAUSE - waits[-1], 0))
+
+        plans = [asyncio.create_task(client.get("/api/plan", params={"gpus": 16 + i})) for i in range(2)]
+        await asyncio.gather(*(viewer(k) for k in range(VIEWERS)))
+        codes |= {(await one).status_code for one in plans}
+    return waits, codes
