@@ -183,8 +183,10 @@ def test_pictures_and_numbers_can_be_taken_along(page: Page) -> None:
         assert Path(found.value.path()).stat().st_size > 20
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/", "/lecture/1", "/estimate", "/plan", "/training", "/accuracy"])
+@pytest.mark.parametrize(
+    ("path", "scheme"),
+    [*((path, "light") for path in PATHS), *((path, "dark") for path in ("/", "/lecture/1", "/plan"))],
+)
 def test_everybody_can_use_the_pages(browser: Browser, board: str, path: str, scheme: str) -> None:
     context = browser.new_context(base_url=board, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()

@@ -119,6 +119,13 @@ def figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> F
                 ],
                 log_up=True,
             ),
+            Panel(
+                title="time to the first token, by arrival",
+                across="s",
+                up="s",
+                series=[Series(name=f"p{p}", x=moments, y=list(over[f"first_p{p}"]), kind="points") for p in (50, 99)],
+                log_up=True,
+            ),
             Panel(title="what users see", across="s", up="% of requests", series=waits, log_across=True),
             *(cached if facts["blocks_asked"] else []),
         ],

@@ -172,6 +172,8 @@ def test_files_hold_every_request(tmp_path: Path) -> None:
         "decoding",
         "tokens_per_second",
         "cached_share",
+        "first_p50",
+        "first_p99",
     }
     table = pl.read_parquet(rows)
     assert len(table) == 400

@@ -220,6 +220,10 @@ def test_time_series_add_up() -> None:
     width = over["time"][1] - over["time"][0]
     assert (over["arrivals"] * width).sum() == pytest.approx(len(work))
     assert (over["tokens_per_second"] * width).sum() == pytest.approx(work.output.sum(), rel=1e-6)
+    q = found.requests
+    inside = (q["arrival"] >= over["time"][3]) & (q["arrival"] < over["time"][4])
+    assert inside.any()
+    assert over["first_p50"][3] == pytest.approx(np.median((q["first"] - q["arrival"])[inside]))
     assert (over["waiting"] >= 0).all()
     assert (over["decoding"] >= 0).all()
 

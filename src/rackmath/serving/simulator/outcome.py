@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.serving.simulator.run import Outcome
+from rackmath.serving.simulator.state import Requests
 
 F = NDArray[np.float64]
 
@@ -113,7 +114,8 @@ def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
 def series(found: Outcome, output: NDArray[np.int32], hit: NDArray[np.int32], bins: int = 200) -> dict[str, F]:
     """What the fleet did over time, by bin.
 
-    Requests that arrive, wait and decode, tokens per second, and the part of prompts that was found in caches.
+    Requests that arrive, wait and decode, tokens per second, the part of prompts that was found in caches, and
+    percentiles of the time to the first token of those who arrive in a bin; not a number where nobody does.
     Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
     """
     q = found.requests
@@ -135,8 +137,21 @@ def series(found: Outcome, output: NDArray[np.int32], hit: NDArray[np.int32], bi
         "waiting": below(q["arrival"]) - below(q["admitted"]),
         "decoding": below(q["first"]) - below(q["finish"]),
         "tokens_per_second": made / width,
+        **_waits_over_time(q, edges),
         "cached_share": np.divide(found_before, asked, out=np.zeros_like(asked), where=asked > 0),
     }
+
+
+def _waits_over_time(q: Requests, edges: F) -> dict[str, F]:
+    """Median and 99th percentile of the time to the first token, by the bin of arrival. (bins,) [s]"""
+    found = {name: np.full(len(edges) - 1, np.nan) for name in ("first_p50", "first_p99")}
+    order = np.argsort(q["arrival"], kind="stable")
+    wait = (q["first"] - q["arrival"])[order]
+    ends = np.searchsorted(q["arrival"][order], edges)
+    for k in range(len(edges) - 1):
+        if ends[k + 1] > ends[k]:
+            found["first_p50"][k], found["first_p99"][k] = np.quantile(wait[ends[k] : ends[k + 1]], (0.5, 0.99))
+    return found
 
 
 def _spread_over(start: F, stop: F, amount: F, edges: F) -> F:
