@@ -143,6 +143,18 @@ def test_the_address_of_a_page_is_its_state(client: TestClient) -> None:
     assert "batch: " in wrong.text
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "", "x" * 500, "1e400", "<script>", "%00", "../../etc/passwd"])
+def test_no_address_breaks_a_page(client: TestClient, value: str) -> None:
+    for path, field in (
+        ("/estimate", "estimate.batch"), ("/estimate", "estimate.model"), ("/lecture/1", "batch.context"),
+        ("/simulate", "simulate.gpus"), ("/accuracy", "accuracy.chip"), ("/plan", "nothing.of"), ("/prices", "decode.cached"),
+    ):  # fmt: skip
+        response = client.get(path, params={field: value})
+        assert response.status_code == 200, (path, field)
+        assert '<script>"' not in response.text
+        assert client.get(f"/still/{field.split('.')[0]}.svg", params={field: value}).status_code in (200, 404, 422)
+
+
 def test_a_config_of_one_s_own(client: TestClient) -> None:
     config = {
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 4,

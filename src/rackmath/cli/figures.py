@@ -206,4 +206,5 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False, fontsize=8)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(frameon=False, fontsize=8)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -88,7 +89,8 @@ def _add(app: FastAPI, view: View, pool: Workers) -> None:
         found = view.answer(view.inputs(**_given(request.query_params, view.name)))
         return Response(stills.svg(found.figures), media_type="image/svg+xml")
 
-    app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
+    if not view.heavy:
+        app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
 
 
 def _given(query: Mapping[str, str], view: str) -> dict[str, str]:
@@ -177,6 +179,10 @@ def _add_errors(app: FastAPI) -> None:
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         found = [{"field": str(one["loc"][-1]), "message": f"{one['loc'][-1]}: {one['msg']}"} for one in error.errors()]
         return JSONResponse({"errors": found}, status_code=422)
+
+    @app.exception_handler(ValidationError)
+    def unmeant(request: Request, error: ValidationError) -> JSONResponse:
+        return refused(422, str(error.errors()[0]["loc"][-1]), error.errors()[0]["msg"])
 
     @app.exception_handler(Gone)
     def gone(request: Request, error: Gone) -> PlainTextResponse:

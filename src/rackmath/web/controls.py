@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import log10
+from math import isfinite, log10
 from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
@@ -73,8 +73,9 @@ def _text(value: Any) -> str:
 def _place(value: str, low: float, high: float, log: bool) -> int:
     """Where a value stands on its slider, from 0 to the last place."""
     try:
-        number = min(max(float(value), low), high)
+        asked = float(value)
     except ValueError:
         return 0
+    number = min(max(asked, low), high) if isfinite(asked) else low
     part = (log10(number / low) / log10(high / low)) if log else (number - low) / (high - low)
     return round(part * _STEPS)
