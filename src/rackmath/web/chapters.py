@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import log2
-
+from rackmath.blackboard.ciphers import avalanche
 from rackmath.blackboard.solve import evaluate
 from rackmath.web.page import Exercise, Page
 
@@ -192,10 +191,9 @@ def _ciphers() -> Page:
                 answer=f"(2 x 1 + 2)/(1 + 2) = {rebuilt:.3f} times.",
             ),
             Exercise(
-                question="How many rounds, at least, until one bit of 64 can have reached them all, if a round mixes one half into "
-                "the other?",
-                answer=f"Two rounds reach both halves; log2(64) = {log2(64):.0f} doublings would be needed if a round only doubled "
-                "what it reaches. Four rounds of the cipher here turn half of the bits.",
+                question="A round mixes one half of the word into the other. How many rounds can carry one bit everywhere?",
+                answer="Two: the first turns bits of the other half, the second brings them back into its own. Reach is not "
+                f"balance: of all bits {avalanche(2):.0%} turn after two rounds of the cipher here, {avalanche(4):.0%} after four.",
             ),
         ],
     )
