@@ -36,6 +36,7 @@ from rackmath.units import show
 @click.option("--layout", help="Of one copy, as tp8,ep8,dp1 (default: the fewest accelerators that hold the model).")
 @click.option("--prefill-gpus", type=click.IntRange(1), help="Of them, read prompts only: two pools.")
 @click.option("--prefill-layout", help="Of one copy that reads (default: as --layout).")
+@click.option("--prefill-on", metavar="SYSTEM", help="That reads (default: as --on).")
 @click.option(
     "--beside",
     multiple=True,

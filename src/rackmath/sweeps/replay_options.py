@@ -27,6 +27,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "layout": ("layout", str),
     "prefill-gpus": ("prefill_gpus", int),
     "prefill-layout": ("prefill_layout", str),
+    "prefill-on": ("prefill_on", str),
     "beside": ("beside", lambda text: (text,)),
     "poisson": ("rate", float),
     "scale": ("scale", float),

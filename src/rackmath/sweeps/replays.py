@@ -70,12 +70,15 @@ def job_of(model: str, on: str, given: Mapping[str, Any]) -> Job:
     if readers:
         layouts = (given["prefill_layout"] or given["layout"], given["layout"])
         members = [
-            member_of(model, on, share, {**given, "layout": layout}, work, 0)
-            for share, layout in zip((readers, gpus - readers), layouts, strict=True)
+            member_of(model, where, share, {**given, "layout": layout}, work, 0)
+            for where, share, layout in zip(
+                (given["prefill_on"] or on, on), (readers, gpus - readers), layouts, strict=True
+            )
         ]
     else:
-        if given["prefill_layout"]:
-            raise InputError("--prefill-layout", given["prefill_layout"], "say how many read: --prefill-gpus")
+        for option in ("prefill_layout", "prefill_on"):
+            if given[option]:
+                raise InputError(f"--{option.replace('_', '-')}", given[option], "say how many read: --prefill-gpus")
         members = [member_of(model, on, gpus, given, work, 0)]
         for one, number in zip(beside, numbers, strict=True):
             options = {**given, "layout": None, "usd_per_gpu_hour": None, **one.options}
@@ -101,7 +104,7 @@ def job_of(model: str, on: str, given: Mapping[str, Any]) -> Job:
         ),
         members=tuple(members),
         transfer=transfer_of(
-            first.architecture, first.system, first.deployment.layout, last.deployment.layout, gpus
+            first.architecture, (first.system, last.system), first.deployment.layout, last.deployment.layout, gpus
         )
         if readers
         else None,

@@ -113,6 +113,29 @@ def test_replicas_of_another_chip_take_their_part() -> None:
     assert found["services"][0]["requests"] == 400
 
 
+def test_readers_on_another_chip() -> None:
+    """Prompts read on faster multipliers come sooner; caches take the slower network, and each pool has its price."""
+    asked = [
+        "--poisson",
+        "10",
+        "--input",
+        "4000",
+        "--output",
+        "100",
+        "--requests",
+        "300",
+        "--gpus",
+        "4",
+        "--prefill-gpus",
+        "2",
+    ]
+    same, other = run(*asked), run(*asked, "--prefill-on", "b200-sxm")
+    assert other["time_to_first_token"]["p50"] < same["time_to_first_token"]["p50"]
+    assert other["usd_per_million_tokens"] > same["usd_per_million_tokens"]
+    slow = run(*asked, "--prefill-on", "h20")
+    assert slow["time_to_first_token"]["p50"] > same["time_to_first_token"]["p50"]
+
+
 def test_a_prefix_cache_makes_first_tokens_quicker() -> None:
     asked = [
         "--poisson",
@@ -326,6 +349,8 @@ def test_a_plan_is_ranked_by_its_slowest_users() -> None:
         [*SOME, "--beside", "gpus=1", "--scale-to", "4"],
         [*SOME, "--beside", "gpus=1 share=0.6", "--beside", "gpus=1 share=0.5"],
         [*SOME, "--prefill-layout", "tp1"],
+        [*SOME, "--prefill-on", "b200-sxm"],
+        [*SOME, "--prefill-gpus", "1", "--prefill-on", "m1-max"],
         [*SOME, "--prefill-gpus", "2"],
         [*SOME, "--out", "rows.csv"],
         [*SOME, "--policy", "static"],

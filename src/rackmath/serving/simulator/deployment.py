@@ -181,7 +181,22 @@ def _part(pool: str, snapshot: Snapshot) -> Snapshot:
 
 
 def transfer_of(
-    architecture: Architecture, system: System, readers: Layout, writers: Layout, gpus: int
+    architecture: Architecture, systems: tuple[System, System], readers: Layout, writers: Layout, gpus: int
 ) -> Callable[[F], F]:
-    """Tokens of prompts -> seconds to send their caches between the pools."""
-    return lambda tokens: np.asarray(transfer_time(architecture, system, readers, writers, tokens, float(gpus)))
+    """Tokens of prompts -> seconds to send their caches between the pools.
+
+    Unlike systems meet in the networks between domains, and the slower of both counts.
+    Errors: :class:`DoesNotFit` for unlike systems without such a network.
+    """
+    if systems[0] == systems[1]:
+        return lambda tokens: np.asarray(transfer_time(architecture, systems[0], readers, writers, tokens, float(gpus)))
+    for one in systems:
+        if one.scale_out is None:
+            raise DoesNotFit(f"caches from {systems[0].name} to {systems[1].name}", f"{one.name} has no network out")
+
+    def slower(tokens: F) -> F:
+        far = (transfer_time(architecture, one, readers, writers, tokens, 2.0 * one.domain) for one in systems)
+        one, other = (np.asarray(time, dtype=float) for time in far)
+        return np.maximum(one, other)
+
+    return slower
