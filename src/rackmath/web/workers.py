@@ -64,7 +64,7 @@ class Workers:
         longest : float
             Time that one question may take. [s]
         """
-        self.most, self.longest, self.limit = count, longest, waiting
+        self.longest, self.limit = longest, waiting
         self.idle: list[_Worker] = []
         self.free = asyncio.Semaphore(count)
         self.waiting = 0
