@@ -144,7 +144,7 @@ def simulate_command(model: str, on: str, **given: Any) -> None:
     if given["timeline_file"]:
         text = json.dumps({"traceEvents": timeline(last), "displayTimeUnit": "ms"})
         write_text(Path(given["timeline_file"]), text, "--timeline")
-    over = series(last, job.work.output, found[0].requests["hit"])
+    over = series(last, job.work.output, found[0], job.work.block)
     if given["series_file"]:
         _write_series(Path(given["series_file"]), over)
     if drawn is not None:

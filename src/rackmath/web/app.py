@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -85,12 +86,12 @@ def _add(app: FastAPI, view: View, pool: Workers) -> None:
         f"/api/{view.name}", summary=view.title, description=view.about, operation_id=view.name, responses=_REFUSED
     )(answer)
 
-    def still(request: Request) -> Response:
-        found = view.answer(view.inputs(**_given(request.query_params, view.name)))
-        return Response(stills.svg(found.figures), media_type="image/svg+xml")
+    async def still(request: Request) -> Response:
+        found = await answer(request, view.inputs(**_given(request.query_params, view.name)))
+        figures = json.loads(bytes(found.body))["figures"]
+        return Response(await run_in_threadpool(stills.svg, figures), media_type="image/svg+xml")
 
-    if not view.heavy:
-        app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
+    app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
 
 
 def _given(query: Mapping[str, str], view: str) -> dict[str, str]:

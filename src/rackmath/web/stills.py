@@ -4,29 +4,48 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 from rackmath.cli.figures import Figure, Panel, Series, svg_text
 
 _one_at_a_time = threading.Lock()
-_NONE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="30"><text y="20">drawn by scripts only</text></svg>'
-)
+_WIDE, _ROW, _HEAD = 900, 22, 30
+"""Of a chart of bars over time. [px]"""
 
 
 def svg(figures: Sequence[Mapping[str, Any]]) -> str:
-    """All pictures of a view as one SVG; charts of time with bars from a base are left to scripts."""
-    panels = [panel for panel in (_panel(one) for one in figures) if panel is not None]
-    if not panels:
-        return _NONE
+    """All pictures of a view as one SVG."""
+    if any("base" in trace for one in figures for trace in one["data"]):
+        return _charts(figures)
+    panels = [_panel(one) for one in figures]
     # Matplotlib's state is the process's.
     with _one_at_a_time:
         return svg_text(Figure(title="", panels=panels))
 
 
-def _panel(one: Mapping[str, Any]) -> Panel | None:
-    if any("base" in trace for trace in one["data"]):
-        return None
+def _charts(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Charts of time, one below the other: a rectangle for each bar from its base."""
+    parts, top = [], 0
+    for one in figures:
+        scale = _WIDE / one["layout"]["xaxis"]["range"][1]
+        rows = 1 + max(max(trace["y"]) for trace in one["data"])
+        parts.append(f'<text x="0" y="{top + 20}" font-family="sans-serif">{escape(one["title"])}</text>')
+        parts += [
+            f'<rect x="{base * scale:.2f}" y="{top + _HEAD + _ROW * row}" width="{length * scale:.2f}" '
+            f'height="{_ROW - 3}" fill="{trace["marker"]["color"]}"/>'
+            for trace in one["data"]
+            for base, length, row in zip(trace["base"], trace["x"], trace["y"], strict=True)
+        ]
+        top += _HEAD + _ROW * rows + 10
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDE}" height="{top}" viewBox="0 0 {_WIDE} {top}">'
+        + "".join(parts)
+        + "</svg>"
+    )
+
+
+def _panel(one: Mapping[str, Any]) -> Panel:
     axes = one["layout"]
     turned = any(trace.get("orientation") == "h" for trace in one["data"])
     across, up = (axes["yaxis"], axes["xaxis"]) if turned else (axes["xaxis"], axes["yaxis"])

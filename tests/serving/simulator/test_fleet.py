@@ -216,7 +216,7 @@ def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypa
 def test_time_series_add_up() -> None:
     work = some()
     found = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512))
-    over = series(found, work.output, found.requests["hit"], bins=50)
+    over = series(found, work.output, found, 512, bins=50)
     width = over["time"][1] - over["time"][0]
     assert (over["arrivals"] * width).sum() == pytest.approx(len(work))
     assert (over["tokens_per_second"] * width).sum() == pytest.approx(work.output.sum(), rel=1e-6)

@@ -111,11 +111,12 @@ def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
     return (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
 
 
-def series(found: Outcome, output: NDArray[np.int32], hit: NDArray[np.int32], bins: int = 200) -> dict[str, F]:
+def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: int, bins: int = 200) -> dict[str, F]:
     """What the fleet did over time, by bin.
 
     Requests that arrive, wait and decode, tokens per second, the part of prompts that was found in caches, and
-    percentiles of the time to the first token of those who arrive in a bin; not a number where nobody does.
+    percentiles of the time to the first token of those who arrive in a bin; not a number where nobody does. ``readers``
+    are those who look prefixes up, in blocks of ``block`` tokens; what each of their tiers gave stands apart.
     Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
     """
     q = found.requests
@@ -130,7 +131,7 @@ def series(found: Outcome, output: NDArray[np.int32], hit: NDArray[np.int32], bi
     made = _spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
     asked = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
-    found_before = np.histogram(admitted, edges, weights=hit.astype(float))[0]
+    found_before = np.histogram(admitted, edges, weights=readers.requests["hit"].astype(float))[0]
     return {
         "time": edges[:-1],
         "arrivals": np.histogram(q["arrival"], edges)[0] / width,
@@ -139,6 +140,15 @@ def series(found: Outcome, output: NDArray[np.int32], hit: NDArray[np.int32], bi
         "tokens_per_second": made / width,
         **_waits_over_time(q, edges),
         "cached_share": np.divide(found_before, asked, out=np.zeros_like(asked), where=asked > 0),
+        **{
+            f"cached_share_{name}": np.divide(
+                np.histogram(admitted, edges, weights=blocks * float(block))[0],
+                asked,
+                out=np.zeros_like(asked),
+                where=asked > 0,
+            )
+            for name, blocks in readers.given.items()
+        },
     }
 
 

@@ -28,6 +28,8 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
     asked = q[i]
     blocks, time, last, most = 0, 0.0, NONE, whole(f, q, i)
     expire(f, c, r, now)
+    for tier in range(len(f.capacity)):
+        c.given[i, tier] = 0
     for at in range(asked.start, asked.stop):
         c.seen[0] += 1
         one = c.ids[at]
@@ -38,6 +40,7 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
             continue
         blocks += 1
         c.seen[1 + tier] += 1
+        c.given[i, tier] += 1
         time += f.load[tier]
         if tier != last:
             time += f.latency[tier]

@@ -40,6 +40,8 @@ class Outcome:
     blocks_asked: int
     kept: dict[str, float]
     """Prefix blocks that each tier held, on average over the run, of all replicas together."""
+    given: dict[str, NDArray[np.int32]]
+    """Prefix blocks that each request found, by tier. (requests,)"""
     replica_seconds: F
     """That each replica was up or starting. (replicas,) [s]"""
     end: float
@@ -168,7 +170,7 @@ def _begun(
     s = state.replicas(members(kinds, most), fixed, len(work) if work.then is not None else 0)
     mark(s, kinds, float(work.prompt.mean() + work.output.mean() / 2))
     s.own["up"][count:] = False
-    return q, s, state.prefixes(most, fixed[0], ids, distinct)
+    return q, s, state.prefixes(most, fixed[0], ids, distinct, len(work))
 
 
 def _live(until: Callable[[float], bool], events: Events, s: Replicas, again: Callable[[int, float], None]) -> None:
@@ -189,6 +191,7 @@ def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: P
     stood = c.shelves["area"].sum(0) / max(float(np.nanmax(q["finish"])), 1e-9)
     return Outcome(
         kept={tier.name: float(n) for tier, n in zip(cache.tiers, stood, strict=len(stood) > 0)},
+        given={tier.name: c.given[:, k] for k, tier in enumerate(cache.tiers) if k < c.given.shape[1]},
         requests=q,
         replicas=s,
         hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, found, strict=True)},

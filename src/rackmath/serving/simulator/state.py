@@ -223,6 +223,8 @@ class Prefixes(NamedTuple):
     """Blocks of all requests, each known by its place. (references,)"""
     seen: I8
     """References and hits: all blocks asked for, then those found by tier. (1 + tiers,)"""
+    given: I4
+    """Blocks that each request found, by tier; of the last time that it was read. (requests, tiers)"""
 
 
 def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
@@ -245,8 +247,8 @@ def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
     )
 
 
-def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
-    """Empty prefix caches for so many distinct blocks; without tiers they take no memory."""
+def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int, asking: int) -> Prefixes:
+    """Empty prefix caches for so many distinct blocks and requests; without tiers they take no memory."""
     tiers = len(fixed.capacity)
     known = distinct if tiers else 0
     count += bool(fixed.common.any())
@@ -258,6 +260,7 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int) -> Prefixes:
         shelves=shelves,
         ids=ids,
         seen=np.zeros(1 + tiers, np.int64),
+        given=np.zeros((asking, tiers), np.int32),
     )
 
 
