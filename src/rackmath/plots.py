@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackmath.cli.ask import ask
+from rackmath.cli.ask import ask, words
 from rackmath.cli.captured import Answer
 from rackmath.cli.figures import Figure
 from rackmath.cli.plotly_figures import plotly_figure
@@ -20,7 +20,7 @@ from rackmath.errors import InputError
 
 def facts(command: str, *arguments: str, **options: Any) -> Any:
     """What a command prints with ``--json``: ``facts("model", "deepseek-v3")["active_params"]``."""
-    return ask([*command.split(), *arguments, *_words(options)]).facts
+    return ask([*command.split(), *arguments, *words(options)]).facts
 
 
 def estimate(model: str, *, picture: str = "batch", **options: Any) -> Any:
@@ -83,20 +83,8 @@ def simulate(model: str, **options: Any) -> Any:
     return _figure(["simulate", model], options)
 
 
-def _figure(words: list[str], options: dict[str, Any]) -> Any:
-    answer: Answer = ask([*words, *_words(options)], picture=True)
+def _figure(command: list[str], options: dict[str, Any]) -> Any:
+    answer: Answer = ask([*command, *words(options)], picture=True)
     if not isinstance(answer.figure, Figure):
-        raise InputError("figure", " ".join(words[:2]), "this command draws nothing with these options")
+        raise InputError("figure", " ".join(command[:2]), "this command draws nothing with these options")
     return plotly_figure(answer.figure)
-
-
-def _words(options: dict[str, Any]) -> list[str]:
-    """Keywords -> options of the command line."""
-    found = []
-    for name, value in options.items():
-        option = "--" + name.rstrip("_").replace("_", "-")
-        if value is True:
-            found.append(option)
-        elif value is not None and value is not False:
-            found.append(f"{option}={value}")
-    return found

@@ -21,7 +21,6 @@ from rackmath.serving.simulator.workload import (
     scaled,
     users,
 )
-from rackmath.trace_files import read_trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +59,9 @@ def traffic(asked: Asked) -> tuple[Workload, list[str]]:
     random = np.random.default_rng(asked.seed)
     notes: list[str] = []
     if asked.trace is not None:
+        # Polars is for those who read a file.
+        from rackmath.trace_files import read_trace
+
         work, notes = read_trace(asked.trace, block=asked.block, repair=asked.repair)
         work = head(work, asked.first) if asked.first else work
     else:

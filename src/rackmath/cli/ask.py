@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
 from rackmath.cli.app import cli, name_of
 from rackmath.cli.captured import CURRENT, Answer
 from rackmath.errors import InputError
+
+
+def words(options: Mapping[str, Any]) -> list[str]:
+    """Values by Python's names -> options: ``{"gpus": 8.0, "one_pool": True}`` is ``--gpus=8 --one-pool``.
+
+    What is None, False or empty is left out; an underscore at the end of a name is dropped.
+    """
+    found = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is True:
+            found.append(option)
+        elif value is not None and value is not False and value != "":
+            # Whole numbers are written as such, all others to the last digit that a float holds.
+            found.append(f"{option}={value:.15g}" if isinstance(value, float) else f"{option}={value}")
+    return found
 
 
 def ask(arguments: Sequence[str], *, picture: bool = False) -> Answer:

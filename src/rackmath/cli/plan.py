@@ -12,7 +12,6 @@ import click
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.pictures import frontier_figure
-from rackmath.cli.plan_simulate import resimulated, show_resimulated
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import planning_options
 from rackmath.engine import estimate
@@ -25,7 +24,6 @@ from rackmath.serving.points import Ints
 from rackmath.serving.search import Found
 from rackmath.serving.workload import Limits, Space
 from rackmath.sweeps.asked import Asked, asked
-from rackmath.sweeps.replay_runs import Where
 from rackmath.units import show
 
 _CLASSES = {
@@ -101,6 +99,9 @@ def plan(
         "assumptions": list(question.notes),
     }
     if traffic is not None:
+        from rackmath.cli.plan_simulate import resimulated
+        from rackmath.sweeps.replay_runs import Where
+
         where = Where(workers=workers, cluster=on_cluster, folder=checkpoint)
         shown["simulated"] = resimulated(model, on, shown, given, traffic, percentile, where)
     if drawn is not None:
@@ -110,6 +111,8 @@ def plan(
         return
     show_plan(shown, explain)
     if traffic is not None:
+        from rackmath.cli.plan_simulate import show_resimulated
+
         show_resimulated(shown["simulated"], traffic, percentile)
 
 

@@ -12,7 +12,6 @@ import click
 
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
-from rackmath.cli.simulate_more import compared, largest_rate
 from rackmath.cli.simulate_text import figure, show_result
 from rackmath.constants_file import FAMILIES, NOW
 from rackmath.errors import InputError
@@ -20,6 +19,7 @@ from rackmath.serving.simulator.outcome import series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
 from rackmath.snapshots import Checkpoint
+from rackmath.sweeps.replay_options import ASIDE
 from rackmath.sweeps.replay_report import assumptions, ends, facts_of, seen
 from rackmath.sweeps.replays import Job, job_of, run
 from rackmath.tables import write_table, write_text
@@ -121,10 +121,15 @@ def simulate_command(model: str, on: str, **given: Any) -> None:
     ):
         if given[name] and not given[name].endswith(ends_with):
             raise InputError("--" + name.split("_")[0], given[name], f"end the name with {' or '.join(ends_with)}")
+    # Many runs bring what sweeps need.
     if given["what_if"]:
+        from rackmath.cli.simulate_more import compared
+
         compared(model, on, given, drawn)
         return
     if given["capacity"]:
+        from rackmath.cli.simulate_more import largest_rate
+
         largest_rate(model, on, given)
         return
     job = job_of(model, on, given)
@@ -161,19 +166,8 @@ def _checkpoint(model: str, on: str, given: dict[str, Any]) -> Checkpoint | None
         return None
     if not given["checkpoint"].endswith(".npz"):
         raise InputError("--checkpoint", given["checkpoint"], "end the name with .npz")
-    shown = (
-        "checkpoint",
-        "out",
-        "timeline_file",
-        "series_file",
-        "plot",
-        "as_json",
-        "workers",
-        "on_cluster",
-        "ttft",
-        "tpot",
-    )
-    asked = {key: value for key, value in given.items() if key not in shown}
+    # Limits only count who kept them.
+    asked = {key: value for key, value in given.items() if key not in (*ASIDE, "ttft", "tpot")}
     return Checkpoint(Path(given["checkpoint"]), {"model": model, "on": on, **asked})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rackmath.errors import DoesNotFit, InputError, RackmathError
@@ -15,6 +16,8 @@ _CLOSE = 1.01
 _FARTHEST = 24
 """Doublings or halvings of the traffic before a search gives up."""
 
+_MANY = 1_000_000
+"""Requests of a run from which starting processes for every pair of runs takes less time than they save."""
 _LIMITED = (
     ("time to first token", "time_to_first_token", "ttft"),
     ("time per output token", "time_per_output_token", "tpot"),
@@ -42,6 +45,8 @@ def highest_rate(
     if given["users"] is not None or given["turns"] > 1:
         raise InputError("--capacity", percentile, "a rate is searched for traces and open arrivals only")
     work, _ = traffic(asked_of(given))
+    if where.workers is None and len(work) < _MANY:
+        where = replace(where, workers=1)
     base = len(work) / max(work.span, 1e-9) / given["scale"]
     limits = [(name, key, given[option]) for name, key, option in _LIMITED if given[option] is not None]
     runs: dict[float, dict[str, Any]] = {}

@@ -47,6 +47,11 @@ OPTIONS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 """Options that ``--what-if`` varies, by their name on the command line."""
 
 
+ASIDE = ("what_if", "capacity", "workers", "on_cluster", "checkpoint", "out", "series_file", "timeline_file", "plot",
+         "as_json")  # fmt: skip
+"""Options that change nothing of a run."""
+
+
 def varied(given: Mapping[str, Any], name: str, value: str) -> dict[str, Any]:
     """Options with one of them replaced by a value written as text.
 

@@ -11,13 +11,10 @@ from typing import Any
 import polars as pl
 
 from rackmath.sweeps.chunks import Chunk, Folder, chunk_of
+from rackmath.sweeps.replay_options import ASIDE
 from rackmath.sweeps.workers import on_cluster, on_this_machine
 
 Facts = dict[str, Any]
-
-_ASIDE = ("what_if", "capacity", "workers", "on_cluster", "checkpoint", "out", "series_file", "timeline_file", "plot",
-          "as_json")  # fmt: skip
-"""Options that change nothing of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ class Case:
     @property
     def chunk(self) -> Chunk:
         """The same as text; equal text is an equal result."""
-        plain = {key: str(v) if isinstance(v, Path) else v for key, v in self.given.items() if key not in _ASIDE}
+        plain = {key: str(v) if isinstance(v, Path) else v for key, v in self.given.items() if key not in ASIDE}
         return chunk_of("replay", model=self.model, on=self.on, given=plain)
 
 
@@ -56,8 +53,9 @@ def replays(cases: Sequence[Case], where: Where, progress: Callable[[str], None]
     found: dict[str, Facts] = {}
     folder = None if where.folder is None else Folder(where.folder, {"holds": "runs of the simulator"})
     if folder is not None:
+        done = folder.done()
         for chunk in chunks:
-            if chunk.name in folder.done():
+            if chunk.name in done:
                 found[chunk.name] = _facts(pl.read_parquet(folder.path / f"part-{chunk.name}.parquet"))
     left = [chunk for chunk in chunks if chunk.name not in found]
     # With one run to do, starting processes would take longer than the work.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import threading
 from collections.abc import AsyncIterator, Mapping
@@ -23,7 +22,7 @@ from rackmath import __version__
 from rackmath.errors import InputError, RackmathError
 from rackmath.web import equations, stills, uploads
 from rackmath.web.pages import pages, views
-from rackmath.web.rendering import claims_of, render_page
+from rackmath.web.rendering import claims_of, fields_of, render_page, said
 from rackmath.web.security import SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import Busy, Gone, TooLong, Workers
@@ -73,12 +72,15 @@ def create_app(workers: int | None = None) -> FastAPI:
 def _add(app: FastAPI, view: View, pool: Workers) -> None:
     """The address that answers a view."""
 
-    async def answer(request: Request, inputs: Any) -> JSONResponse:
+    async def found(request: Request, inputs: Any) -> dict[str, Any]:
         if view.heavy:
             values = inputs.model_dump()
-            named = uploads.shared([str(v) for v in values.values() if isinstance(v, str)])
-            return JSONResponse(await pool.answer(view.name, values, named, request.is_disconnected))
-        return JSONResponse(await run_in_threadpool(lambda: as_json(view.answer(inputs))))
+            sent = uploads.shared([v for v in values.values() if isinstance(v, str)])
+            return await pool.answer(view.name, values, sent, request.is_disconnected)
+        return await run_in_threadpool(lambda: as_json(view.answer(inputs)))
+
+    async def answer(request: Request, inputs: Any) -> JSONResponse:
+        return JSONResponse(await found(request, inputs))
 
     # FastAPI reads the type from here: every view has its own.
     answer.__annotations__ = {"request": Request, "inputs": Annotated[view.inputs, Query()], "return": JSONResponse}
@@ -87,17 +89,11 @@ def _add(app: FastAPI, view: View, pool: Workers) -> None:
     )(answer)
 
     async def still(request: Request) -> Response:
-        found = await answer(request, view.inputs(**_given(request.query_params, view.name)))
-        figures = json.loads(bytes(found.body))["figures"]
-        return Response(await run_in_threadpool(stills.svg, figures), media_type="image/svg+xml")
+        given = {key: value for key, value in fields_of(view, request.query_params).items() if value != ""}
+        shown = await found(request, view.inputs(**given))
+        return Response(await run_in_threadpool(stills.svg, shown["figures"]), media_type="image/svg+xml")
 
     app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
-
-
-def _given(query: Mapping[str, str], view: str) -> dict[str, str]:
-    """Fields of one view out of the address of a page, where each has its view's name before it."""
-    start = f"{view}."
-    return {key.removeprefix(start): value for key, value in query.items() if key.startswith(start) and value != ""}
 
 
 def _add_others(app: FastAPI) -> None:
@@ -166,24 +162,22 @@ def _plotly() -> bytes:
 
 
 def _add_errors(app: FastAPI) -> None:
-    def refused(status: int, field: str, message: str) -> JSONResponse:
-        return JSONResponse({"errors": [{"field": field, "message": message}]}, status_code=status)
+    def refused(status: int, errors: list[dict[str, str]]) -> JSONResponse:
+        return JSONResponse({"errors": errors}, status_code=status)
 
     @app.exception_handler(RackmathError)
     def wrong(request: Request, error: RackmathError) -> JSONResponse:
         status = 429 if isinstance(error, Busy) else 408 if isinstance(error, TooLong) else 422
         field = error.field.lstrip("-").replace("-", "_") if isinstance(error, InputError) else ""
         # An argument of a command is named in capitals, a symbol of one letter may be one.
-        return refused(status, field if len(field) == 1 else field.lower(), str(error))
+        return refused(status, [{"field": field if len(field) == 1 else field.lower(), "message": str(error)}])
 
-    @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        found = [{"field": str(one["loc"][-1]), "message": f"{one['loc'][-1]}: {one['msg']}"} for one in error.errors()]
-        return JSONResponse({"errors": found}, status_code=422)
+    def invalid(request: Request, error: Any) -> JSONResponse:
+        return refused(422, said(error))
 
-    @app.exception_handler(ValidationError)
-    def unmeant(request: Request, error: ValidationError) -> JSONResponse:
-        return refused(422, str(error.errors()[0]["loc"][-1]), error.errors()[0]["msg"])
+    # The one of an address that FastAPI checks, the other of one that we do.
+    app.exception_handler(RequestValidationError)(invalid)
+    app.exception_handler(ValidationError)(invalid)
 
     @app.exception_handler(Gone)
     def gone(request: Request, error: Gone) -> PlainTextResponse:

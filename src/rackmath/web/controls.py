@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from math import isfinite, log10
 from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from rackmath import catalogue
-from rackmath.web.inputs import Inputs
+from rackmath.web.inputs import Inputs, known
 
 _STEPS = 400
 """Places of a slider."""
@@ -46,7 +44,7 @@ def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
     elif kind == "choice":
         found["values"] = list(_values(field))
     elif kind in ("model", "system"):
-        found["values"] = list(names(kind))
+        found["values"] = list(known(kind))
     elif kind == "tick":
         found["value"] = str(value).lower() in ("true", "1", "on")
     return found
@@ -54,12 +52,6 @@ def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
 
 def _values(field: FieldInfo) -> tuple[str, ...]:
     return tuple(str(one) for one in get_args(field.annotation))
-
-
-@lru_cache(maxsize=2)
-def names(kind: str) -> tuple[str, ...]:
-    """Names of the catalogue."""
-    return tuple(catalogue.model_names() if kind == "model" else catalogue.system_names())
 
 
 def _bound(field: FieldInfo, name: str) -> float:

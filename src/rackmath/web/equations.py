@@ -10,9 +10,10 @@ from sympy.printing.mathml import mathml
 
 from rackmath.blackboard.equations import EQUATIONS, Equation
 from rackmath.blackboard.equations import equation as find
-from rackmath.blackboard.solve import solve
 from rackmath.blackboard.symbols import QUANTITIES
+from rackmath.cli.ask import ask
 from rackmath.errors import InputError
+from rackmath.web.shown import command_line
 
 _USUAL: Mapping[str, str] = {
     "B": "64",
@@ -76,6 +77,10 @@ _USUAL: Mapping[str, str] = {
 """What stands in a symbol's field until somebody writes something else."""
 
 
+_LONGEST = 60
+"""Letters of a number with its unit."""
+
+
 def of_chapter(chapter: int) -> list[dict[str, Any]]:
     """Equations of a chapter with their markup, symbols and usual values."""
     return [_described(one) for one in EQUATIONS if one.chapter == chapter]
@@ -105,23 +110,15 @@ def markup(expression: Any) -> str:
 
 
 def solved(name: str, symbol: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """An equation solved for a symbol, with its steps.
+    """What ``rackmath solve`` prints for an equation and a symbol, and the line to type.
 
     Errors: :class:`InputError` for equations, symbols and values that are unknown or impossible.
     """
-    if len(given) > len(QUANTITIES) or any(len(value) > 60 for value in given.values()):
-        raise InputError("values", len(given), "write one short number for each symbol")
-    one = find(name)
-    found = solve(name, symbol, {key: value for key, value in given.items() if value and key != symbol})
-    return {
-        "equation": one.id,
-        "symbol": symbol,
-        "unit": found.unit,
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "missing": list(found.missing),
-        "steps": [{"text": step.text, "note": step.note} for step in found.steps],
-        "command": f"rackmath solve {name} --for {symbol} "
-        + " ".join(f"{key}={value}" for key, value in given.items() if key != symbol and value),
-    }
+    known = [q.name for q in find(name).quantities]
+    for key, value in given.items():
+        # Nothing but symbols and short numbers becomes a word of the command.
+        if key not in known or len(value) > _LONGEST:
+            raise InputError(key, value, f"write a short number for one of {', '.join(known)}")
+    values = [f"{key}={value}" for key, value in given.items() if value and key != symbol]
+    words = ["solve", name, f"--for={symbol}", *values]
+    return ask(words).facts | {"command": command_line(words)}

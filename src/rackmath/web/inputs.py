@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rackmath import catalogue
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.cli.ask import words
 from rackmath.web import uploads
 
 
@@ -46,16 +47,22 @@ def text(default: Any, title: str, *, longest: int = 80, hint: str = "") -> Any:
     return Field(default, title=title, max_length=longest, json_schema_extra=extra)
 
 
+@lru_cache(maxsize=2)
+def known(kind: str) -> tuple[str, ...]:
+    """Names of the catalogue: of models or systems."""
+    return tuple(catalogue.model_names() if kind == "model" else catalogue.system_names())
+
+
 def _model(name: str) -> str:
     if uploads.is_upload(name):
         return name
-    if name not in catalogue.model_names():
+    if name not in known("model"):
         raise ValueError("is no model of the catalogue; upload its config.json instead")
     return name
 
 
 def _system(name: str) -> str:
-    if name not in catalogue.system_names():
+    if name not in known("system"):
         raise ValueError("is no system of the catalogue")
     return name
 
@@ -70,17 +77,7 @@ Model = Annotated[str, AfterValidator(_model)]
 System = Annotated[str, AfterValidator(_system)]
 """A name of the catalogue."""
 
-ENGINES = FAMILIES
-YEAR = NOW
 
-
-def options(inputs: Inputs, names: dict[str, str]) -> list[str]:
-    """Fields -> options of a command, by their names there; what is None or not ticked is left out."""
-    found: list[str] = []
-    for field, option in names.items():
-        value = getattr(inputs, field)
-        if value is True:
-            found.append(f"--{option}")
-        elif value is not None and value is not False and value != "":
-            found.append(f"--{option}={value:g}" if isinstance(value, float) else f"--{option}={value}")
-    return found
+def options(inputs: Inputs, *fields: str, **renamed: str) -> list[str]:
+    """Fields -> options of a command of the same names; ``rate="poisson"`` where the command has another."""
+    return words({name: getattr(inputs, name) for name in fields} | {b: getattr(inputs, a) for a, b in renamed.items()})

@@ -35,15 +35,26 @@ def render_page(path: str, query: Mapping[str, str]) -> str:
     )
 
 
-def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
+def fields_of(view: View, query: Mapping[str, str]) -> dict[str, str]:
+    """Fields of one view out of the address of a page, where each has its view's name before it."""
     start = f"{view.name}."
-    given = {key.removeprefix(start): value for key, value in query.items() if key.startswith(start)}
+    return {key.removeprefix(start): value for key, value in query.items() if key.startswith(start)}
+
+
+def said(error: Any) -> list[dict[str, str]]:
+    """What Pydantic or FastAPI refuse, as a page shows it: the field at fault, and one line."""
+    fields = [(str(one["loc"][-1]), one["msg"]) for one in error.errors()]
+    return [{"field": field, "message": f"{field}: {message}"} for field, message in fields]
+
+
+def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
+    given = fields_of(view, query)
     found: dict[str, Any] = {
         "view": view,
         "controls": controls(view.inputs, given),
         "answer": None,
         "errors": [],
-        "query": urlencode({f"{start}{key}": value for key, value in given.items()}),
+        "query": urlencode({f"{view.name}.{key}": value for key, value in given.items()}),
         "presets": json.dumps(view.presets),
     }
     if view.heavy:
@@ -52,7 +63,7 @@ def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
         known = {key: value for key, value in given.items() if key in view.inputs.model_fields and value != ""}
         found["answer"] = as_json(view.answer(view.inputs(**known)))
     except ValidationError as error:
-        found["errors"] = [f"{one['loc'][-1]}: {one['msg']}" for one in error.errors()]
+        found["errors"] = [one["message"] for one in said(error)]
     except RackmathError as error:
         found["errors"] = [str(error)]
     return found

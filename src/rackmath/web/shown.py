@@ -11,7 +11,6 @@ from rackmath.cli.ask import ask
 from rackmath.cli.captured import Answer
 from rackmath.cli.figures import Figure
 from rackmath.cli.plotly_figures import axes, traces
-from rackmath.cli.render import to_plain
 from rackmath.web import uploads
 from rackmath.web.inputs import Inputs
 
@@ -118,8 +117,3 @@ def as_json(shown: Shown) -> dict[str, Any]:
         "command": shown.command,
         "notes": list(shown.notes),
     }
-
-
-def plain(value: Any) -> Any:
-    """Values that JSON holds."""
-    return to_plain(value)

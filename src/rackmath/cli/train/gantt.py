@@ -16,8 +16,8 @@ from rackmath.training.pipelines.order import LETTERS
 _WIDE = 100
 _MOST = 30_000
 """Operations that a picture can show."""
-_COLOURS = ("#5b8fd1", "#e0a458", "#7ab67a", "#c97b52", "#8d6fb0")
-_NAMES = ("forward", "gradient of inputs", "gradient of weights", "both gradients", "forward beside backward")
+COLOURS = ("#5b8fd1", "#e0a458", "#7ab67a", "#c97b52", "#8d6fb0")
+NAMES = ("forward", "gradient of inputs", "gradient of weights", "both gradients", "forward beside backward")
 
 
 def gantt_lines(found: Timeline) -> list[str]:
@@ -91,7 +91,7 @@ def _draw(found: Timeline, path: Path) -> None:
                 if op[0] == kind
             ]
             used[kind] = axis.broken_barh(
-                bars, (rank - 0.4, 0.8), facecolors=_COLOURS[kind], edgecolor="white", linewidth=0.4
+                bars, (rank - 0.4, 0.8), facecolors=COLOURS[kind], edgecolor="white", linewidth=0.4
             )
     axis.set_ylim(ranks - 0.4, -0.6)
     axis.set_yticks(range(ranks))
@@ -100,7 +100,7 @@ def _draw(found: Timeline, path: Path) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(
         [used[kind] for kind in sorted(used)],
-        [_NAMES[kind] for kind in sorted(used)],
+        [NAMES[kind] for kind in sorted(used)],
         frameon=False,
         fontsize=8,
         ncols=len(used),

@@ -10,9 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rackmath.cli.figures import COLOURS
+from rackmath.cli.render import to_plain
 from rackmath.errors import DoesNotFit
 from rackmath.web.inputs import Inputs, choice
-from rackmath.web.shown import Shown, Table, View, plain
+from rackmath.web.shown import Shown, Table, View
 
 _CLASSES = ("time per token", "throughput", "full load", "training", "decode pass", "prompt pass", "first token")
 _FEWEST = 4
@@ -58,7 +60,7 @@ def accuracy(i: Accuracy) -> Shown:
             ("bias", f"{np.median(error):+.1%}"),
         ],
         tables=[_groups(chosen, error, i.group)],
-        facts=plain({"rows": len(chosen), "median": np.median(np.abs(error)), "bias": np.median(error)}),
+        facts=to_plain({"rows": len(chosen), "median": np.median(np.abs(error)), "bias": np.median(error)}),
         command="rackmath predict measured.csv --out predicted.csv",
         notes=["every row is predicted by constants that never saw its model on its chip"],
     )
@@ -112,7 +114,7 @@ def _histogram(error: Any) -> dict[str, Any]:
                 "showlegend": False,
                 "x": [float(v) * 100 for v in (edges[:-1] + edges[1:]) / 2],
                 "y": counts.tolist(),
-                "marker": {"color": "#1f5fa8"},
+                "marker": {"color": COLOURS[0]},
             }
         ],
         "layout": {

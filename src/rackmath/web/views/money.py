@@ -23,7 +23,7 @@ class Page(Inputs):
 
 def page(i: Page) -> Shown:
     """Ratios, and what each of them implies."""
-    words = ["prices", "page", i.provider, *options(i, {"model": "model"})]
+    words = ["prices", "page", i.provider, *options(i, "model")]
     answer = asked(words)
     found = answer.facts[0]
     rows = [
@@ -96,13 +96,12 @@ class Decode(Inputs):
 
 def decode(i: Decode) -> Shown:
     """Sizes, batch and margin with their intervals."""
-    extra = {"speed": "speed", "cliff": "cliff"}
     if i.model:
         if not _NAME.fullmatch(i.model):
             raise InputError("model", i.model, "write a name that genai-prices knows, or leave it empty")
-        words = ["prices", "decode", i.model, *options(i, extra)]
+        words = ["prices", "decode", i.model, *options(i, "speed", "cliff")]
     else:
-        words = ["prices", "decode", *options(i, {"input": "input", "cached": "cached", "output": "output", **extra})]
+        words = ["prices", "decode", *options(i, "input", "cached", "output", "speed", "cliff")]
     answer = asked(words)
     f = answer.facts[0]
     scales = (
@@ -144,16 +143,8 @@ class Cache(Inputs):
 
 def cache(i: Cache) -> Shown:
     """Hold, retrieve or compute again."""
-    names = {
-        "on": "on",
-        "context": "context",
-        "reuse": "reuse",
-        "memory_price": "memory-price",
-        "years": "years",
-        "remote": "remote",
-        "waiting": "waiting",
-    }
-    words = ["cache", i.model, *options(i, names)]
+    fields = ("on", "context", "reuse", "memory_price", "years", "remote", "waiting")
+    words = ["cache", i.model, *options(i, *fields)]
     answer = asked(words)
     f = answer.facts
     rows = [
@@ -197,8 +188,7 @@ def agent(i: Agent) -> Shown:
     """What a session and a day cost, lever by lever."""
     if not _NAME.fullmatch(i.model):
         raise InputError("model", i.model, "write a name that genai-prices knows")
-    names = {name: name for name in ("turns", "first", "added", "output", "think", "sessions")}
-    words = ["agent", i.model, *(word.removesuffix(".0") for word in options(i, names))]
+    words = ["agent", i.model, *options(i, "turns", "first", "added", "output", "think", "sessions")]
     answer = asked(words)
     f = answer.facts
     rows = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rackmath.cli.figures import COLOURS
+from rackmath.constants_file import FAMILIES, NOW
+from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (
-    ENGINES,
-    YEAR,
     Inputs,
     Model,
     System,
@@ -22,8 +23,7 @@ from rackmath.web.inputs import (
 )
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
-_FORMATS = ("", "bf16", "fp8", "nvfp4", "mxfp4", "int4")
-_CACHES = ("", "bf16", "fp8", "nvfp4")
+_FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
 class Estimate(Inputs):
@@ -38,8 +38,8 @@ class Estimate(Inputs):
     phase: Literal["decode", "prefill"] = choice("decode", "phase")
     weights: Literal[_FORMATS] = choice("", "weights, or the config's")  # type: ignore[valid-type]
     kv: Literal[_CACHES] = choice("", "cache, or the config's")  # type: ignore[valid-type]
-    engine: Literal[ENGINES] = choice("vllm", "engine")  # type: ignore[valid-type]
-    year: float = slider(YEAR, 2022, 2027, "when its version is from", log=False)
+    engine: Literal[FAMILIES] = choice("vllm", "engine")  # type: ignore[valid-type]
+    year: float = slider(NOW, 2022, 2027, "when its version is from", log=False)
     drafted: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
     ideal: bool = ticked(False, "the pure bound")
     picture: Literal["batch", "roofline", "memory"] = choice("batch", "picture")
@@ -47,23 +47,10 @@ class Estimate(Inputs):
 
 def estimate(i: Estimate) -> Shown:
     """Time with its range, what binds, memory, cost."""
-    names = {
-        "on": "on",
-        "gpus": "gpus",
-        "layout": "layout",
-        "batch": "batch",
-        "context": "context",
-        "phase": "phase",
-        "weights": "weights",
-        "kv": "kv",
-        "engine": "engine",
-        "year": "year",
-        "drafted": "drafted",
-        "ideal": "ideal",
-    }
-    if i.phase == "prefill":
-        del names["drafted"]
-    words = ["estimate", i.model, *_whole(options(i, names))]
+    fields = ["on", "gpus", "layout", "batch", "context", "phase", "weights", "kv", "engine", "year", "ideal"]
+    if i.phase == "decode":
+        fields.append("drafted")
+    words = ["estimate", i.model, *options(i, *fields)]
     answer = asked([*words, f"--picture={i.picture}"])
     f = answer.facts
     cost = f["usd_per_million_tokens"]
@@ -107,18 +94,13 @@ def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
                 "orientation": "h",
                 "x": [value * 1e3 for _, value in shown],
                 "y": [name for name, _ in shown],
-                "marker": {"color": "#1f5fa8"},
+                "marker": {"color": COLOURS[0]},
                 "showlegend": False,
                 "name": "ms",
             }
         ],
         "layout": {"xaxis": {"title": {"text": "ms"}}, "yaxis": {"automargin": True}},
     }
-
-
-def _whole(words: list[str]) -> list[str]:
-    """Counts as click's integers want them."""
-    return [word.removesuffix(".0") for word in words]
 
 
 class Plan(Inputs):
@@ -140,20 +122,8 @@ class Plan(Inputs):
 
 def plan(i: Plan) -> Shown:
     """Frontier, the best under limits, launch commands."""
-    names = {
-        "on": "on",
-        "gpus": "gpus",
-        "input": "input",
-        "output": "output",
-        "ttft": "ttft",
-        "tpot": "tpot",
-        "cached_prefix": "cached-prefix",
-        "weights": "weights",
-        "kv": "kv",
-        "engine": "engine",
-        "one_pool": "one-pool",
-    }
-    words = ["plan", i.model, *_whole(options(i, names))]
+    fields = ("on", "gpus", "input", "output", "ttft", "tpot", "cached_prefix", "weights", "kv", "engine", "one_pool")
+    words = ["plan", i.model, *options(i, *fields)]
     answer = asked(words)
     f = answer.facts
     best = f["best"]

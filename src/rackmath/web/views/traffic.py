@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackmath.errors import InputError
+from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
 from rackmath.web import uploads
 from rackmath.web.inputs import Inputs, Model, System, choice, named, number, options, slider, text
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
+_ROUTERS = tuple(ROUTERS)
+# A static batch needs reserved blocks, which the page does not ask for.
+_POLICIES = tuple(name for name in POLICIES if name != "static")
 _QUANTITIES = (
     ("time_to_first_token", "time to first token"),
     ("time_per_output_token", "time per output token"),
@@ -33,8 +37,8 @@ class Simulate(Inputs):
     spread: float = slider(0.5, 0, 3, "spread of lengths over their mean", log=False)
     burst: float = slider(1.0, 0, 8, "spread of gaps over their mean", log=False)
     turns: float = slider(1, 1, 20, "turns of a session", log=False, whole=True)
-    policy: Literal["chunked", "prefill-first", "decode-first", "train"] = choice("chunked", "policy")
-    router: Literal["least-loaded", "round-robin", "two-choices", "prefix-aware"] = choice("least-loaded", "router")
+    policy: Literal[_POLICIES] = choice("chunked", "policy")  # type: ignore[valid-type]
+    router: Literal[_ROUTERS] = choice("least-loaded", "router")  # type: ignore[valid-type]
     tiers: str = text("", "prefix cache, or what memory leaves", hint="hbm=shared,ddr5=1TB")
     seats: float = slider(256, 1, 1024, "sequences of a replica", whole=True)
     prefill_gpus: float | None = number(None, 1, 63, "of them read only")
@@ -46,31 +50,18 @@ class Simulate(Inputs):
 
 def simulate(i: Simulate) -> Shown:
     """Percentiles, queues and tiers."""
-    names = {
-        "on": "on",
-        "gpus": "gpus",
-        "layout": "layout",
-        "policy": "policy",
-        "router": "router",
-        "tiers": "tiers",
-        "seats": "seats",
-        "prefill_gpus": "prefill-gpus",
-        "mtbf": "mtbf",
-        "ttft": "ttft",
-        "tpot": "tpot",
-        "seed": "seed",
-    }
+    common = options(
+        i, "on", "gpus", "layout", "policy", "router", "tiers", "seats", "prefill_gpus", "mtbf", "ttft", "tpot", "seed"
+    )
     if i.trace:
         if not uploads.is_upload(i.trace):
             raise InputError("trace", i.trace, "send the file; a path is not read")
-        traffic = ["--trace", i.trace, f"--first={i.requests:g}"]
+        asking = ["--trace", i.trace, *options(i, requests="first")]
     else:
-        names |= {"rate": "poisson", "requests": "requests", "input": "input", "output": "output", "burst": "burst"}
-        names |= {"turns": "turns", "spread": "spread"}
-        traffic = ["--think=10"] if i.turns > 1 else []
-    if i.turns > 1 and not i.trace:
-        del names["spread"]
-    words = ["simulate", i.model, *(word.removesuffix(".0") for word in options(i, names)), *traffic]
+        asking = options(i, "requests", "input", "output", "burst", "turns", rate="poisson")
+        # Sessions grow by turns of one length.
+        asking += ["--think=10"] if i.turns > 1 else options(i, "spread")
+    words = ["simulate", i.model, *common, *asking]
     answer = asked(words)
     f = answer.facts
     rows = [

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from rackmath.cli.train.gantt import COLOURS, NAMES
 from rackmath.errors import InputError
 from rackmath.training.pipelines import Timeline
+from rackmath.training.pipelines.schedules import SCHEDULES
+from rackmath.training.scaling_laws import LAWS
 from rackmath.web.inputs import Inputs, choice, options, slider, ticked
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
-_LAWS = ("besiroglu", "hoffmann", "muennighoff", "sardana")
-_SCHEDULES = (
-    "gpipe",
-    "1f1b",
-    "interleaved",
-    "looped-bfs",
-    "interleaved-zb",
-    "zb-h1",
-    "zb-h2",
-    "zb-v",
-    "v-half",
-    "v-min",
-    "dualpipe",
-    "dualpipev",
-)
-_COLOURS = ("#5b8fd1", "#e0a458", "#7ab67a", "#c97b52", "#8d6fb0")
-_KINDS = ("forward", "gradient of inputs", "gradient of weights", "both gradients", "forward beside backward")
+_LAWS, _SCHEDULES = tuple(LAWS), tuple(SCHEDULES)
 _MOST = 6000
 """Operations of a chart that a browser still draws at once."""
 
@@ -53,7 +40,7 @@ def budget(i: Budget) -> Shown:
         f"--tokens={i.tokens:g}T",
         f"--inference-tokens={i.written:g}T",
         f"--prompt-tokens={i.read:g}T",
-        *options(i, {"rl_share": "rl-share", "success": "success", "decode_efficiency": "decode-efficiency"}),
+        *options(i, "rl_share", "success", "decode_efficiency"),
     ]
     answer = asked(words)
     f = answer.facts
@@ -110,15 +97,7 @@ class Pipeline(Inputs):
 
 def pipeline(i: Pipeline) -> Shown:
     """Gantt charts, bubbles and peak activations."""
-    names = {
-        "stages": "stages",
-        "microbatches": "microbatches",
-        "forward": "forward",
-        "backward_input": "backward-input",
-        "backward_weight": "backward-weight",
-        "send": "send",
-    }
-    common = [word.removesuffix(".0") for word in options(i, names)]
+    common = options(i, "stages", "microbatches", "forward", "backward_input", "backward_weight", "send")
     found: list[tuple[str, dict[str, Any], Timeline]] = []
     lines = []
     for name in dict.fromkeys(one for one in (i.schedule, i.beside) if one):
@@ -180,12 +159,12 @@ def _gantt(name: str, found: Timeline, until: float) -> dict[str, Any]:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": _KINDS[kind],
+                "name": NAMES[kind],
                 "base": base,
                 "x": length,
                 "y": row,
                 "hovertext": text,
-                "marker": {"color": _COLOURS[kind], "line": {"width": 0.5, "color": "#ffffff"}},
+                "marker": {"color": COLOURS[kind], "line": {"width": 0.5, "color": "#ffffff"}},
             }
             for kind, (base, length, row, text) in sorted(bars.items())
         ],

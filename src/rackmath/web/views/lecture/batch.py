@@ -10,11 +10,12 @@ import numpy as np
 from rackmath import catalogue
 from rackmath.blackboard.curves import curve
 from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.cli.render import to_plain
 from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import active_params, total_params, weight_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn, plain
+from rackmath.web.shown import Shown, View, drawn
 
 _HOUR = 3600.0
 _POINTS = 160
@@ -84,7 +85,9 @@ def batch(i: Batch) -> Shown:
     return Shown(
         figures=drawn(_figure(i, across, time, compute, memory)),
         pairs=pairs,
-        facts=plain({"hardware_ratio": ratio, "sparsity": sparsity, "balance_context": l_star, "latency_floor": floor}),
+        facts=to_plain(
+            {"hardware_ratio": ratio, "sparsity": sparsity, "balance_context": l_star, "latency_floor": floor}
+        ),
         command="rackmath solve step-time --for t "
         + " ".join(f"{name}={value:g}" for name, value in {"B": 64, **mine}.items()),
         notes=["a bound: everything overlaps; for what engines reach see Estimate"],

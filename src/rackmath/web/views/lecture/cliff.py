@@ -7,10 +7,11 @@ import numpy as np
 from rackmath import catalogue
 from rackmath.blackboard.curves import curve
 from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.cli.render import to_plain
 from rackmath.models.cache import cache_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, Table, View, drawn, plain
+from rackmath.web.shown import Shown, Table, View, drawn
 
 _POINTS = 160
 _SHOWN_MODELS = ("deepseek-v3", "kimi-k2", "gpt-oss-120b", "qwen3-235b-a22b", "llama-3.1-405b", "llama-3.1-8b")
@@ -58,7 +59,7 @@ def cliff(i: Cliff) -> Shown:
                 rows=[(name, f"{value:,.0f}", f"{value / here:.3g}") for name, value in known],
             )
         ],
-        facts=plain({"kv": here}),
+        facts=to_plain({"kv": here}),
         command=f"rackmath solve context-cliff --for kv N_active={i.active:g}B C={i.ratio:g} M=1 L={i.cliff:g}",
     )
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from rackmath.blackboard.curves import curve
 from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.cli.render import to_plain
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn, plain
+from rackmath.web.shown import Shown, View, drawn
 
 _POINTS = 160
 
@@ -60,7 +61,7 @@ def lifetime(i: Lifetime) -> Shown:
             ("tokens of training at equal costs", f"{equal * once:.3g}"),
             ("over-training at equal costs", f"{equal:.3g} times 20 tokens per parameter"),
         ],
-        facts=plain({"served": served, "expected": expected, "equal": equal}),
+        facts=to_plain({"served": served, "expected": expected, "equal": equal}),
         command=f"rackmath solve served-tokens --for N_tokens rate_served={i.rate:g}M lifetime={i.days:g}d",
         notes=["at one size of model: what another size would lose is in the budget on the page Training"],
     )

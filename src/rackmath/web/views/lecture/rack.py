@@ -6,10 +6,11 @@ import numpy as np
 
 from rackmath.blackboard.curves import curve
 from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.cli.render import to_plain
 from rackmath.engine.collectives import distinct_ranks
 from rackmath.errors import InputError
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn, plain
+from rackmath.web.shown import Shown, View, drawn
 
 _POINTS = 160
 
@@ -73,7 +74,7 @@ def rack(i: Rack) -> Shown:
             ("tokens that leave their rack", f"{leave:.0%}"),
             ("all-to-all against one rack", f"{float(curve('two-racks', n=i.racks, r=i.ratio)):.3g} times as long"),
         ],
-        facts=plain({"experts_each": each, "tokens_leaving": leave}),
+        facts=to_plain({"experts_each": each, "tokens_leaving": leave}),
         command=f"rackmath solve two-racks --for slowdown n={i.racks:g} r={i.ratio:g}",
     )
 

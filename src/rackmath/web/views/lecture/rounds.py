@@ -9,8 +9,9 @@ import numpy as np
 from rackmath.blackboard import ciphers
 from rackmath.blackboard.curves import curve
 from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.cli.render import to_plain
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn, plain
+from rackmath.web.shown import Shown, View, drawn
 
 
 class Rounds(Inputs):
@@ -60,7 +61,7 @@ def rounds(i: Rounds) -> Shown:
             ("all kept", f"{i.layers * i.kept:.3g} GB"),
             ("reversible", f"{i.kept:.3g} GB, for {reversible:.2f} times the compute of a step"),
         ],
-        facts=plain({"avalanche": mixed[round(i.rounds) - 1], "reversible": reversible}),
+        facts=to_plain({"avalanche": mixed[round(i.rounds) - 1], "reversible": reversible}),
         command="rackmath solve reversible-compute --for ratio_rev units_fwd=1 units_bwd=2",
         notes=["exact memory of known architectures: `rackmath train depth`; measured: `rackmath lab revnet`"],
     )

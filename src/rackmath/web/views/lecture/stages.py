@@ -8,9 +8,10 @@ import numpy as np
 
 from rackmath.blackboard.curves import curve
 from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.cli.render import to_plain
 from rackmath.training.pipelines import Times, run
 from rackmath.web.inputs import Inputs, choice, slider
-from rackmath.web.shown import Shown, View, drawn, plain
+from rackmath.web.shown import Shown, View, drawn
 
 
 class Stages(Inputs):
@@ -64,7 +65,7 @@ def stages(i: Stages) -> Shown:
             ("cache of an accelerator", f"{cache[P - 1] / 1e9:.3g} GB whatever the stages"),
             ("bubble, all forward then all backward", f"{float(curve('pipeline-bubble', P=P, m=i.microbatches)):.1%}"),
         ],
-        facts=plain({"weights": weights[P - 1], "cache": cache[P - 1]}),
+        facts=to_plain({"weights": weights[P - 1], "cache": cache[P - 1]}),
         command=f"rackmath solve pipeline-bubble --for bubble P={P} m={i.microbatches:g}",
     )
 
