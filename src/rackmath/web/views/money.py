@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rackmath import price_book
 from rackmath.errors import InputError
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, Model, System, choice, named, number, options, slider, text, ticked
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
-_PROVIDERS = ("anthropic", "openai", "google", "deepseek", "x-ai", "mistral", "groq", "together", "fireworks")
+_PROVIDERS = tuple(sorted(price_book.providers()))
 
 
 class Page(Inputs):

@@ -16,21 +16,12 @@ from rackmath.models.counts import active_params, total_params, weight_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.views.lecture.common import MODELS, POINTS
 
 _HOUR = 3600.0
-_POINTS = 160
 _LECTURE = {"N_active": 100e9, "N_total": 800e9, "w": 1.0, "L": 100_000.0, "kv": 1670.0, "C": 7.2e16, "M": 2.4e14}
 """A model of 100 B active parameters, sparsity 8, on a rack with R = 300: the numbers that the lecture puts in."""
 _LECTURE_PRICE = 72 * 3.5 / _HOUR
-_SHOWN_MODELS = (
-    "deepseek-v3",
-    "kimi-k2",
-    "gpt-oss-120b",
-    "qwen3-235b-a22b",
-    "llama-3.1-405b",
-    "llama-3.1-70b",
-    "llama-3.1-8b",
-)
 _SHOWN_SYSTEMS = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "gb300-nvl72", "vr200-nvl72", "mi300x", "mi355x")
 
 
@@ -58,7 +49,7 @@ def batch(i: Batch) -> Shown:
         "C": i.flops * 1e15 / 2,
         "M": i.bandwidth * 1e12,
     }
-    across = np.geomspace(1, 100_000, _POINTS)
+    across = np.geomspace(1, 100_000, POINTS)
     read = ("N_total", "w", "L", "kv", "M")
     time = curve("step-time", B=across, **mine)
     compute = curve("compute-time", B=across, N_active=mine["N_active"], C=mine["C"])
@@ -147,7 +138,7 @@ def presets() -> dict[str, dict[str, float]]:
             "price": 252,
         }
     }
-    for name in _SHOWN_MODELS:
+    for name in MODELS:
         a = catalogue.model(name)
         total = float(total_params(a))
         found[f"model: {name}"] = {

@@ -12,9 +12,7 @@ from rackmath.models.cache import cache_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, Table, View, drawn
-
-_POINTS = 160
-_SHOWN_MODELS = ("deepseek-v3", "kimi-k2", "gpt-oss-120b", "qwen3-235b-a22b", "llama-3.1-405b", "llama-3.1-8b")
+from rackmath.web.views.lecture.common import MODELS, POINTS
 
 
 class Cliff(Inputs):
@@ -27,11 +25,11 @@ class Cliff(Inputs):
 
 def cliff(i: Cliff) -> Shown:
     """Cache per token that a step of the price would imply."""
-    across = np.geomspace(1000, 1e7, _POINTS)
+    across = np.geomspace(1000, 1e7, POINTS)
     mine = curve("context-cliff", N_active=i.active * 1e9, M=1.0, C=i.ratio, L=across)
     theirs = curve("context-cliff", N_active=100e9, M=1.0, C=300.0, L=across)
     here = float(curve("context-cliff", N_active=i.active * 1e9, M=1.0, C=i.ratio, L=i.cliff))
-    known = [(name, float(cache_bytes(catalogue.model(name), 1e5)) / 1e5) for name in _SHOWN_MODELS]
+    known = [(name, float(cache_bytes(catalogue.model(name), 1e5)) / 1e5) for name in MODELS]
     figure = Figure(
         title="",
         panels=[

@@ -9,8 +9,7 @@ from rackmath.cli.figures import Figure, Panel, Series
 from rackmath.cli.render import to_plain
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
-
-_POINTS = 160
+from rackmath.web.views.lecture.common import POINTS
 
 
 class Lifetime(Inputs):
@@ -30,7 +29,7 @@ def lifetime(i: Lifetime) -> Shown:
     served = float(curve("served-tokens", rate_served=i.rate * 1e6, lifetime=i.days * 86_400))
     expected = float(curve("expected-tokens", success=i.success, N_tokens=served))
     once = float(curve("chinchilla", N_active=active))
-    times = np.geomspace(0.5, 2000, _POINTS)
+    times = np.geomspace(0.5, 2000, POINTS)
     training = curve("pretrain-compute", N_active=active, D_pre=times * once) * (1 + i.rl)
     serving = np.full_like(
         times, float(curve("inference-compute", N_active=active, D_inf=expected, eff_inf=i.efficiency))

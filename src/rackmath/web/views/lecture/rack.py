@@ -11,8 +11,7 @@ from rackmath.engine.collectives import distinct_ranks
 from rackmath.errors import InputError
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
-
-_POINTS = 160
+from rackmath.web.views.lecture.common import POINTS
 
 
 class Rack(Inputs):
@@ -32,7 +31,7 @@ def rack(i: Rack) -> Shown:
     n = np.arange(1, 17)
     slow = curve("two-racks", n=n, r=i.ratio)
     theirs = curve("two-racks", n=n, r=8.0)
-    batches = np.geomspace(1, 10_000, _POINTS)
+    batches = np.geomspace(1, 10_000, POINTS)
     touched = curve("experts-touched", B=batches, k=i.chosen, E=i.experts)
     ranks = np.unique(np.round(np.geomspace(1, 576, 80)))
     copies = [float(distinct_ranks(round(i.experts), round(i.chosen), float(min(r, i.experts)))) for r in ranks]
