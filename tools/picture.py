@@ -21,6 +21,12 @@ CHARTS = {
     "rackmath plan deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2 --tpot 0.05": "frontier.svg",
     "rackmath racks --sizes 1 --sparsity 1": "racks.svg",
     f"rackmath context {ATTENTION} --on gb200-nvl72 --gpus 8": "context.svg",
+    "rackmath prices cost llama-3.1-70b --on h100-sxm --gpus 8 --input 4000 --sold-as llama-3.3-70b-instruct "
+    "--provider novita --date 2026-11-21": "prices-cost.svg",
+    "rackmath prices page anthropic --date 2026-11-21": "prices-page.svg",
+    "rackmath train budget --loss 2.0 --inference-tokens 10T": "train-budget.svg",
+    "rackmath train pipeline --schedule zb-h1 --stages 8 --microbatches 24 --forward 18.5 --backward-input 18.1 "
+    "--backward-weight 9.3 --send 0.6": "zb-h1.svg",
 }
 """Commands whose pictures the documents show, and their files."""
 COMMAND = "rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192"
