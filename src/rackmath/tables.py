@@ -98,17 +98,17 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, ob
         writer.writerows(rows)
 
 
-def write_table(path: Path, table: pl.DataFrame, field: str) -> None:
-    """Write a table as CSV or Parquet, by the end of its name: whole or not at all.
+def write_table(path: Path, table: pl.DataFrame | pl.LazyFrame, field: str) -> None:
+    """Write a table as CSV or Parquet, by the end of its name: whole or not at all; a lazy one piece by piece.
 
     Errors: :class:`InputError` where the folder cannot be written.
     """
     half = path.with_name(f".{path.name}.half")
     try:
         if path.suffix == ".csv":
-            table.write_csv(half)
+            table.lazy().sink_csv(half)
         else:
-            table.write_parquet(half)
+            table.lazy().sink_parquet(half)
         half.replace(path)
     except OSError as error:
         raise InputError(field, str(path), f"cannot be written: {error.strerror}") from error

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -31,8 +33,40 @@ _MODELS = ("model", "Model")
 _ISO = "%Y-%m-%d %H:%M:%S%.f"
 
 
+_ROWS = 500_000
+"""Of a file that are read at a time: what stays of them is narrow."""
+
+
+class _Columns(NamedTuple):
+    """What a file calls what; None for what it does not have."""
+
+    arrival: str
+    prompt: str
+    output: str
+    rank: str | None
+    blocks: str | None
+    identity: str | None
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Piece:
+    """The rows of a piece of a file that can be meant."""
+
+    usable: NDArray[np.bool_]
+    """Which those are. (rows read,)"""
+    arrival: NDArray[np.float64]
+    """Since some origin. [s]"""
+    prompt: NDArray[np.int32]
+    output: NDArray[np.int32]
+    named: pl.DataFrame
+    """Ranks, blocks, ids and models, by these names, where the file has them."""
+
+
 def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[Workload, list[str]]:
     """Read a trace, and what had to be mended.
+
+    The file is read in pieces, of which only arrays of a workload stay.
 
     Parameters
     ----------
@@ -44,47 +78,51 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
 
     Errors: :class:`InputError` with the line of the first row that cannot be used.
     """
-    table = _table(path)
-    if table.is_empty():
-        raise InputError("--trace", path, "holds no requests")
+    if not path.is_file():
+        raise InputError("--trace", path, "is no file")
     first = 1 if path.suffix in (".jsonl", ".ndjson", ".parquet") else 2
-    arrival = _arrivals(table, path, first)
-    prompt, output = (_numbers(table, names, path, what) for names, what in ((PROMPT, "prompt"), (OUTPUT, "output")))
-    keep = np.ones(len(table), dtype=bool)
-    notes: list[str] = []
-    for what, values, low, high in (
-        ("arrival", arrival, -np.inf, np.inf), ("prompt", prompt, 1, LONGEST), ("output", output, 1, LONGEST),
-    ):  # fmt: skip
-        wrong = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)) & keep)
-        if len(wrong) and not repair:
-            limits = "a time" if what == "arrival" else f"1 to {LONGEST:,} tokens"
-            raise InputError(
-                f"{path.name}, line {wrong[0] + first}: {what}", _shown(float(values[wrong[0]])), f"write {limits}"
-            )
-        if len(wrong):
-            keep[wrong] = False
-            notes.append(f"{len(wrong):,} rows dropped: {what} cannot be meant")
-    keep, notes = _unique(table, path, first, keep, repair, notes)
-    back = np.flatnonzero(np.diff(arrival[keep]) < 0)
+    dropped: dict[str, int] = {}
+    try:
+        pieces = _pieces(path, first, dropped if repair else None)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError("--trace", path, _where(path, error)) from error
+    if not pieces:
+        raise InputError("--trace", path, "holds no requests")
+    notes = [f"{count:,} rows dropped: {what} cannot be meant" for what, count in dropped.items()]
+    usable = np.concatenate([piece.usable for piece in pieces])
+    arrival = np.concatenate([piece.arrival for piece in pieces])
+    named = pl.concat([piece.named for piece in pieces])
+    order = np.arange(len(arrival))
+
+    def line(at: int) -> str:
+        return f"{path.name}, line {np.flatnonzero(usable)[at] + first}"
+
+    if "id" in named.columns:
+        is_new = named["id"].is_first_distinct().to_numpy()
+        again = np.flatnonzero(~is_new)
+        if len(again) and not repair:
+            why = "is there already: give --repair to keep the first"
+            raise InputError(f"{line(again[0])}: id", named["id"][int(again[0])], why)
+        if len(again):
+            order = np.flatnonzero(is_new)
+            notes.append(f"{len(again):,} rows dropped: their id is there already")
+    back = np.flatnonzero(np.diff(arrival[order]) < 0)
     if len(back) and not repair:
-        line = int(np.flatnonzero(keep)[back[0] + 1]) + first
         why = "times must not run backwards: sort the file, or give --repair"
-        raise InputError(f"{path.name}, line {line}: arrival", _shown(float(arrival[keep][back[0] + 1])), why)
-    order = np.flatnonzero(keep)
+        raise InputError(f"{line(back[0] + 1)}: arrival", _shown(float(arrival[back[0] + 1])), why)
     if len(back):
         order = order[np.argsort(arrival[order], kind="stable")]
         notes.append(f"{len(back):,} times ran backwards: sorted")
     if not len(order):
         raise InputError("--trace", path, "no row can be used")
-    start, blocks = _prefixes(table, order)
-    times = arrival[order] - arrival[order[0]]
-    service, models = _services(table, order)
+    start, blocks = _prefixes(named, order)
+    service, models = _services(named, order)
     return (
         Workload(
-            arrival=times,
-            prompt=prompt[order].astype(np.int32),
-            output=output[order].astype(np.int32),
-            rank=_ranks(table, order),
+            arrival=arrival[order] - arrival[order[0]],
+            prompt=np.concatenate([piece.prompt for piece in pieces])[order],
+            output=np.concatenate([piece.output for piece in pieces])[order],
+            rank=_ranks(named, order),
             start=start,
             blocks=blocks,
             block=block,
@@ -95,17 +133,77 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
     )
 
 
-def _table(path: Path) -> pl.DataFrame:
-    if not path.is_file():
-        raise InputError("--trace", path, "is no file")
-    try:
-        if path.suffix == ".parquet":
-            return pl.read_parquet(path)
-        if path.suffix in (".jsonl", ".ndjson"):
-            return pl.read_ndjson(path, infer_schema_length=None)
-        return pl.read_csv(path, infer_schema_length=10_000, null_values=["", "NaN", "nan"])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError("--trace", path, _where(path, error)) from error
+def _pieces(path: Path, first: int, dropped: dict[str, int] | None) -> list[_Piece]:
+    """Read a file piece by piece; rows that cannot be meant are counted in ``dropped``, or refused for None."""
+    if path.suffix == ".parquet":
+        scan = pl.scan_parquet(path)
+    elif path.suffix in (".jsonl", ".ndjson"):
+        scan = pl.scan_ndjson(path, infer_schema_length=None)
+    else:
+        scan = pl.scan_csv(path, infer_schema_length=10_000, null_values=["", "NaN", "nan"])
+    schema = scan.collect_schema()
+    has = _Columns(
+        arrival=_need(schema, tuple(ARRIVAL), path, "arrival"),
+        prompt=_need(schema, PROMPT, path, "prompt"),
+        output=_need(schema, OUTPUT, path, "output"),
+        rank=_column(schema, _RANK),
+        blocks=next((name for name in _BLOCKS if isinstance(schema.get(name), pl.List)), None),
+        identity=_column(schema, _NAMES),
+        model=_column(schema, _MODELS),
+    )
+    found: list[_Piece] = []
+    line, origin = first, 0
+    for rows in scan.select(name for name in has if name is not None).collect_batches(chunk_size=_ROWS):
+        when = _nanoseconds(rows[has.arrival])
+        if not found and when is not None:
+            known = when.drop_nulls()
+            if not len(known):
+                why = "write seconds, or 2023-11-16 18:17:03.98"
+                raise InputError(f"{path.name}, line {first}: arrival", rows[has.arrival][0], why)
+            origin = int(known[0])
+        numbers = {
+            "arrival": _floats(rows[has.arrival]) * ARRIVAL[has.arrival] if when is None
+            else _floats(when - origin) * 1e-9,
+            "prompt": _floats(rows[has.prompt]),
+            "output": _floats(rows[has.output]),
+        }  # fmt: skip
+        found.append(_piece(rows, has, numbers, f"{path.name}, line", line, dropped))
+        line += len(rows)
+    return found
+
+
+def _piece(
+    rows: pl.DataFrame,
+    has: _Columns,
+    numbers: Mapping[str, NDArray[np.float64]],
+    place: str,
+    line: int,
+    dropped: dict[str, int] | None,
+) -> _Piece:
+    """What can be meant of rows that begin at a line."""
+    usable = np.ones(len(rows), dtype=bool)
+    for what, values in numbers.items():
+        low, high = (-np.inf, np.inf) if what == "arrival" else (1, LONGEST)
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)) & usable)
+        if len(wrong) and dropped is None:
+            limits = "a time" if what == "arrival" else f"1 to {LONGEST:,} tokens"
+            raise InputError(f"{place} {wrong[0] + line}: {what}", _shown(float(values[wrong[0]])), f"write {limits}")
+        if len(wrong) and dropped is not None:
+            usable[wrong] = False
+            dropped[what] = dropped.get(what, 0) + len(wrong)
+    texts = {"rank": has.rank, "blocks": has.blocks, "id": has.identity, "model": has.model}
+    named = rows.select(pl.col(name).alias(what) for what, name in texts.items() if name is not None)
+    if has.rank is not None:
+        named = named.with_columns(pl.col("rank").cast(pl.Int64, strict=False).fill_null(0))
+    if has.model is not None:
+        named = named.with_columns(pl.col("model").cast(pl.String).fill_null("").cast(pl.Categorical))
+    return _Piece(
+        usable=usable,
+        arrival=numbers["arrival"][usable],
+        prompt=numbers["prompt"][usable].astype(np.int32),
+        output=numbers["output"][usable].astype(np.int32),
+        named=named.filter(usable) if named.width else named,
+    )
 
 
 def _where(path: Path, error: Exception) -> str:
@@ -120,82 +218,49 @@ def _where(path: Path, error: Exception) -> str:
     return str(error).splitlines()[0]
 
 
-def _column(table: pl.DataFrame, names: Sequence[str]) -> str | None:
-    return next((name for name in names if name in table.columns), None)
+def _column(schema: pl.Schema, names: Sequence[str]) -> str | None:
+    return next((name for name in names if name in schema), None)
 
 
-def _need(table: pl.DataFrame, names: Sequence[str], path: Path, what: str) -> str:
-    found = _column(table, names)
+def _need(schema: pl.Schema, names: Sequence[str], path: Path, what: str) -> str:
+    found = _column(schema, names)
     if found is None:
-        have = ", ".join(table.columns)
+        have = ", ".join(schema)
         raise InputError(f"{path.name}: {what}", have, f"name a column one of {', '.join(names)}")
     return found
 
 
-def _arrivals(table: pl.DataFrame, path: Path, first: int) -> NDArray[np.float64]:
-    name = _need(table, tuple(ARRIVAL), path, "arrival")
-    column = table[name]
+def _nanoseconds(column: pl.Series) -> pl.Series | None:
+    """Of dates; None for a column of numbers."""
     if column.dtype == pl.String:
-        read = column.str.to_datetime(_ISO, time_unit="ns", strict=False)
-        if read.null_count() == len(read):
-            raise InputError(
-                f"{path.name}, line {first}: arrival", column[0], "write seconds, or 2023-11-16 18:17:03.98"
-            )
-        return _floats(read.dt.timestamp("ns").cast(pl.Float64) * 1e-9 - float(read.dt.timestamp("ns")[0]) * 1e-9)
-    if column.dtype.is_temporal():
-        return _floats(column.dt.timestamp("us").cast(pl.Float64) * 1e-6)
-    return _floats(column.cast(pl.Float64, strict=False)) * ARRIVAL[name]
-
-
-def _numbers(table: pl.DataFrame, names: Sequence[str], path: Path, what: str) -> NDArray[np.float64]:
-    return _floats(table[_need(table, names, path, what)].cast(pl.Float64, strict=False))
+        column = column.str.to_datetime(_ISO, time_unit="ns", strict=False)
+    return column.dt.timestamp("ns") if column.dtype.is_temporal() else None
 
 
 def _floats(column: pl.Series) -> NDArray[np.float64]:
-    return np.asarray(column.fill_null(float("nan")).to_numpy(), dtype=float)
+    return np.asarray(column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy(), dtype=float)
 
 
-def _unique(
-    table: pl.DataFrame, path: Path, first: int, keep: NDArray[np.bool_], repair: bool, notes: list[str]
-) -> tuple[NDArray[np.bool_], list[str]]:
-    """Refuse or drop the later ones of equal ids."""
-    name = _column(table, _NAMES)
-    if name is None:
-        return keep, notes
-    again = np.flatnonzero(~table[name].is_first_distinct().to_numpy() & keep)
-    if len(again) and not repair:
-        why = "is there already: give --repair to keep the first"
-        raise InputError(f"{path.name}, line {again[0] + first}: {name}", table[name][int(again[0])], why)
-    if len(again):
-        keep = keep.copy()
-        keep[again] = False
-        notes = [*notes, f"{len(again):,} rows dropped: their {name} is there already"]
-    return keep, notes
-
-
-def _ranks(table: pl.DataFrame, order: NDArray[np.int64]) -> NDArray[np.int32]:
-    name = _column(table, _RANK)
-    if name is None:
+def _ranks(named: pl.DataFrame, order: NDArray[np.int64]) -> NDArray[np.int32]:
+    if "rank" not in named.columns:
         return np.zeros(len(order), np.int32)
-    values = table[name].cast(pl.Int64, strict=False).fill_null(0).to_numpy()[order]
     # Classes are numbered from the most urgent, whatever numbers the trace gives them.
-    return np.unique(values, return_inverse=True)[1].astype(np.int32)
+    return np.unique(named["rank"].to_numpy()[order], return_inverse=True)[1].astype(np.int32)
 
 
-def _services(table: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
+def _services(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int32] | None, tuple[str, ...]]:
     """What requests ask for, by the names that the trace gives."""
-    name = _column(table, _MODELS)
-    if name is None:
+    if "model" not in named.columns:
         return None, ()
-    known, numbers = np.unique(table[name].cast(pl.String).fill_null("").to_numpy()[order], return_inverse=True)
-    return numbers.astype(np.int32), tuple(str(one) for one in known)
+    asked = named["model"].gather(order)
+    known = asked.unique().cast(pl.String).sort()
+    return asked.cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int32), tuple(known)
 
 
-def _prefixes(table: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    name = _column(table, _BLOCKS)
-    if name is None or not isinstance(table[name].dtype, pl.List):
+def _prefixes(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if "blocks" not in named.columns:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    lists = table[name].gather(order)
+    lists = named["blocks"].gather(order)
     counts = lists.list.len().fill_null(0).to_numpy()
     blocks = lists.list.explode().drop_nulls().cast(pl.Int64).to_numpy()
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), np.asarray(blocks, dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,6 +24,9 @@ from rackmath.sweeps.replay_report import assumptions, ends, facts_of, seen
 from rackmath.sweeps.replays import Job, job_of, run
 from rackmath.tables import write_table, write_text
 from rackmath.units import show
+
+_ROWS = 1_000_000
+"""Of the table of requests that are written at a time."""
 
 
 @click.command(
@@ -178,22 +181,28 @@ def _write_series(path: Path, over: Mapping[str, Any]) -> None:
 
 
 def _write_requests(path: Path, job: Job, found: tuple[Outcome, ...]) -> None:
+    """One row per request, made and written a million at a time."""
     import polars as pl
+    from polars.io.plugins import register_io_source
 
-    times, q = seen(job, found), found[-1].requests
-    table = pl.DataFrame(
-        {
-            "arrival": found[0].requests["arrival"],
-            "input": job.work.prompt,
-            "output": job.work.output,
-            "priority": job.work.rank,
-            "replica": q["place"],
-            "cached_tokens": found[0].requests["hit"],
-            "preempted": q["dropped"],
-            "queueing": times.queueing,
-            "time_to_first_token": times.first,
-            "time_per_output_token": times.per_token,
-            "latency": times.whole,
-        }
-    )
-    write_table(path, table, "--out")
+    times, first, last = seen(job, found), found[0].requests, found[-1].requests
+    columns: dict[str, tuple[Any, Any]] = {
+        "arrival": (first["arrival"], pl.Float64),
+        "input": (job.work.prompt, pl.Int32),
+        "output": (job.work.output, pl.Int32),
+        "priority": (job.work.rank, pl.Int32),
+        "replica": (last["place"], pl.Int32),
+        "cached_tokens": (first["hit"], pl.Int32),
+        "preempted": (last["dropped"], pl.Int32),
+        "queueing": (times.queueing, pl.Float64),
+        "time_to_first_token": (times.first, pl.Float64),
+        "time_per_output_token": (times.per_token, pl.Float64),
+        "latency": (times.whole, pl.Float64),
+    }
+
+    def pieces(*_: object) -> Iterator[pl.DataFrame]:
+        for at in range(0, len(job.work), _ROWS):
+            yield pl.DataFrame({name: values[at : at + _ROWS] for name, (values, _) in columns.items()})
+
+    schema = pl.Schema({name: kind for name, (_, kind) in columns.items()})
+    write_table(path, register_io_source(pieces, schema=schema), "--out")

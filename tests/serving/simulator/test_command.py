@@ -183,7 +183,9 @@ def test_policies_trade_one_wait_for_another() -> None:
     assert max(first["prefill-first"], first["chunked"]) < first["decode-first"]
 
 
-def test_files_hold_every_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", [150, 1000])
+def test_files_hold_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr("rackmath.cli.simulate._ROWS", piece)
     rows, picture, trace, over = (tmp_path / name for name in ("r.parquet", "r.svg", "r.json", "r.csv"))
     found = run(
         *SOME, "--out", str(rows), "--plot", str(picture), "--timeline", str(trace), "--series", str(over)
@@ -201,6 +203,8 @@ def test_files_hold_every_request(tmp_path: Path) -> None:
     table = pl.read_parquet(rows)
     assert len(table) == 400
     assert table["latency"].quantile(0.5) == pytest.approx(found["latency"]["p50"], rel=0.02)
+    assert table["arrival"].is_sorted()
+    assert table["output"].sum() / found["span"] == pytest.approx(found["throughput"])
     assert picture.stat().st_size > 10_000
     events = json.loads(trace.read_text())["traceEvents"]
     assert {e["ph"] for e in events} == {"X"}

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rackmath import trace_files
 from rackmath.errors import InputError
 from rackmath.serving.simulator import workload
 from rackmath.trace_files import read_trace
@@ -110,6 +111,44 @@ def test_equal_ids_are_refused_or_kept_once(tmp_path: Path) -> None:
     assert "id is there already" in notes[0]
 
 
+DATED = """TIMESTAMP,ContextTokens,GeneratedTokens,id,model,priority
+2023-11-16 18:15:46.6805900,10,1,a,small,3
+2023-11-16 18:15:47.6805900,20,2,b,large,1
+2023-11-16 18:15:49.6805900,30,3,c,small,3
+2023-11-16 18:15:50.6805900,40,4,d,,2
+2023-11-16 18:15:51.6805900,50,5,e,small,1
+"""
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
+def test_pieces_of_a_file_make_one_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(trace_files, "_ROWS", rows)
+    work, _ = read_trace(written(tmp_path / "t.csv", DATED))
+    assert work.arrival == pytest.approx([0, 1, 3, 4, 5], abs=1e-9)
+    assert list(work.prompt) == [10, 20, 30, 40, 50]
+    assert list(work.output) == [1, 2, 3, 4, 5]
+    assert list(work.rank) == [2, 0, 2, 1, 0]
+    assert work.names == ("", "large", "small")
+    assert work.service is not None
+    assert list(work.service) == [2, 1, 2, 0, 2]
+    lines = [{"timestamp": 10 * k, "input_length": 512 * k, "output_length": 1, "hash_ids": list(range(k))}
+             for k in range(1, 6)]  # fmt: skip
+    work, _ = read_trace(written(tmp_path / "t.jsonl", "\n".join(json.dumps(line) for line in lines)))
+    assert list(work.start) == [0, 1, 3, 6, 10, 15]
+    assert list(work.blocks) == [0, 0, 1, 0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3, 4]
+    for text, said in (
+        (DATED.replace(",40,4", ",-4,4"), "line 5: prompt = -4"),
+        (DATED.replace(",e,", ",a,"), "line 6: id = 'a'"),
+        (DATED.replace("18:15:50", "18:15:48"), "line 5: arrival"),
+    ):
+        path = written(tmp_path / "w.csv", text)
+        with pytest.raises(InputError, match=said):
+            read_trace(path)
+        work, notes = read_trace(path, repair=True)
+        assert len(notes) == 1
+        assert len(work) + ("dropped" in notes[0]) == 5
+
+
 def test_files_that_are_no_traces(tmp_path: Path) -> None:
     lines = [json.dumps({"timestamp": 0, "input_length": 5, "output_length": 5}), '{"timestamp": 1, "input_']
     for name, text, said in (
@@ -118,6 +157,9 @@ def test_files_that_are_no_traces(tmp_path: Path) -> None:
         ("e.csv", "arrival,input,output\n", "holds no requests"),
         ("f.jsonl", "\n".join(lines), "line 2 is no JSON"),
         ("g.csv", "arrival,input,output\nsoon,1,1\n", "arrival"),
+        ("h.jsonl", '{"arrival": 1, "input": [1], "output": 2}', "cannot cast List"),
+        ("i.jsonl", "[]", "expected to contain JSON object"),
+        ("j.csv", "", "empty CSV"),
     ):
         with pytest.raises(InputError, match=said):
             read_trace(written(tmp_path / name, text))
