@@ -350,7 +350,6 @@ def test_a_plan_is_ranked_by_its_slowest_users() -> None:
         [*SOME, "--beside", "gpus=1 for=GPT-4"],
         [*SOME, "--beside", "gpus=two"],
         [*SOME, "--beside", "gpus=1", "--prefill-gpus", "1"],
-        [*SOME, "--beside", "gpus=1", "--scale-to", "4"],
         [*SOME, "--beside", "gpus=1 share=0.6", "--beside", "gpus=1 share=0.5"],
         [*SOME, "--prefill-layout", "tp1"],
         [*SOME, "--prefill-on", "b200-sxm"],

@@ -115,6 +115,35 @@ def test_the_last_one_of_a_model_keeps_what_it_holds() -> None:
     assert found.requests["place"].tolist() == [0, 1] * (len(work) // 2)
 
 
+def test_replicas_of_the_first_kind_come_and_go_and_those_beside_them_stay() -> None:
+    work = some(rate=60.0)
+    work = replace(work, service=(np.arange(len(work)) % 10 == 0).astype(np.int32))
+    other = replace(SMALL, service=1, replicas=1)
+    args = {"batching": BATCHING, "beside": [other]}
+    rules = Scaling(least=1, most=4, startup=0.5, high=10.0, low=2.0, interval=0.5)
+    found = simulate(work, times(8, 512), fleet=Fleet(replicas=1, router="least-loaded", scaling=rules), **args)
+    fixed = simulate(work, times(8, 512), fleet=Fleet(replicas=1, router="least-loaded"), **args)
+    assert found.replicas.own["kind"].tolist() == [0, 1, 0, 0, 0]
+    assert 2 < found.most_replicas <= 5
+    mine = work.service == 0
+    assert found.requests["first"][mine].mean() < fixed.requests["first"][mine].mean()
+    assert set(found.requests["place"][~mine].tolist()) == {1}
+    # Requests for the other model see the same replica, whatever the first kind does.
+    assert found.requests["finish"][~mine] == pytest.approx(fixed.requests["finish"][~mine], rel=1e-12)
+    assert found.replica_seconds[1] == pytest.approx(found.end)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_replicas_that_fail_are_neither_started_nor_paid_for_twice(seed: int) -> None:
+    rules = Scaling(least=1, most=3, startup=0.5, high=4.0, low=0.5, interval=0.5)
+    fleet = Fleet(replicas=1, failures=Failures(between=3.0, repair=5.0), scaling=rules, seed=seed)
+    found = simulate(some(rate=60.0), times(8, 512), batching=BATCHING, fleet=fleet)
+    assert found.failures > 0
+    assert np.isfinite(found.requests["finish"]).all()
+    assert found.most_replicas <= 3
+    assert (found.replica_seconds <= found.end + 1e-9).all()
+
+
 def test_what_cannot_be_one_fleet_is_refused() -> None:
     work = some(count=10)
     table = times(8, 512)
@@ -127,7 +156,6 @@ def test_what_cannot_be_one_fleet_is_refused() -> None:
 
     static = replace(BATCHING, policy="static", preemption="reserve")
     fails(InputError, "policy", Kind(times=table, batching=static, replicas=1))
-    fails(InputError, "does not scale", SMALL, fleet=Fleet(scaling=Scaling(least=1, most=3)))
     unknown = replace(work, service=np.full(len(work), 2, np.int32))
     fails(InputError, "no replica serves", replace(SMALL, service=1), work=unknown)
     tiny = replace(SMALL, batching=replace(SMALL.batching, memory=64))

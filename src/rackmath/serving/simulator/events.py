@@ -156,21 +156,21 @@ class Events:
         rules = self.fleet.scaling
         assert rules is not None, "only fleets that scale decide to"
         heappush(self.heap, (now + rules.interval, _SCALES, 0))
-        holds = held(s)
+        # Replicas of the first kind come and go; those beside them stay.
+        holds, mine = held(s), s.own["kind"] == 0
         for r in [r for r in self.leaving if holds[r] == 0]:
             self.leaving.discard(r)
             self.bill[r] = self.bill.get(r, 0.0) + now - self.since.pop(r)
-        living = int(s.own["up"].sum()) + len(self.starting)
-        load = float(holds.sum()) / living
-        if load > rules.high and living < rules.most:
-            r = next(
-                i for i in range(len(s.own)) if not s.own["up"][i] and i not in self.starting and i not in self.leaving
-            )
-            self.starting.add(r)
-            self.since[r] = now
-            heappush(self.heap, (now + rules.startup, _STARTS, r))
+        up = s.own["up"] & mine
+        load = float(holds[mine].sum()) / max(int(up.sum()) + len(self.starting), 1)
+        # One that fails stays paid for, and comes back by itself.
+        spare = [int(r) for r in np.flatnonzero(mine) if int(r) not in self.since]
+        if load > rules.high and spare:
+            self.starting.add(spare[0])
+            self.since[spare[0]] = now
+            heappush(self.heap, (now + rules.startup, _STARTS, spare[0]))
             self.peak = max(self.peak, len(self.since))
-        elif load < rules.low and int(s.own["up"].sum()) > rules.least:
-            r = int(max(np.flatnonzero(s.own["up"]), key=lambda i: (-holds[i], i)))
+        elif load < rules.low and int(up.sum()) > rules.least:
+            r = int(max(np.flatnonzero(up), key=lambda i: (-holds[i], i)))
             s.own["up"][r] = False
             self.leaving.add(r)

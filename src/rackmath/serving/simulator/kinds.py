@@ -120,7 +120,6 @@ def _full(kind: Kind, mean: float) -> float:
 
 
 def members(kinds: Sequence[Kind], most: int) -> NDArray[np.int32]:
-    """Kind of every replica, the first kind last filled up to ``most`` replicas in all."""
-    counts = [kind.replicas for kind in kinds]
-    counts[0] += most - sum(counts)
-    return np.repeat(np.arange(len(kinds), dtype=np.int32), counts)
+    """Kind of every replica: kind by kind, then those of the first that may be started, up to ``most`` in all."""
+    begun = np.repeat(np.arange(len(kinds), dtype=np.int32), [kind.replicas for kind in kinds])
+    return np.concatenate((begun, np.zeros(most - len(begun), np.int32)))

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.errors import InputError
 from rackmath.serving.simulator import state
 from rackmath.serving.simulator.events import SLICE, Events, Line, held
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
@@ -161,9 +160,7 @@ def _begun(
 ) -> tuple[Requests, Replicas, Prefixes]:
     """Requests that nothing has happened to, idle replicas, empty caches."""
     count = sum(kind.replicas for kind in kinds)
-    if len(kinds) > 1 and fleet.scaling:
-        raise InputError("--scale-to", fleet.scaling.most, "a fleet of unlike replicas does not scale: leave it out")
-    most = fleet.scaling.most if fleet.scaling else count
+    most = count - kinds[0].replicas + (fleet.scaling.most if fleet.scaling else kinds[0].replicas)
     start, ids, distinct = renumbered(work)
     q = _requests(work, start, kinds[0].batching, fleet, ready)
     check(kinds, work, q, fixed)
