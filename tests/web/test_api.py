@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import click
 import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
@@ -14,8 +15,9 @@ from fastapi.testclient import TestClient
 from rackmath.blackboard.equations import EQUATIONS
 from rackmath.cli.app import cli
 from rackmath.cli.ask import ask
-from rackmath.errors import InputError
-from rackmath.web import equations, uploads
+from rackmath.cli.captured import Answer
+from rackmath.errors import InputError, RackmathError
+from rackmath.web import equations, shown, uploads
 from rackmath.web.app import create_app
 from rackmath.web.chapters import chapters
 from rackmath.web.controls import controls
@@ -71,7 +73,8 @@ def test_a_plan_has_launch_commands_for_every_point(client: TestClient) -> None:
     points = found["figures"][0]["points"]
     assert len(points) == len(found["figures"][0]["data"][-2]["x"])
     assert all("launch" in one for one in points)
-    assert found["figures"][0]["limit"] == 0.05
+    assert found["figures"][0]["limit"] == {"field": "tpot", "at": 20.0}
+    assert found["figures"][1]["limit"] == {"field": "ttft", "at": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -254,6 +257,39 @@ def test_controls_are_made_of_fields() -> None:
     assert found["phase"]["values"] == ["decode", "prefill"]
     assert "deepseek-v3" in found["model"]["values"]
     assert found["ideal"]["kind"] == "tick"
+
+
+class _Taken(Exception):
+    """A question reached the command line, and its parser took it."""
+
+
+def _parsed(arguments: list[str], picture: bool = False) -> Answer:
+    """Only the parser of the command line: options, their types, bounds and choices."""
+    context = click.Context(cli)
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        _, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        command = found
+    command.make_context("x", list(arguments))
+    raise _Taken
+
+
+@pytest.mark.parametrize("name", list(views()))
+def test_every_value_of_a_control_is_one_that_the_command_takes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fields of the pages are options of the command line: each choice, and both ends of each number."""
+    monkeypatch.setattr(shown, "ask", _parsed)
+    view = views()[name]
+    for control in controls(view.inputs, {}):
+        kind, field = control["kind"], control["name"]
+        values = control["values"] if kind in ("choice", "system") else (True, False) if kind == "tick" else ()
+        values = (control["low"], control["high"]) if kind in ("slider", "number") else values
+        for value in values:
+            try:
+                view.answer(view.inputs(**{field: value}))
+            except (_Taken, RackmathError):
+                # A rack's own page says itself which of its numbers contradict each other.
+                continue
 
 
 def test_asking_prints_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

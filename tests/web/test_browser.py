@@ -138,7 +138,7 @@ def test_files_that_cannot_be_read_are_refused_in_place(refusing: Page, tmp_path
     assert "estimate.model=upload-" in page.url
 
 
-def test_a_point_of_the_frontier_is_chosen_and_the_limit_dragged(page: Page) -> None:
+def test_a_point_of_the_frontier_is_chosen_and_the_limits_dragged(page: Page) -> None:
     opened(page, "/plan")
     page.evaluate("""() => {
         const place = document.querySelector('[data-view=plan] .drawn');
@@ -153,6 +153,20 @@ def test_a_point_of_the_frontier_is_chosen_and_the_limit_dragged(page: Page) -> 
     page.evaluate("document.querySelector('[data-view=plan] .drawn').emit('plotly_relayout', { 'shapes[0].x0': 40 })")
     expect(page.locator("#plan-tpot")).to_have_value("0.025")
     expect(page.locator('[data-view="plan"] .command code')).to_contain_text("--tpot=0.025", timeout=60_000)
+    line = page.locator('[data-view="plan"] .drawn').nth(1).locator(".shapelayer path").first
+    before = float(page.locator("#plan-ttft").input_value())
+    line.scroll_into_view_if_needed()
+    box = line.bounding_box()
+    assert box is not None
+    # A hand takes the second line and moves it to the left.
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 80, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    expect(page.locator("#plan-ttft")).not_to_have_value(f"{before:g}")
+    dragged = float(page.locator("#plan-ttft").input_value())
+    assert 0.01 < dragged < before
+    expect(page.locator('[data-view="plan"] .command code')).to_contain_text(f"--ttft={dragged:.15g}", timeout=60_000)
 
 
 def test_a_long_question_can_be_cancelled(page: Page) -> None:

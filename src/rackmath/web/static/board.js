@@ -117,7 +117,7 @@ class Picture {
     const layout = layoutOf(figure);
     const config = { ...CONFIG };
     if (figure.limit) {
-      const x = 1 / figure.limit;
+      const x = figure.limit.at;
       layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { color: colour("--wrong"), width: 3, dash: "dash" } }];
       config.edits = { shapePosition: true };
     }
@@ -333,15 +333,16 @@ class View {
 
   picture(place) { return new Picture(place); }
 
-  // A plan: its limit can be dragged, its points can be chosen.
+  // A plan: its limits can be dragged, its points can be chosen. Speed is one over the limit of the time per token.
   listen(picture) {
     if (!picture.figure.points || picture.listening) return;
     picture.listening = true;
     picture.place.on("plotly_relayout", (event) => {
       const x = event["shapes[0].x0"];
-      const field = this.fields.find((one) => one.name === `${this.name}.tpot`);
-      if (x === undefined || !(x > 0)) return;
-      field.value = short(1 / x);
+      const limit = picture.figure.limit?.field;
+      const field = this.fields.find((one) => one.name === `${this.name}.${limit}`);
+      if (!field || x === undefined || !(x > 0)) return;
+      field.value = short(limit === "tpot" ? 1 / x : x);
       remember(true);
       this.ask();
     });

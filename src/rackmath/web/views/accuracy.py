@@ -17,6 +17,8 @@ from rackmath.web.inputs import Inputs, choice
 from rackmath.web.shown import Shown, Table, View
 
 _CLASSES = ("time per token", "throughput", "full load", "training", "decode pass", "prompt pass", "first token")
+_MARK = 0.015
+"""Width of a mark: rows of a class that would cover each other are drawn once. [decades]"""
 _FEWEST = 4
 """Rows of a group that is listed."""
 
@@ -69,10 +71,13 @@ def accuracy(i: Accuracy) -> Shown:
 def _scatter(chosen: list[dict[str, str]], measured: Any, predicted: Any) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     for name in _CLASSES:
-        at = [k for k, row in enumerate(chosen) if row["class"] == name]
-        if at:
+        mine = np.array([k for k, row in enumerate(chosen) if row["class"] == name], dtype=int)
+        if len(mine):
             # Times and rates of a class on one scale: over its median.
-            middle = float(np.median(measured[at]))
+            middle = float(np.median(measured[mine]))
+            cells = np.round(np.log10([measured[mine], predicted[mine]]) / _MARK)
+            _, first, counts = np.unique(cells, axis=1, return_index=True, return_counts=True)
+            at = mine[first]
             data.append(
                 {
                     "type": "scatter",
@@ -80,7 +85,7 @@ def _scatter(chosen: list[dict[str, str]], measured: Any, predicted: Any) -> dic
                     "name": name,
                     "x": [float(v) for v in measured[at] / middle],
                     "y": [float(v) for v in predicted[at] / middle],
-                    "text": [_label(chosen[k]) for k in at],
+                    "text": [_label(chosen[k], int(n) - 1) for k, n in zip(at, counts, strict=True)],
                     "hovertemplate": "%{text}<extra></extra>",
                     "marker": {"size": 5, "opacity": 0.5},
                 }
@@ -97,9 +102,10 @@ def _scatter(chosen: list[dict[str, str]], measured: Any, predicted: Any) -> dic
     }
 
 
-def _label(row: dict[str, str]) -> str:
+def _label(row: dict[str, str], more: int) -> str:
     values = f"{row['measured']} measured, {row['predicted']} predicted, {row['unit']}"
-    return f"{row['id']}: {row['model']} on {row['chip']}, {row['engine']}<br>{values}"
+    beside = f"<br>and {more:,} beside it" if more else ""
+    return f"{row['id']}: {row['model']} on {row['chip']}, {row['engine']}<br>{values}{beside}"
 
 
 def _histogram(error: Any) -> dict[str, Any]:

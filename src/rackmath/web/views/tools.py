@@ -143,10 +143,10 @@ def plan(i: Plan) -> Shown:
             ("time to the first token", show(best["time_to_first_token"], "s")),
             ("stopped by", str(best.get("stopped_by", ""))),
         ]
-    figures = drawn(answer.figure)
-    figures[0] |= {"points": f["frontier"], "limit": i.tpot}
+    speed, cost = drawn(answer.figure)
+    speed |= {"points": f["frontier"], "limit": None if i.tpot is None else {"field": "tpot", "at": 1 / i.tpot}}
     return Shown(
-        figures=figures,
+        figures=[speed, _first_tokens(f, i.ttft), cost],
         pairs=pairs,
         tables=[_runners(f)] if f["runners_up"] else [],
         facts=f,
@@ -157,6 +157,40 @@ def plan(i: Plan) -> Shown:
 
 def _plain_range(point: Mapping[str, Any], key: str) -> str:
     return f"{point[key]:,.3g}, {point[f'{key}_low']:,.3g} to {point[f'{key}_high']:,.3g}"
+
+
+def _first_tokens(f: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
+    """Deployments of the frontier by the time that a user waits for the first token."""
+    points = f["frontier"]
+    return {
+        "title": "output tokens/s per GPU against time to the first token [s]",
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": "deployments",
+                "x": [one["time_to_first_token"] for one in points],
+                "y": [one["tokens_per_second_per_gpu"] for one in points],
+                "error_x": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [one["time_to_first_token_high"] - one["time_to_first_token"] for one in points],
+                    "arrayminus": [one["time_to_first_token"] - one["time_to_first_token_low"] for one in points],
+                    "thickness": 1,
+                    "width": 2,
+                },
+                "text": [f"{one['units']:.0f} x ({one['layout']}), batch {one['batch']:.0f}" for one in points],
+                "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>",
+                "marker": {"color": COLOURS[1], "size": 7},
+            }
+        ],
+        "layout": {
+            "xaxis": {"title": {"text": "time to the first token [s]"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": "output tokens/s per GPU"}, "rangemode": "tozero"},
+        },
+        "points": points,
+        "limit": None if limit is None else {"field": "ttft", "at": limit},
+    }
 
 
 def _runners(f: Mapping[str, Any]) -> Table:
@@ -189,7 +223,7 @@ def views() -> list[View]:
         View(
             name="plan",
             title="A deployment",
-            about="Drag the dashed line: it is the limit of the time per token.",
+            about="Drag the dashed lines: they are the limits of the time per token and to the first one.",
             inputs=Plan,
             answer=plan,
             heavy=True,
