@@ -143,10 +143,11 @@ def plan(i: Plan) -> Shown:
             ("time to the first token", show(best["time_to_first_token"], "s")),
             ("stopped by", str(best.get("stopped_by", ""))),
         ]
-    speed, cost = drawn(answer.figure)
+    # Where nothing keeps the limits there is a frontier without points, and no cost.
+    speed, *cost = drawn(answer.figure)
     speed |= {"points": f["frontier"], "limit": None if i.tpot is None else {"field": "tpot", "at": 1 / i.tpot}}
     return Shown(
-        figures=[speed, _first_tokens(f, i.ttft), cost],
+        figures=[speed, _first_tokens(f, i.ttft), *cost],
         pairs=pairs,
         tables=[_runners(f)] if f["runners_up"] else [],
         facts=f,
