@@ -16,7 +16,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from rackmath import tables
-from rackmath.catalogue_files import BillFile, ChipFile, Cited, HostFile, LinkFile, SourceFile, SystemFile, TierFile
+from rackmath.catalogue_files import (
+    BenchmarkFile,
+    BillFile,
+    ChipFile,
+    Cited,
+    HostFile,
+    LinkFile,
+    SourceFile,
+    SystemFile,
+    TierFile,
+)
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, MemoryTier, System
 from rackmath.models.architecture import Architecture
@@ -24,6 +34,7 @@ from rackmath.models.config import read_config
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
 from rackmath.serving.fleet import Bill
+from rackmath.serving.workload import Benchmark, Limits
 
 _LARGEST_CONFIG = 16 * 2**20
 """No config of a model comes near it. [B]"""
@@ -131,6 +142,28 @@ def bills() -> dict[str, Bill]:
             sources=dict(_cited("", entry)),
         )
         for name, entry in entries.items()
+    }
+
+
+@lru_cache(maxsize=1)
+def benchmarks() -> dict[str, Benchmark]:
+    """Published workloads, by the catalogue name of the model that each is served with."""
+    raw = tomllib.loads((_DATA / "benchmarks.toml").read_text(encoding="utf-8"))
+    entries = [BenchmarkFile.model_validate(entry) for entry in raw.values()]
+    return {
+        entry.model: Benchmark(
+            name=entry.name,
+            input=entry.input.number("1", "input"),
+            limits={
+                scenario: Limits(
+                    time_to_first_token=limit.first.number("s", "first"),
+                    time_per_output_token=limit.per_token.number("s", "per_token"),
+                )
+                for scenario, limit in entry.limits.items()
+            },
+            sources=dict(_cited("", entry)),
+        )
+        for entry in entries
     }
 
 
@@ -305,6 +338,8 @@ def _cited(prefix: str, entry: BaseModel) -> Iterator[tuple[str, str]]:
             for key, inner in value.items():
                 if isinstance(inner, Cited):
                     yield f"{prefix}{name}.{key}", inner.source
+                elif isinstance(inner, BaseModel):
+                    yield from _cited(f"{prefix}{name}.{key}.", inner)
 
 
 def _plain(name: str) -> str:

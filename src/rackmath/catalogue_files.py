@@ -98,6 +98,22 @@ class BillFile(Strict):
     host_memory: Cited
 
 
+class LimitFile(Strict):
+    """Limits of one scenario of a benchmark."""
+
+    first: Cited
+    per_token: Cited
+
+
+class BenchmarkFile(Strict):
+    """One entry of ``data/benchmarks.toml``."""
+
+    name: str
+    model: str
+    input: Cited
+    limits: dict[str, LimitFile]
+
+
 class SourceFile(Strict):
     """One entry of ``data/sources.toml``."""
 

@@ -91,6 +91,7 @@ def test_no_source_is_listed_that_nothing_cites() -> None:
     cited = {s for name in SYSTEMS for s in catalogue.system(name).sources.values()}
     cited |= {s for tier in catalogue.tiers().values() for s in tier.sources.values()}
     cited |= {s for path in (DATA / "chips").glob("*.toml") for s in catalogue.chip(path.stem).sources.values()}
+    cited |= {s for one in catalogue.benchmarks().values() for s in one.sources.values()}
     cited |= {s for bill in catalogue.bills().values() for s in bill.sources.values()}
     facts = price_files.facts()
     cited |= {fact.source for fact in (*facts.speed, *facts.change)}

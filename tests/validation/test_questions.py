@@ -161,3 +161,64 @@ def test_where_many_accelerators_say_nothing_the_layout_is_inferred_and_said() -
     one = asked(parallelism="", n_gpus="8", hardware="H100-SXM-80GB")
     assert one.deployment.layout.text() == "tp8,ep1,pp1,dp1"
     assert "does not say" in one.assumed[0]
+
+
+MLPERF = {
+    "model": "Llama-2-70B", "n_gpus": "8", "parallelism": "", "batch_or_concurrency": "", "input_len": "",
+    "output_len": "290", "unit": "tok/s", "per": "system", "notes": "MLPerf v5.1 closed/available;Offline;nodes=1",
+}  # fmt: skip
+
+
+def test_a_named_benchmark_says_what_its_rows_leave_out() -> None:
+    one = asked(**MLPERF, metric="output_throughput offline")
+    assert (one.kind, one.quantity, one.load) == ("full", "output", float("inf"))
+    assert one.input == 221.3
+    assert any("221.3 tokens" in note for note in one.assumed)
+    served = asked(**MLPERF, metric="output_throughput interactive")
+    assert (served.kind, served.quantity) == ("server", "output")
+    limits = served.limits
+    assert (limits.time_to_first_token, limits.time_per_output_token) == (0.45, 0.04)
+    assert asked(**{**MLPERF, "unit": "ms"}, metric="tpot_mean server").limits.time_per_output_token == 0.2
+    # What a row says itself is taken.
+    assert asked(**{**MLPERF, "input_len": "300"}, metric="output_throughput offline").input == 300
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "Llama-3.1-8B"},
+        {"notes": "our own run;Offline"},
+        {"notes": "our own run", "input_len": "300", "metric": "output_throughput server"},
+    ],
+)
+def test_other_rows_are_not_guessed(changes: dict[str, str]) -> None:
+    with pytest.raises(NotUnderstood, match=r"both lengths|limits"):
+        asked(**{**MLPERF, "metric": "output_throughput offline", **changes})
+
+
+def test_the_largest_batch_is_per_engine_where_a_row_says_so() -> None:
+    row = {**MLPERF, "parallelism": "tp=2;pp=1", "batch_or_concurrency": "1000"}
+    assert asked(**row, metric="output_throughput offline").load == 1000
+    row["notes"] += ";batch is the configured maximum per engine"
+    assert asked(**row, metric="output_throughput offline").load == 4000
+
+
+@pytest.mark.parametrize(
+    ("hardware", "weights", "layout"),
+    [
+        ("H200-SXM-141GB", "fp8", "tp1,ep1,pp1,dp1"),
+        ("H100-SXM-80GB", "fp8", "tp2,ep1,pp1,dp1"),
+        ("B200-SXM", "fp4", "tp1,ep1,pp1,dp1"),
+        ("H200-SXM-141GB", "bf16", "tp2,ep1,pp1,dp1"),
+        ("L40S", "fp8", "tp1,ep1,pp4,dp1"),
+    ],
+)
+def test_throughput_asks_for_as_many_copies_as_leave_room(hardware: str, weights: str, layout: str) -> None:
+    row = {**MLPERF, "hardware": hardware, "precision_weights": weights}
+    found = asked(**row, metric="output_throughput offline").deployment
+    assert found.layout.text() == layout
+    assert found.workers == 8 / float(found.layout.gpus)
+    assert "does not say" in found.inferred
+    # Users who wait are served by all of a domain.
+    row |= {"batch_or_concurrency": "64", "input_len": "300"}
+    assert asked(**row, metric="output_throughput").deployment.layout.tensor == (1 if hardware == "L40S" else 8)

@@ -71,6 +71,21 @@ def test_groups_fall_whole_into_folds() -> None:
     assert w[0] < w[3]
 
 
+def test_rows_that_may_mean_something_else_weigh_little() -> None:
+    plain = {"model": "Llama-2-70B", "n_gpus": "8", "batch_or_concurrency": "64", "parallelism": "tp=8"}
+    sure, inferred, low = (
+        question(read_row(cells(**(plain | changes)), 2))
+        for changes in ({}, {"parallelism": ""}, {"confidence": "low"})
+    )
+    w = weights([sure, inferred, low])
+    assert w[1] / w[0] == pytest.approx(0.2)
+    assert w[2] / w[0] == pytest.approx(0.2)
+
+
 def test_classes_tell_services_passes_and_training_apart() -> None:
     assert class_of(question(read_row(cells(), 2))) == "time per token"
+    served = cells(
+        model="Llama-2-70B", metric="output_throughput server", unit="tok/s", per="system", notes="MLPerf v5.1 closed"
+    )
+    assert class_of(question(read_row(served, 2))) == "server"
     assert class_of(question(read_row(cells(metric="decode_speed", unit="tok/s", per="user"), 2))) == "decode pass"

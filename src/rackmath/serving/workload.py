@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 
@@ -62,6 +63,18 @@ class Limits:
         for field in ("time_to_first_token", "time_per_output_token"):
             if not getattr(self, field) > 0:
                 raise InputError(field, getattr(self, field), "write a positive number of seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """A published workload: results name it, and with it what they leave out."""
+
+    name: str
+    input: float
+    """Mean of its prompts. [tokens]"""
+    limits: Mapping[str, Limits]
+    """What the 99th percentile keeps, by scenario."""
+    sources: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
-from rackmath.serving import Load, Pool, Scheduling, Steady, closed_loop, disaggregated
+from rackmath.serving import Load, Pool, Scheduling, Steady, closed_loop, disaggregated, open_loop
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
 from rackmath.validation.questions import Question
@@ -147,6 +147,11 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
         return state, np.ones(len(group.questions))
     each = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0))
+    if group.kind == "server":
+        limits = [q.limits for q in group.questions]
+        first = np.array([limit.time_to_first_token for limit in limits])
+        per_token = np.array([limit.time_per_output_token for limit in limits])
+        return open_loop(a, system, layout, each, first, per_token, timer, s, running), workers
     return closed_loop(a, system, layout, each, timer, s, running), workers
 
 

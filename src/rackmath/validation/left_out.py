@@ -19,6 +19,8 @@ from rackmath.validation.questions import Question
 FOLDS = 8
 """Parts that groups are dealt into; each is predicted from the other seven."""
 
+_UNSURE = 0.2
+"""Weight of a row that may mean something else than was read."""
 _WORKERS = 2
 _ROUNDS = 1
 _ITERATIONS = 5
@@ -32,15 +34,16 @@ GROUPINGS: dict[str, Callable[[Question], str]] = {
 
 
 def weights(questions: Sequence[Question]) -> Array:
-    """Weight of each row in a fit: rows of a large group count less, and rows of low confidence little.
+    """Weight of each row in a fit: rows of a large group count less, and unsure ones little.
 
-    Rows of one run are not independent; the inverse root of a group's size lies between
-    counting rows and counting groups.
+    Rows of one run are not independent; the inverse root of a group's size lies between counting rows and counting
+    groups. Unsure are rows of low confidence, those whose layout was inferred, and servers at the edge of their limits.
     """
     names = [GROUPINGS["model on chip"](q) for q in questions]
     sizes = {name: names.count(name) for name in set(names)}
     found = np.array([sizes[n] ** -0.5 for n in names])
-    found = found * np.array([0.2 if q.row.confidence == "low" else 1.0 for q in questions])
+    unsure = [q.row.confidence == "low" or bool(q.deployment.inferred) or q.kind == "server" for q in questions]
+    found = found * np.where(unsure, _UNSURE, 1.0)
     return found / found.mean()
 
 

@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from rackmath import catalogue
 from rackmath.engine import Layout
+from rackmath.engine.sharding import memory
 from rackmath.errors import NotUnderstood
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import Deployment, attention_split, deployment
 from rackmath.validation.precisions import model_at
 from rackmath.validation.rows import Row
 from rackmath.validation.training_rows import training_run
 
-SERVICE = ("closed", "wave", "full", "pools")
+SERVICE = ("closed", "wave", "full", "server", "pools")
 """Kinds of question that are a service under load; the others are single passes or training."""
 
 _LENGTHS = 0.9
@@ -24,6 +26,14 @@ _LENGTHS = 0.9
 
 _DRAFTS = 3.0
 """Tokens drafted per step where a row says only that it speculates (MTP-3 is the engines' default)."""
+
+_WEIGHTS = 2 / 3
+"""Of an accelerator's memory that weights take at most where a layout is chosen for throughput. [1]"""
+
+_SCENARIOS = ("server", "interactive")
+"""Of MLPerf, in which requests arrive by themselves and limits are kept."""
+
+NO_LIMITS = Limits()
 
 _SCALES = {"ms": 1e3, "s": 1.0, "tok/s": 1.0, "queries/s": 1.0, "samples/s": 1.0}
 
@@ -36,7 +46,8 @@ class Question:
     architecture: Architecture
     system: System
     kind: str
-    """closed, wave, full (as many as memory holds), pools, decode, prefill, static, train."""
+    """closed, wave, full (as many as memory holds), server (as many as limits allow), pools, decode, prefill, static,
+    train."""
     quantity: str
     """tpot, ttft, requests, output, total, tokens or latency."""
     deployment: Deployment
@@ -50,6 +61,8 @@ class Question:
     """The row's number is the quantity in SI times this."""
     run: TrainingRun | None = None
     """How a training step is spread, for the kind train."""
+    limits: Limits = NO_LIMITS
+    """What the slowest one in a hundred of a server's requests keeps."""
     assumed: tuple[str, ...] = ()
 
 
@@ -69,26 +82,19 @@ def question(row: Row) -> Question:
         found = attention_split(found, architecture)
     assumed = [] if cache == row.cache else [f"{cache} cache, as the quantised releases for this engine have"]
     if found is None:
-        found = _inferred(row, system, architecture)
+        found = _inferred(row, system, architecture, alone=kind not in ("full", "server"))
         assumed.append(found.inferred)
     part = _LENGTHS if "uniform 0.8-1.0" in row.notes else 1.0
-    load, context, length = row.load, row.context, row.input
-    if kind in SERVICE and (length is None or row.output is None):
-        raise NotUnderstood("input_len, output_len", (row.input, row.output), "a service needs both lengths")
-    if kind == "closed" and load is None:
-        raise NotUnderstood("batch_or_concurrency", load, "a loaded service needs its concurrency")
+    length, limits, named = _of_benchmark(row, kind, architecture)
+    assumed += named
+    _check(row, kind, length, limits)
     if kind == "closed" and (row.note("origin") or "").startswith("NVIDIA in-house") and row.family == "sglang":
         kind = "wave"
     if kind == "closed" and found.prefill is not None:
         kind = "pools"
-    if kind in ("decode", "static") and load is None:
-        raise NotUnderstood("batch_or_concurrency", load, "a decode pass needs its batch")
+    context = row.context
     if kind == "decode" and context is None:
-        if length is None:
-            raise NotUnderstood("context_len", context, "a decode pass needs its context")
-        context = length + (row.output or 0) / 2
-    if kind == "prefill" and length is None:
-        raise NotUnderstood("input_len", length, "a prompt needs its length")
+        context = (length or 0.0) + (row.output or 0) / 2
     return Question(
         row=row,
         architecture=architecture,
@@ -96,14 +102,54 @@ def question(row: Row) -> Question:
         kind=kind,
         quantity=quantity,
         deployment=found,
-        load=float("inf") if kind == "full" else (load or 1.0),
+        load=_most(row, found) if kind in ("full", "server") else (row.load or 1.0),
         input=(length or 0.0) * part,
         output=(row.output or 0.0) * part,
         context=context or 0.0,
         drafted=_drafted(row),
         scale=_scale(row, quantity),
+        limits=limits,
         assumed=tuple(assumed),
     )
+
+
+def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[float | None, Limits, list[str]]:
+    """Tokens of a prompt and limits of a row, from the published workload that it names where it leaves them out."""
+    named = catalogue.benchmarks().get(architecture.name) if row.notes.startswith("MLPerf") else None
+    if named is None or kind not in ("full", "server"):
+        return row.input, NO_LIMITS, []
+    limits = named.limits.get(_scenario(row), NO_LIMITS)
+    if row.input is not None:
+        return row.input, limits, []
+    return named.input, limits, [f"prompts of {named.input:g} tokens in the mean: {named.name}"]
+
+
+def _check(row: Row, kind: str, length: float | None, limits: Limits) -> None:
+    """Refuse a row that leaves out what its question needs."""
+    if kind in SERVICE and (length is None or row.output is None):
+        raise NotUnderstood("input_len, output_len", (row.input, row.output), "a service needs both lengths")
+    if kind == "closed" and row.load is None:
+        raise NotUnderstood("batch_or_concurrency", row.load, "a loaded service needs its concurrency")
+    if kind == "server" and limits == NO_LIMITS:
+        raise NotUnderstood("metric", row.metric, "a server's rate needs the limits that it keeps")
+    if kind in ("decode", "static") and row.load is None:
+        raise NotUnderstood("batch_or_concurrency", row.load, "a decode pass needs its batch")
+    if kind == "decode" and row.context is None and length is None:
+        raise NotUnderstood("context_len", row.context, "a decode pass needs its context")
+    if kind == "prefill" and length is None:
+        raise NotUnderstood("input_len", length, "a prompt needs its length")
+
+
+def _scenario(row: Row) -> str:
+    return next((name for name in _SCENARIOS if name in row.metric.lower()), "")
+
+
+def _most(row: Row, found: Deployment) -> float:
+    """Sequences of the whole deployment at most, as the engines are configured."""
+    if row.load is None:
+        return float("inf")
+    engines = found.workers * float(found.layout.data) if "configured maximum per engine" in row.notes else 1.0
+    return row.load * engines
 
 
 def _training(row: Row, system: System) -> Question:
@@ -147,12 +193,14 @@ def _asked(row: Row) -> tuple[str, str]:
         (r"^e2e_latency", "static", "latency"),
         (r"static batch", "static", "output"),
         (r"^total_throughput", "closed", "total"),
-        (r"max-load|offline|server|interactive", "full", "output"),
+        (r"max-load|offline", "full", "output"),
+        (r"server|interactive", "server", "output"),
         (r"^(output_)?throughput", "closed", "output"),
     ):
         if re.search(pattern, metric):
-            full = kind == "closed" and re.search(r"max-load|server|interactive", metric)
-            return ("full" if full else kind), quantity
+            if kind in ("closed", "full") and _scenario(row):
+                return "server", quantity
+            return ("full" if kind == "closed" and "max-load" in metric else kind), quantity
     raise NotUnderstood("metric", row.metric, "write tpot, ttft, output_throughput, decode_speed or prefill_speed")
 
 
@@ -181,13 +229,29 @@ def _drafted(row: Row) -> float:
     return 0.0 if spec.startswith(("none", "unlabelled")) or not spec else _DRAFTS
 
 
-def _inferred(row: Row, system: System, architecture: Architecture) -> Deployment:
-    """Layout that engines choose when nothing is said: tensor parallel inside a domain."""
-    width = min(row.gpus, system.domain)
-    if row.gpus % width:
+def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bool) -> Deployment:
+    """Layout that engines choose when nothing is said.
+
+    Tensor parallel inside a domain for users who wait; where only throughput counts, as many copies as leave a third of
+    their memory to the cache, in stages where a domain is too small for that.
+    """
+    layout = Layout(tensor=min(row.gpus, system.domain))
+    if not alone:
+        widths = (w for w in range(1, int(layout.tensor) + 1) if layout.tensor % w == 0)
+        stages = (s for s in range(2, row.gpus + 1) if row.gpus % (s * layout.tensor) == 0)
+        choices = [*(Layout(tensor=w) for w in widths), *(Layout(tensor=layout.tensor, pipeline=s) for s in stages)]
+        layout = next((one for one in choices if _roomy(architecture, system, one)), layout)
+    if row.gpus % int(layout.gpus):
         raise NotUnderstood("parallelism", row.parallelism, f"state it: {row.gpus} GPUs do not divide into domains")
+    staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
     return Deployment(
-        layout=Layout(tensor=width),
-        workers=row.gpus / width,
-        inferred=f"tensor parallel over {width} GPUs: the row does not say",
+        layout=layout,
+        workers=row.gpus / float(layout.gpus),
+        inferred=f"tensor parallel over {layout.tensor} GPUs{staged}: the row does not say",
     )
+
+
+def _roomy(architecture: Architecture, system: System, layout: Layout) -> bool:
+    """Whether weights leave a third of the memory to the cache."""
+    room = memory(architecture, layout, 1.0, 1.0, 1.0, system.chip.memory_capacity)
+    return float(room.weights) <= _WEIGHTS * float(room.capacity)

@@ -39,6 +39,8 @@ def class_of(question: Question) -> str:
             return "training"
         case "full":
             return "full load"
+        case "server":
+            return "server"
         case "decode":
             return "decode pass"
         case "prefill":

@@ -16,7 +16,16 @@ from rackmath.errors import DoesNotFit
 from rackmath.web.inputs import Inputs, choice
 from rackmath.web.shown import Shown, Table, View
 
-_CLASSES = ("time per token", "throughput", "full load", "training", "decode pass", "prompt pass", "first token")
+_CLASSES = (
+    "time per token",
+    "throughput",
+    "full load",
+    "server",
+    "training",
+    "decode pass",
+    "prompt pass",
+    "first token",
+)
 _MARK = 0.015
 """Width of a mark: rows of a class that would cover each other are drawn once. [decades]"""
 _FEWEST = 4

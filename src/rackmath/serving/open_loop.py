@@ -1,0 +1,107 @@
+"""Requests that arrive by themselves, as many as limits on the slowest of them allow: MLPerf's server mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.engine import Layout
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.timer import Timer
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.serving.steady import (
+    CHUNK,
+    Load,
+    Scheduling,
+    Steady,
+    decode_time,
+    prompt_time,
+    time_per_output_token,
+)
+
+_MEAN_OF_SLOWEST = 0.9
+"""Mean time per token over its 99th percentile: 0.82 to 0.92 in MLPerf's results where that limit binds. [1]"""
+_SLOWEST = 100.0
+"""One request in so many is slower than a 99th percentile."""
+_UNEVEN = (1 + 1 / 3) / 2
+"""Wait among prompts of unlike lengths over that among prompts whose lengths are exponential."""
+_IDLEST = 1e-3
+"""Sequences in decode, in the mean, below which nothing is looked for: a server that mostly waits."""
+_HALVINGS = 30
+
+
+def open_loop(
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    load: Load,
+    first: Number,
+    per_token: Number,
+    timer: Timer,
+    s: Scheduling,
+    running: Number | None = None,
+) -> Steady:
+    r"""Steady state at the highest rate of Poisson arrivals that keeps both limits.
+
+    The batch B is the largest that memory and ``load.concurrency`` allow, whose time per token keeps its limit, and
+    whose prompts do: read one after the other, they wait as in M/G/1, whose tail is taken as exponential,
+
+    .. math:: \rho = \lambda P / g, \qquad W_{99} = \frac{1 + c^2}{2} \, \frac{P \, \ln(100 \rho)}{1 - \rho}
+
+    with c for lengths drawn evenly up to twice their mean: :math:`c^2 = 1/3`.
+
+    Parameters
+    ----------
+    load : Load
+        ``concurrency`` is the largest batch that the engine is configured for.
+    first, per_token : Number
+        Limits of the 99th percentile of the time to the first token and of the time per token. [s]
+    running : Number, optional
+        Batch to take, where it is known already.
+
+    The rate is not a number where no batch keeps the limits.
+    """
+    prompt = prompt_time(layout, load, timer)
+    held = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=CHUNK)
+
+    def at(batch: Number) -> Steady:
+        step = decode_time(layout, load, maximum(batch, 1.0), timer)
+        tpot = time_per_output_token(step, prompt, batch, load, layout.data, s)
+        rate = batch / (load.output * tpot)
+        busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
+        return Steady(
+            time_per_output_token=tpot,
+            time_to_first_token=s.arrival + step + prompt + _UNEVEN * prompt * busy / (1 - busy),
+            requests_per_second=rate,
+            running=batch,
+            decode=step,
+            prefill=prompt,
+            capacity=held,
+        )
+
+    def kept(batch: NDArray[np.float64]) -> NDArray[np.bool_]:
+        state = at(batch)
+        busy = np.asarray(state.requests_per_second * prompt / layout.data)
+        slowest = _UNEVEN * prompt * np.log(np.maximum(_SLOWEST * busy, 1.0)) / np.maximum(1 - busy, 1e-9)
+        begun = (busy < 1) & np.less_equal(s.arrival + state.decode + prompt + slowest, first)
+        return begun & np.less_equal(state.time_per_output_token, _MEAN_OF_SLOWEST * per_token)
+
+    if running is not None:
+        return at(running)
+    wide = np.broadcast_shapes(*(np.shape(x) for x in (held, load.concurrency, first, per_token, prompt)))
+    low, high = (
+        np.full(wide, np.log(_IDLEST)),
+        np.broadcast_to(np.log(maximum(minimum(held, load.concurrency), 1.0)), wide),
+    )
+    fits = kept(np.exp(low)) & np.greater_equal(held, 1)
+    low = np.where(kept(np.exp(high)), high, low)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        good = kept(np.exp(middle))
+        low, high = np.where(good, middle, low), np.where(good, high, middle)
+    found = at(np.exp(low))
+    return replace(found, requests_per_second=np.where(fits, found.requests_per_second, np.nan))

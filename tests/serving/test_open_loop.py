@@ -1,0 +1,96 @@
+"""MLPerf's server mode: as many requests as limits on the slowest of them allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath.engine import Layout
+from rackmath.engine.capacity import largest_batch
+from rackmath.models.architecture import Architecture
+from rackmath.serving import Load, Scheduling, closed_loop, open_loop
+from rackmath.serving.steady import CHUNK
+from tests.conftest import make_system
+
+Timed = Callable[..., np.ndarray]
+PLAIN = Scheduling(interruption=1.0)
+
+
+def linear(step: float, each: float, prompt: float) -> Timed:
+    """A decode step of ``step`` and ``each`` per sequence; a prompt of fixed time."""
+
+    def timed(
+        phase: str, layout: Layout, batch: float, context: float, drafted: float, cached: float = 0.0
+    ) -> np.ndarray:
+        wide = np.asarray(batch, dtype=float)
+        return step + each * wide if phase == "decode" else prompt + 0.0 * wide
+
+    return timed
+
+
+def load(most: float = inf, prompt: float = 8192.0) -> Load:
+    return Load(concurrency=most, input=prompt, output=200.0)
+
+
+def test_a_limit_on_tokens_is_met_exactly(llama: Architecture) -> None:
+    # Prompts take no time to speak of: the step alone is 10 ms and 0.1 ms per sequence, 0.9 of 50 ms allow 350.
+    timer = linear(0.01, 1e-4, 1e-9)
+    found = open_loop(llama, make_system(), Layout(tensor=8), load(prompt=512.0), inf, 0.05, timer, PLAIN)
+    assert found.running == pytest.approx(350, rel=1e-6)
+    assert found.requests_per_second == pytest.approx(350 / (200 * 0.045), rel=1e-6)
+
+
+def test_a_limit_on_first_tokens_is_that_of_a_queue_of_prompts(llama: Architecture) -> None:
+    """Prompts of 0.1 s and a limit of 1 s: the utilisation at which the slowest in a hundred waits for 0.9 s."""
+    timer = linear(0.01, 1e-9, 0.1)
+    found = open_loop(llama, make_system(), Layout(tensor=8), load(), 1.0, inf, timer, PLAIN)
+    busy = found.requests_per_second * 0.1
+    # In M/M/1 a wait exceeds t with probability rho exp(-(1 - rho) t / P); lengths drawn evenly have two thirds of it.
+    assert busy * exp(-(1 - busy) * (1.0 - 0.1 - found.decode) / (0.1 * 2 / 3)) == pytest.approx(0.01, rel=1e-4)
+    assert found.time_to_first_token == pytest.approx(0.01 + 0.1 + 2 / 3 * 0.1 * busy / (1 - busy), rel=1e-4)
+
+
+def test_no_limits_leave_memory_or_the_engine_s_own_batch(llama: Architecture) -> None:
+    system, layout, timer = make_system(), Layout(tensor=8), linear(0.01, 1e-4, 1e-6)
+    held = float(largest_batch(llama, system, layout, context=8392.0, tokens=CHUNK))
+    assert open_loop(llama, system, layout, load(), inf, inf, timer, PLAIN).running == pytest.approx(held)
+    assert open_loop(llama, system, layout, load(most=32.0), inf, inf, timer, PLAIN).running == pytest.approx(32.0)
+
+
+def test_it_agrees_with_users_who_wait_where_nothing_limits(llama: Architecture) -> None:
+    """With as many sequences in decode as a closed loop has, both write as many tokens."""
+    system, layout, timer = make_system(), Layout(tensor=8), linear(0.01, 1e-4, 1e-4)
+    closed = closed_loop(llama, system, layout, load(most=64.0), timer, PLAIN)
+    opened = open_loop(llama, system, layout, load(most=float(closed.running)), inf, inf, timer, PLAIN)
+    assert opened.requests_per_second == pytest.approx(float(closed.requests_per_second), rel=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.floats(0.2, 10.0), per_token=st.floats(0.012, 0.5), prompt=st.floats(1e-3, 0.15), more=st.floats(1.0, 4.0)
+)
+def test_looser_limits_never_serve_less(
+    llama: Architecture, first: float, per_token: float, prompt: float, more: float
+) -> None:
+    args = (llama, make_system(), Layout(tensor=8), load())
+    timer = linear(0.01, 1e-4, prompt)
+    tight = open_loop(*args, first, per_token, timer, PLAIN)
+    loose = open_loop(*args, first * more, per_token * more, timer, PLAIN)
+    if np.isfinite(tight.requests_per_second):
+        assert loose.requests_per_second >= tight.requests_per_second * (1 - 1e-9)
+        assert tight.time_per_output_token <= 0.9 * per_token * (1 + 1e-9) or tight.running == 1
+        assert tight.requests_per_second * prompt < 1
+
+
+def test_limits_that_no_batch_keeps_have_no_rate(llama: Architecture) -> None:
+    timer = linear(0.01, 1e-4, 0.5)
+    args = (llama, make_system(), Layout(tensor=8), load())
+    assert np.isnan(open_loop(*args, 0.4, inf, timer, PLAIN).requests_per_second)
+    assert np.isnan(open_loop(*args, inf, 0.005, timer, PLAIN).requests_per_second)
+    both = open_loop(*args, np.array([0.4, 5.0]), np.array([inf, inf]), timer, PLAIN)
+    assert np.isnan(both.requests_per_second).tolist() == [True, False]
