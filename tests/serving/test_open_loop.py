@@ -92,5 +92,6 @@ def test_limits_that_no_batch_keeps_have_no_rate(llama: Architecture) -> None:
     args = (llama, make_system(), Layout(tensor=8), load())
     assert np.isnan(open_loop(*args, 0.4, inf, timer, PLAIN).requests_per_second)
     assert np.isnan(open_loop(*args, inf, 0.005, timer, PLAIN).requests_per_second)
+    assert np.isnan(open_loop(*args, inf, 0.005, timer, PLAIN).time_per_output_token)
     both = open_loop(*args, np.array([0.4, 5.0]), np.array([inf, inf]), timer, PLAIN)
     assert np.isnan(both.requests_per_second).tolist() == [True, False]

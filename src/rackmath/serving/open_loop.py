@@ -63,7 +63,7 @@ def open_loop(
     running : Number, optional
         Batch to take, where it is known already.
 
-    The rate is not a number where no batch keeps the limits.
+    Rate and time per token are not numbers where no batch keeps the limits.
     """
     prompt = prompt_time(layout, load, timer)
     held = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=CHUNK)
@@ -104,4 +104,8 @@ def open_loop(
         good = kept(np.exp(middle))
         low, high = np.where(good, middle, low), np.where(good, high, middle)
     found = at(np.exp(low))
-    return replace(found, requests_per_second=np.where(fits, found.requests_per_second, np.nan))
+    return replace(
+        found,
+        requests_per_second=np.where(fits, found.requests_per_second, np.nan),
+        time_per_output_token=np.where(fits, found.time_per_output_token, np.nan),
+    )
