@@ -73,8 +73,8 @@ def test_a_plan_has_launch_commands_for_every_point(client: TestClient) -> None:
     points = found["figures"][0]["points"]
     assert len(points) == len(found["figures"][0]["data"][-2]["x"])
     assert all("launch" in one for one in points)
-    assert found["figures"][0]["limit"] == {"field": "tpot", "at": 20.0}
-    assert found["figures"][1]["limit"] == {"field": "ttft", "at": 2.0}
+    assert found["figures"][0]["limit"] == {"field": "tpot", "at": 20.0, "inverse": True}
+    assert found["figures"][1]["limit"] == {"field": "ttft", "at": 2.0, "inverse": False}
     none = client.get("/api/plan", params={"model": "llama-3.1-70b", "gpus": 8, "ttft": 0.01}).json()
     assert none["figures"][0]["points"] == []
     assert "allow a longer" in dict(none["pairs"])["best under the limits"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,15 @@ def _trace(s: Series, colour: str) -> dict[str, Any]:
     if text:
         found |= {"text": text, "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>"}
     if s.kind != "line" and len(s.low):
-        up, down = np.asarray(s.high) - np.asarray(s.y), np.asarray(s.y) - np.asarray(s.low)
-        found["error_y"] = {"type": "data", "symmetric": False, "array": _plain(up), "arrayminus": _plain(down),
-                            "thickness": 1, "width": 2}  # fmt: skip
+        found["error_y"] = whiskers(s.y, s.low, s.high)
     return found
+
+
+def whiskers(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:
+    """A range around each value, along either axis."""
+    up, down = np.asarray(high) - np.asarray(values), np.asarray(values) - np.asarray(low)
+    ends = {"array": _plain(up), "arrayminus": _plain(down)}
+    return {"type": "data", "symmetric": False, **ends, "thickness": 1, "width": 2}
 
 
 def _plain(values: Any) -> list[Any]:

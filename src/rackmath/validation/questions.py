@@ -193,15 +193,19 @@ def _asked(row: Row) -> tuple[str, str]:
         (r"^e2e_latency", "static", "latency"),
         (r"static batch", "static", "output"),
         (r"^total_throughput", "closed", "total"),
-        (r"max-load|offline", "full", "output"),
-        (r"server|interactive", "server", "output"),
-        (r"^(output_)?throughput", "closed", "output"),
+        (r"offline", "full", "output"),
+        (r"^(output_)?throughput|max-load|server|interactive", "closed", "output"),
     ):
         if re.search(pattern, metric):
-            if kind in ("closed", "full") and _scenario(row):
-                return "server", quantity
-            return ("full" if kind == "closed" and "max-load" in metric else kind), quantity
+            return (_load_of(row) if kind == "closed" else kind), quantity
     raise NotUnderstood("metric", row.metric, "write tpot, ttft, output_throughput, decode_speed or prefill_speed")
+
+
+def _load_of(row: Row) -> str:
+    """How requests reach a service: by themselves, as many as it holds, or as others are answered."""
+    if _scenario(row):
+        return "server"
+    return "full" if "max-load" in row.metric.lower() else "closed"
 
 
 def _scale(row: Row, quantity: str) -> float:

@@ -333,16 +333,16 @@ class View {
 
   picture(place) { return new Picture(place); }
 
-  // A plan: its limits can be dragged, its points can be chosen. Speed is one over the limit of the time per token.
+  // A plan: its limits can be dragged, its points can be chosen.
   listen(picture) {
     if (!picture.figure.points || picture.listening) return;
     picture.listening = true;
     picture.place.on("plotly_relayout", (event) => {
       const x = event["shapes[0].x0"];
-      const limit = picture.figure.limit?.field;
-      const field = this.fields.find((one) => one.name === `${this.name}.${limit}`);
+      const limit = picture.figure.limit;
+      const field = this.fields.find((one) => one.name === `${this.name}.${limit?.field}`);
       if (!field || x === undefined || !(x > 0)) return;
-      field.value = short(limit === "tpot" ? 1 / x : x);
+      field.value = short(limit.inverse ? 1 / x : x);
       remember(true);
       this.ask();
     });

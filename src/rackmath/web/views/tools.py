@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rackmath.cli.figures import COLOURS
+from rackmath.cli.figures import COLOURS, Figure, Panel, Series
+from rackmath.cli.plotly_figures import whiskers
 from rackmath.constants_file import FAMILIES, NOW
 from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
@@ -145,7 +146,9 @@ def plan(i: Plan) -> Shown:
         ]
     # Where nothing keeps the limits there is a frontier without points, and no cost.
     speed, *cost = drawn(answer.figure)
-    speed |= {"points": f["frontier"], "limit": None if i.tpot is None else {"field": "tpot", "at": 1 / i.tpot}}
+    speed["points"] = f["frontier"]
+    # A speed is one over the time per token, which the field holds.
+    speed["limit"] = None if i.tpot is None else {"field": "tpot", "at": 1 / i.tpot, "inverse": True}
     return Shown(
         figures=[speed, _first_tokens(f, i.ttft), *cost],
         pairs=pairs,
@@ -163,35 +166,23 @@ def _plain_range(point: Mapping[str, Any], key: str) -> str:
 def _first_tokens(f: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
     """Deployments of the frontier by the time that a user waits for the first token."""
     points = f["frontier"]
-    return {
-        "title": "output tokens/s per GPU against time to the first token [s]",
-        "data": [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": "deployments",
-                "x": [one["time_to_first_token"] for one in points],
-                "y": [one["tokens_per_second_per_gpu"] for one in points],
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [one["time_to_first_token_high"] - one["time_to_first_token"] for one in points],
-                    "arrayminus": [one["time_to_first_token"] - one["time_to_first_token_low"] for one in points],
-                    "thickness": 1,
-                    "width": 2,
-                },
-                "text": [f"{one['units']:.0f} x ({one['layout']}), batch {one['batch']:.0f}" for one in points],
-                "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>",
-                "marker": {"color": COLOURS[1], "size": 7},
-            }
-        ],
-        "layout": {
-            "xaxis": {"title": {"text": "time to the first token [s]"}, "rangemode": "tozero"},
-            "yaxis": {"title": {"text": "output tokens/s per GPU"}, "rangemode": "tozero"},
-        },
-        "points": points,
-        "limit": None if limit is None else {"field": "ttft", "at": limit},
-    }
+    waits = [one["time_to_first_token"] for one in points]
+    deployments = Series(
+        name="deployments",
+        x=waits,
+        y=[one["tokens_per_second_per_gpu"] for one in points],
+        kind="points",
+        labels=[f"{one['units']:.0f} x ({one['layout']}), batch {one['batch']:.0f}" for one in points],
+        colour=1,
+    )
+    panel = Panel(across="time to the first token [s]", up="output tokens/s per GPU", series=[deployments])
+    (shown,) = drawn(Figure(title=panel.up, panels=[panel]))
+    low, high = ([one[f"time_to_first_token_{end}"] for one in points] for end in ("low", "high"))
+    shown["data"][0]["error_x"] = whiskers(waits, low, high)
+    shown["layout"]["xaxis"]["rangemode"] = "tozero"
+    shown["points"] = points
+    shown["limit"] = None if limit is None else {"field": "ttft", "at": limit, "inverse": False}
+    return shown
 
 
 def _runners(f: Mapping[str, Any]) -> Table:
