@@ -11,16 +11,18 @@ import click
 import pytest
 from click.testing import CliRunner
 from fastapi.testclient import TestClient
+from pydantic import ValidationError
 
 from rackmath.blackboard.equations import EQUATIONS
 from rackmath.cli.app import cli
-from rackmath.cli.ask import ask
+from rackmath.cli.ask import ask, parameter_of
 from rackmath.cli.captured import Answer
 from rackmath.errors import InputError, RackmathError
 from rackmath.web import equations, shown, uploads
 from rackmath.web.app import create_app
 from rackmath.web.chapters import chapters
 from rackmath.web.controls import controls
+from rackmath.web.inputs import Inputs, asking, slider, text
 from rackmath.web.pages import pages, views
 from rackmath.web.security import HEADERS
 
@@ -260,6 +262,29 @@ def test_controls_are_made_of_fields() -> None:
     assert found["phase"]["values"] == ["decode", "prefill"]
     assert "deepseek-v3" in found["model"]["values"]
     assert found["ideal"]["kind"] == "tick"
+
+
+def test_fields_are_options_of_the_command_with_its_help_and_its_checks(client: TestClient) -> None:
+    """A page that asks a command has no inputs of its own: what the command refuses, the field refuses."""
+
+    @asking("estimate", renamed={"accelerators": "gpus"}, own=("colour",))
+    class Question(Inputs):
+        accelerators: float = slider(8, 1, 100, "accelerators")
+        phase: str = text("decode", "phase")
+        colour: str = text("blue", "colour")
+
+    assert Question(phase="prefill", colour="any").accelerators == 8
+    assert Question.model_fields["accelerators"].description == parameter_of("estimate", "gpus").help
+    for wrong, why in (({"accelerators": 1.5}, "not a valid integer"), ({"phase": "sideways"}, "not one of 'decode'")):
+        with pytest.raises(ValidationError, match=why):
+            Question(**wrong)
+    with pytest.raises(KeyError, match="--colour"):
+        asking("estimate", renamed={"accelerators": "gpus"})(Question)
+    with pytest.raises(KeyError, match="no command"):
+        parameter_of("train nothing", "params")
+    spoken = client.get("/openapi.json").json()["paths"]["/api/estimate"]["get"]["parameters"]
+    said = {one["name"]: one.get("description") for one in spoken}
+    assert said["drafted"] == parameter_of("estimate", "drafted").help
 
 
 class _Taken(Exception):

@@ -28,6 +28,25 @@ def words(options: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def parameter_of(command: str, name: str) -> click.Parameter:
+    """Option or argument of a command by Python's name: ``("train budget", "rl_share")`` is ``--rl-share`` there.
+
+    Errors: :class:`KeyError` for a command or a parameter that there is not.
+    """
+    found: click.Command = cli
+    context = click.Context(cli)
+    for word in command.split():
+        inner = found.get_command(context, word) if isinstance(found, click.Group) else None
+        if inner is None:
+            raise KeyError(f"{command!r} is no command")
+        found = inner
+    typed = "--" + name.replace("_", "-")
+    for one in found.params:
+        if name == one.name or typed in one.opts:
+            return one
+    raise KeyError(f"`rackmath {command}` has no {typed}")
+
+
 def ask(arguments: Sequence[str], *, picture: bool = False) -> Answer:
     """Run a command: ``["estimate", "deepseek-v3", "--on", "h200-sxm", ...]``, without ``--json`` and ``--plot``.
 

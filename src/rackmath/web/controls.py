@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 
-from rackmath.web.inputs import Inputs, known
+from rackmath.web.inputs import Inputs, extra_of, known
 
 _STEPS = 400
 """Places of a slider."""
@@ -20,9 +20,7 @@ def controls(inputs: type[Inputs], given: Mapping[str, str]) -> list[dict[str, A
 
 
 def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
-    extra: dict[str, Any] = {}
-    if isinstance(field.json_schema_extra, dict):
-        extra |= field.json_schema_extra
+    extra = extra_of(field)
     kind = str(extra.get("control", "text"))
     default = field.default
     value = given if given is not None else ("" if default is None else _text(default))
@@ -30,6 +28,7 @@ def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
         "name": name,
         "label": field.title or name,
         "kind": kind,
+        "about": field.description or "",
         "unit": extra.get("unit", ""),
         "hint": extra.get("hint", ""),
         "value": value,

@@ -1,14 +1,18 @@
-"""What a page asks for: Pydantic fields that are controls, checks and the words of the command line at once."""
+"""What a page asks for: Pydantic fields that are controls, and options of the command line with its help and checks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, TypeVar
 
+import click
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 from rackmath import catalogue
-from rackmath.cli.ask import words
+from rackmath.cli.ask import parameter_of, words
 from rackmath.web import uploads
 
 
@@ -18,11 +22,77 @@ class Inputs(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, protected_namespaces=())
 
 
+Asked = TypeVar("Asked", bound=Inputs)
+
+
+def asking(
+    command: str, *, renamed: Mapping[str, str] = MappingProxyType({}), own: Sequence[str] = ()
+) -> Callable[[type[Asked]], type[Asked]]:
+    """Fields of a question that is put to a command are its options: they carry its help, its types check them.
+
+    Parameters
+    ----------
+    command : str
+        As it is typed: ``train budget``.
+    renamed : mapping
+        Fields that the command calls otherwise.
+    own : sequence of str
+        Fields of the page alone.
+
+    Errors: :class:`KeyError` for a field that is neither an option nor the page's own.
+    """
+
+    def bound(question: type[Asked]) -> type[Asked]:
+        for name, field in question.model_fields.items():
+            if name not in own:
+                _bind(field, parameter_of(command, renamed.get(name, name)))
+        question.model_rebuild(force=True)
+        return question
+
+    return bound
+
+
+def _bind(field: FieldInfo, parameter: click.Parameter) -> None:
+    """Give a field the help and the check of the option that it stands for."""
+
+    def checked(value: Any) -> Any:
+        for word in words({"value": _worded(field, value)}):
+            try:
+                parameter.type.convert(word.partition("=")[2] or True, parameter, None)
+            except click.BadParameter as error:
+                raise ValueError(error.message) from error
+        return value
+
+    # Names of the catalogue are chosen on a page; the command's help speaks of files as well.
+    if isinstance(parameter, click.Option) and extra_of(field).get("control") not in ("model", "system"):
+        field.description = parameter.help
+    field.metadata.append(AfterValidator(checked))
+
+
+def _worded(field: FieldInfo, value: Any) -> Any:
+    """A value as the command line writes it: ``70`` billions are ``70B``."""
+    suffix = extra_of(field).get("suffix")
+    return f"{value:.15g}{suffix}" if suffix else value
+
+
+def extra_of(field: FieldInfo) -> Mapping[str, Any]:
+    """What a field says of its control."""
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
 def slider(
-    default: Any, low: float, high: float, title: str, *, unit: str = "", log: bool = True, whole: bool = False
+    default: Any,
+    low: float,
+    high: float,
+    title: str,
+    *,
+    unit: str = "",
+    log: bool = True,
+    whole: bool = False,
+    suffix: str = "",
 ) -> Any:
-    """A number between two ends, on a logarithmic slider or a linear one."""
-    extra = {"control": "slider", "log": log, "unit": unit, "whole": whole}
+    """A number between two ends, on a logarithmic slider or a linear one; ``suffix`` follows it on the command line."""
+    extra: Any = {"control": "slider", "log": log, "unit": unit, "whole": whole, "suffix": suffix}
     return Field(default, ge=low, le=high, title=title, json_schema_extra=extra)
 
 
@@ -80,4 +150,6 @@ System = Annotated[str, AfterValidator(_system)]
 
 def options(inputs: Inputs, *fields: str, **renamed: str) -> list[str]:
     """Fields -> options of a command of the same names; ``rate="poisson"`` where the command has another."""
-    return words({name: getattr(inputs, name) for name in fields} | {b: getattr(inputs, a) for a, b in renamed.items()})
+    known_fields = type(inputs).model_fields
+    called = {name: name for name in fields} | renamed
+    return words({new: _worded(known_fields[old], getattr(inputs, old)) for old, new in called.items()})

@@ -43,7 +43,7 @@ def fields_of(view: View, query: Mapping[str, str]) -> dict[str, str]:
 
 def said(error: Any) -> list[dict[str, str]]:
     """What Pydantic or FastAPI refuse, as a page shows it: the field at fault, and one line."""
-    fields = [(str(one["loc"][-1]), one["msg"]) for one in error.errors()]
+    fields = [(str(one["loc"][-1]), one["msg"].removeprefix("Value error, ")) for one in error.errors()]
     return [{"field": field, "message": f"{field}: {message}"} for field, message in fields]
 
 

@@ -9,12 +9,13 @@ from typing import Any, Literal
 from rackmath import price_book
 from rackmath.errors import InputError
 from rackmath.units import show
-from rackmath.web.inputs import Inputs, Model, System, choice, named, number, options, slider, text, ticked
+from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, options, slider, text, ticked
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
 _PROVIDERS = tuple(sorted(price_book.providers()))
 
 
+@asking("prices page")
 class Page(Inputs):
     """A provider's page."""
 
@@ -84,6 +85,7 @@ def _dollars(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
+@asking("prices decode", renamed={"model": "source"})
 class Decode(Inputs):
     """Prices behind which a model stands."""
 
@@ -129,6 +131,7 @@ def decode(i: Decode) -> Shown:
     )
 
 
+@asking("cache")
 class Cache(Inputs):
     """Where the cache of a prefix waits."""
 
@@ -173,6 +176,7 @@ def cache(i: Cache) -> Shown:
     )
 
 
+@asking("agent")
 class Agent(Inputs):
     """Sessions whose context grows."""
 

@@ -14,6 +14,7 @@ from rackmath.web.inputs import (
     Inputs,
     Model,
     System,
+    asking,
     choice,
     named,
     number,
@@ -27,6 +28,7 @@ from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
+@asking("estimate")
 class Estimate(Inputs):
     """One decode or prefill pass."""
 
@@ -104,6 +106,7 @@ def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
+@asking("plan")
 class Plan(Inputs):
     """A budget of accelerators, requests, limits."""
 

@@ -8,7 +8,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
 from rackmath.web import uploads
-from rackmath.web.inputs import Inputs, Model, System, choice, named, number, options, slider, text
+from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, options, slider, text
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
 _ROUTERS = tuple(ROUTERS)
@@ -22,6 +22,7 @@ _QUANTITIES = (
 )
 
 
+@asking("simulate", renamed={"rate": "poisson"})
 class Simulate(Inputs):
     """A fleet and what it is asked."""
 

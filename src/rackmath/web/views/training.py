@@ -9,7 +9,7 @@ from rackmath.errors import InputError
 from rackmath.training.pipelines import Timeline
 from rackmath.training.pipelines.schedules import SCHEDULES
 from rackmath.training.scaling_laws import LAWS
-from rackmath.web.inputs import Inputs, choice, options, slider, ticked
+from rackmath.web.inputs import Inputs, asking, choice, options, slider, ticked
 from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
 
 _LAWS, _SCHEDULES = tuple(LAWS), tuple(SCHEDULES)
@@ -17,14 +17,19 @@ _MOST = 6000
 """Operations of a chart that a browser still draws at once."""
 
 
+_CALLED = {"size": "params", "written": "inference_tokens", "read": "prompt_tokens"}
+"""What the command calls fields that a page has other words for."""
+
+
+@asking("train budget", renamed=_CALLED)
 class Budget(Inputs):
     """A loss to reach, and the tokens that the model will serve."""
 
     law: Literal[_LAWS] = choice("besiroglu", "law")  # type: ignore[valid-type]
-    size: float = slider(70.0, 0.1, 2000, "a model whose loss is to be reached: parameters", unit="B")
-    tokens: float = slider(15.0, 0.01, 200, "and its tokens", unit="T")
-    written: float = slider(10.0, 0, 10_000, "tokens that it writes in its life", unit="T", log=False)
-    read: float = slider(0.0, 0, 10_000, "tokens that it reads", unit="T", log=False)
+    size: float = slider(70.0, 0.1, 2000, "a model whose loss is to be reached: parameters", unit="B", suffix="B")
+    tokens: float = slider(15.0, 0.01, 200, "and its tokens", unit="T", suffix="T")
+    written: float = slider(10.0, 0, 10_000, "tokens that it writes in its life", unit="T", log=False, suffix="T")
+    read: float = slider(0.0, 0, 10_000, "tokens that it reads", unit="T", log=False, suffix="T")
     rl_share: float = slider(0.0, 0, 3, "reinforcement learning over pre-training", log=False)
     success: float = slider(1.0, 0.01, 1, "chance that it is served", log=False)
     decode_efficiency: float = slider(0.3, 0.02, 1, "utilisation of writing over training", log=False)
@@ -32,16 +37,7 @@ class Budget(Inputs):
 
 def budget(i: Budget) -> Shown:
     """Least cost over a life, beside equal costs and the compute optimum."""
-    words = [
-        "train",
-        "budget",
-        f"--law={i.law}",
-        f"--params={i.size:g}B",
-        f"--tokens={i.tokens:g}T",
-        f"--inference-tokens={i.written:g}T",
-        f"--prompt-tokens={i.read:g}T",
-        *options(i, "rl_share", "success", "decode_efficiency"),
-    ]
+    words = ["train", "budget", *options(i, "law", "tokens", "rl_share", "success", "decode_efficiency", **_CALLED)]
     answer = asked(words)
     f = answer.facts
     named = (
@@ -81,6 +77,7 @@ def budget(i: Budget) -> Shown:
     )
 
 
+@asking("train pipeline", renamed={"beside": "schedule"}, own=("together",))
 class Pipeline(Inputs):
     """One schedule or two of the same work."""
 
