@@ -45,7 +45,7 @@ BOARD = ROOT / "src/rackmath/data/accuracy.csv"
 Array = NDArray[np.float64]
 
 TERMS = {
-    "memory stream below peak": ("stream", "stream_expanded"),
+    "memory stream below peak": ("stream",),
     "attention reading its cache": ("cache", "latent"),
     "products below peak": ("matmul", "matmul_byte", "matmul_nibble", "matmul_expanded"),
     "power-limited clocks": ("energy",),
@@ -61,7 +61,7 @@ TERMS = {
     "collectives that training does not hide": ("shown",),
     "latency of reductions": ("reduction_latency",),
     "latency of expert exchange": ("exchange_latency",),
-    "expert imbalance": ("imbalance",),
+    "expert imbalance": ("imbalance", "chance"),
     "software of family and year": ("software",),
     "prompts interrupt decode": ("interruption", "lockstep"),
     "queue before the first token": ("queueing", "arrival"),
@@ -347,13 +347,20 @@ def _profile(kept: Sequence[Question], measured: Array, fitted: Array, pairs: Ar
                 f"| {q.row.id} {q.row.metric} per {q.row.per} | {q.row.parallelism} | {measured[i]:,.0f} |"
                 f" {fitted[i]:,.0f} ({fitted[i] / measured[i] - 1:+.0%}) | {pairs[i]:,.0f} |"
             )
+    yield ""
+    yield (
+        "InferSim's two rows are the same traces as SGLang's of 32 and 128 ranks (their notes say so). "
+        "Only SGLang's row"
+    )
+    yield "of prompts says that experts were balanced; the other is predicted with experts as uneven as in service."
 
 
 def _excluded(impossible: Sequence[Question], others: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield "## Rows that are not used"
     yield ""
     yield "Rule: a row whose value beats the ideal bound of its own configuration by more than 10 % is mislabelled or"
-    yield "leaves out what made it fast (most often a smaller running batch than the concurrency it states)."
+    yield "leaves out what made it fast (most often a smaller running batch than the concurrency it states). Rows whose"
+    yield "value and elapsed time make another number of requests than they state stand among the declined below."
     yield ""
     yield "| id | row | value |"
     yield "|---|---|---|"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rackmath import constants_file, tables
-from rackmath.engine.constants import Constants, inward
+from rackmath.engine.constants import Constants, Engine, inward
 from rackmath.errors import InputError
 from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
 from rackmath.validation.calibrate import calibrate, constants_text, usable
@@ -78,6 +78,30 @@ def test_planted_constants_are_found_again() -> None:
     assert found.constants.base["interruption"] == pytest.approx(0.5, rel=0.1)
     again, _ = evaluate(rows, found.constants)
     assert np.median(np.abs(again / values - 1)) < 0.01
+
+
+def test_rows_that_contradict_themselves_are_not_fitted_on() -> None:
+    """Eight requests of 1,500 tokens in 10 s are 1,200 tokens per second; twice that is another number of requests."""
+    wave = {"metric": "total_throughput (input+output)", "unit": "tok/s", "per": "gpu", "batch_or_concurrency": "8"}
+    noted = "elapsed_s=10;all requests submitted at once"
+    right, wrong, silent = (
+        cells(**wave, n_gpus="2", parallelism="tp=2", value=value, notes=notes)
+        for value, notes in (("600", noted), ("1200", noted), ("1200", "all requests submitted at once"))
+    )
+    found, others = usable([right, wrong, silent])
+    assert [q.row.value for q in found] == [600, 1200]
+    assert others == [("a-1", "value times elapsed_s make 16 requests, batch_or_concurrency says 8: mislabelled")]
+    named, reasons = usable([cells(notes="warm-up artefact")])
+    assert not named
+    assert "artefact" in reasons[0][1]
+
+
+def test_routing_made_even_leaves_nothing_to_imbalance_or_chance() -> None:
+    for stage, wanted in (("balanced", 0.0), ("", None)):
+        k = SHIPPED.losses(Engine(generation="hopper", family="sglang", stage=stage))
+        for name in ("imbalance", "chance"):
+            assert getattr(k, name) == wanted or (wanted is None and getattr(k, name) > 0)
+    assert Constants(base={}, moves={}, slopes={}).losses(Engine()).chance == 0
 
 
 def test_vectors_and_constants_round_trip() -> None:

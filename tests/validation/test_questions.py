@@ -155,6 +155,33 @@ def test_the_engines_family_date_and_stage_are_read() -> None:
     assert (row.family, row.stage) == ("trtllm", "immature")
     assert row.date == pytest.approx(2026 + 2.5 / 12)
     assert read_row(cells(), 2).date == 2025.5
+    nemo = read_row(cells(engine="NGC Pytorch 25.04 HugeCTR Nemo 25.09, DGL 25.03", notes=""), 2)
+    assert nemo.date == pytest.approx(2025 + 8.5 / 12)
+    assert read_row(cells(engine="Megatron-Bridge 26.04.01 NeMo Container"), 2).date == pytest.approx(2026 + 3.5 / 12)
+    assert read_row(cells(engine="trtllm 1.20.05", notes=""), 2).date == 2025.5
+    for engine, notes, stage in (
+        ("Megatron-Bridge 26.04 NeMo Container", "", "balanced"),
+        ("sglang", "perfectly balanced MoE", "balanced"),
+        ("NVIDIA NeMo Framework Release 25.01", "", ""),
+    ):
+        assert read_row(cells(engine=engine, notes=notes), 2).stage == stage
+
+
+ALL_AT_ONCE = {
+    "metric": "total_throughput (input+output)",
+    "unit": "tok/s",
+    "per": "system",
+    "batch_or_concurrency": "8",
+}
+
+
+def test_requests_that_arrive_at_once_are_a_wave() -> None:
+    noted = "elapsed_s=120.5;all requests submitted at once"
+    assert asked(**ALL_AT_ONCE).kind == "closed"
+    one = asked(**ALL_AT_ONCE, notes=noted)
+    assert one.kind == "wave"
+    assert one.row.elapsed == 120.5
+    assert read_row(cells(notes="elapsed_s=soon"), 2).elapsed is None
 
 
 def test_where_many_accelerators_say_nothing_the_layout_is_inferred_and_said() -> None:

@@ -35,6 +35,7 @@ SCALES: Mapping[str, str] = {
             "wire",
             "wire_exchange",
             "shown",
+            "chance",
             "interruption",
             "lockstep",
             "queueing",
@@ -70,6 +71,12 @@ OF_SCHEDULING = ("interruption", "lockstep", "queueing", "arrival", "acceptance"
 """Constants of serving; the others are fields of :class:`Losses`."""
 
 _LOSSLESS = {"part": 1.0, "positive": 0.0, "factor": 1.0}
+
+_OF_ROUTING = ("imbalance", "chance")
+"""Constants of experts that tokens choose unevenly."""
+
+_ABSENT = ("shown", "chance")
+"""Parts of something that is not there without losses, rather than parts of a peak."""
 
 _NEAR = 1e-9
 _LEAST = 1e-30
@@ -123,8 +130,10 @@ class Constants:
 
     def value(self, name: str, engine: Engine) -> float:
         """Return one constant in its own unit; what was not fitted is not lost."""
+        if name in _OF_ROUTING and engine.stage == "balanced":
+            return 0.0
         if name not in self.base:
-            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, "shown") else _LOSSLESS[SCALES[name]]
+            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, *_ABSENT) else _LOSSLESS[SCALES[name]]
         inner = inward(self.base[name], SCALES[name])
         moves, slopes = self.moves.get(name, {}), self.slopes.get(name, {})
         for member in dict.fromkeys(engine.members):
@@ -135,7 +144,7 @@ class Constants:
         """Losses of an engine, with a range around its times."""
         names = (name for name in SCALES if name not in (*OF_SCHEDULING, *OF_TRAINING))
         values = {name: self.value(name, engine) for name in names}
-        return Losses(**values, low=low, high=high, basis=self.basis)
+        return Losses(**values, pieces=float(bool(self.base)), low=low, high=high, basis=self.basis)
 
 
 def inward(value: float, scale: str) -> float:

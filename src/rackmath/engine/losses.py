@@ -85,10 +85,14 @@ class Losses:
     """Part of tensor parallelism's collectives that products do not hide in training."""
     reduction_latency: Number = 1.0
     """Latency of an all-reduce over that of the network."""
+    pieces: Number = 0.0
+    """1 where reductions go in pieces that follow each other, 0 where their wire and latency merely add up."""
     exchange_latency: Number = 1.0
     """Latency of dispatch or combine over that of the network."""
     imbalance: Number = 0.0
     """Excess of the fullest expert rank over the mean, once experts are spread wide."""
+    chance: Number = 0.0
+    """Part of the experts beyond a mean rank's, which chance deals to the fullest one, that a small batch waits for."""
     software: Number = 1.0
     """What is left between these terms and an engine of its family and year."""
     low: Number = 1.0
@@ -109,7 +113,7 @@ class Losses:
                 raise InputError(f.name, value, "a loss is a finite number of at least 0")
             if f.name.startswith(_PARTS) and not 0 < smallest <= largest <= 1:
                 raise InputError(f.name, value, "a part of a peak lies above 0 and is at most 1")
-            if f.name == "shown" and largest > 1:
+            if f.name in ("shown", "chance", "pieces") and largest > 1:
                 raise InputError(f.name, value, "a part is at most 1")
             if f.name in _AT_LEAST_ONE and smallest < 1:
                 raise InputError(f.name, value, "a factor on time is at least 1")
@@ -140,6 +144,7 @@ def operator_time(
     ranks: Number,
     heat: Number,
     activations: Number,
+    crowded: Number,
     k: Losses,
 ) -> Number:
     """Time of an operator from its ideal seconds of compute and of memory traffic. [s]
@@ -164,14 +169,17 @@ def operator_time(
         FLOPs that the printed rate asks of each joule. [FLOP/J]
     activations : Number
         Seconds of ``memory`` that inputs and outputs take. [s]
+    crowded : Number
+        Seconds of reading experts that the fullest rank has beyond a mean one. [s]
     """
     of_compute, of_memory = k.parts(kind, width)
     if kind in ("product", "experts"):
         wasted = (k.expert_rows if kind == "experts" else k.rows) / maximum(rows, 1.0)
         compute = compute * (1 + wasted) * (1 + k.side * narrowness) * (1 + k.energy * heat)
     if kind == "experts":
-        # The fullest rank has more tokens, not more weights to read.
+        # A large batch gives the fullest rank more tokens, not more weights; a small one gives it more weights.
         compute = compute * (1 + k.imbalance * (1 - 1 / ranks))
+        memory = memory + k.chance * crowded
     between = k.touches * activations / k.stream if kind in ("product", "experts", "recurrence") else 0.0
     return overlapped(compute / of_compute, memory / of_memory + scores * k.unfused) + between
 
@@ -191,6 +199,20 @@ def overlapped(compute: Number, memory: Number) -> Number:
 def network_time(wire: Number, latency: Number, reached: Number, factor: Number) -> Number:
     """Time of collectives from their seconds on the wire and their ideal latencies. [s]"""
     return wire / reached + latency * factor
+
+
+def reduction_time(wire: Number, latency: Number, k: Losses) -> Number:
+    r"""Time of reductions, from their seconds on the wire and their ideal latencies. [s]
+
+    .. math:: t = w + l + 2 \sqrt{w l}
+
+    where they are cut into pieces that follow each other, with w seconds on the wire and l of latency: m pieces through
+    two steps take (m + 1)(l + w/m), least for :math:`m = \sqrt{w/l}`. All-reduces of one to sixteen megabytes take
+    that, where wire and latency alone explain half of it (kernel timings of aiconfigurator). Source: Hockney's model of
+    a message, pipelined.
+    """
+    simple = network_time(wire, latency, k.wire, k.reduction_latency)
+    return simple + 2 * k.pieces * np.sqrt(wire / k.wire * latency * k.reduction_latency)
 
 
 def host_time(kernels: Number, sequences: Number, k: Losses) -> Number:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from rackmath.engine.communication import Communication, communication
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.layout import Layout
-from rackmath.engine.losses import Losses, host_time, network_time, operator_time
+from rackmath.engine.losses import Losses, host_time, network_time, operator_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
@@ -104,7 +104,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
 
     They add up to its time less the ideal one; none is negative.
     """
-    balanced = replace(k, imbalance=0.0)
+    balanced = replace(k, imbalance=0.0, chance=0.0)
     ideal: Number = 0.0
     even: Number = 0.0
     waiting: Number = 0.0
@@ -120,6 +120,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
             work.ranks,
             work.heat,
             op.activations,
+            op.crowded,
         )
         ideal = ideal + op.time
         alone = operator_time(*args, balanced)
@@ -146,9 +147,9 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
 def exchange_time(work: PassWork, k: Losses, local: Number) -> Number:
     """Seconds of the collectives of a pass that ``local`` seconds of work do not hide. [s]"""
     w, t = work.wire, work.latency
-    tensor = network_time(w.tensor, t.tensor, k.wire, k.reduction_latency)
+    tensor = reduction_time(w.tensor, t.tensor, k)
     tensor = tensor - work.training * minimum((1 - k.shown) * tensor, local)
-    outside = network_time(w.outside, t.outside, k.wire, k.reduction_latency)
+    outside = reduction_time(w.outside, t.outside, k)
     experts = network_time(w.dispatch + w.combine, t.dispatch + t.combine, k.wire_exchange, k.exchange_latency)
     hops = network_time(w.pipeline, t.pipeline, k.wire, k.reduction_latency)
     return tensor + outside + experts + hops - work.hideable(local, experts)

@@ -43,8 +43,9 @@ class Calibration:
 def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Questions of the rows that can be fitted on, and the others with the reason.
 
-    A row is left out where it cannot be asked, has no value, or is called an artefact, an
-    outlier, anomalous or impossible by its own notes.
+    A row is left out where it cannot be asked, has no value, is called an artefact, an
+    outlier, anomalous or impossible by its own notes, or where its value and elapsed time make
+    another number of requests than it states.
     """
     found: list[Question] = []
     others: list[tuple[str, str]] = []
@@ -56,9 +57,9 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
         except RackmathError as error:
             others.append((name, str(error)))
             continue
-        flaw = _FLAWED.search(one.row.notes)
-        if flaw is not None:
-            others.append((name, f"the row calls itself flawed: {flaw.group(0)}"))
+        flaw = _flaw(one)
+        if flaw:
+            others.append((name, flaw))
         elif one.row.value:
             found.append(one)
         else:
@@ -158,6 +159,20 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
         yield f'[range."{kind}"]'
         for which, (low, high) in pair.items():
             yield f"{which} = [{low:.4g}, {high:.4g}]"
+
+
+def _flaw(asked: Question) -> str:
+    """Why a row contradicts itself, by its notes or by its figures; empty where it does not."""
+    row = asked.row
+    named = _FLAWED.search(row.notes)
+    if named is not None:
+        return f"the row calls itself flawed: {named.group(0)}"
+    if not (row.at_once and row.elapsed and row.value and row.load and asked.quantity == "total"):
+        return ""
+    made = row.value / asked.scale * row.elapsed / (asked.input + asked.output)
+    if abs(made / row.load - 1) <= 1 - _ROUNDING:
+        return ""
+    return f"value times elapsed_s make {made:.3g} requests, batch_or_concurrency says {row.load:g}: mislabelled"
 
 
 def _possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:

@@ -35,6 +35,7 @@ class Operators:
     ranks: Array
     heat: Array
     activations: Array
+    crowded: Array
     owner: Ints
     """Pass that each belongs to."""
 
@@ -69,6 +70,7 @@ class Features:
                 ops.ranks,
                 ops.heat,
                 ops.activations,
+                ops.crowded,
                 each,
             )
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
@@ -149,6 +151,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
                 p.work.ranks,
                 p.work.heat,
                 op.activations,
+                op.crowded,
             )
             parts[one.kind, op.width].append((tuple(p.wide(n) for n in numbers), p.owner))
 
@@ -165,6 +168,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
             ranks=joined(rows, 5),
             heat=joined(rows, 6),
             activations=joined(rows, 7),
+            crowded=joined(rows, 8),
             owner=np.concatenate([owner for _, owner in rows]),
         )
         for key, rows in parts.items()

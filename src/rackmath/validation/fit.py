@@ -195,7 +195,8 @@ def as_vector(constants: Constants, priors: Sequence[Prior]) -> Array:
     found: list[float] = []
     for p in priors:
         if p.kind == "base":
-            found.append(inward(constants.base[p.name], SCALES[p.name]))
+            known = constants.base.get(p.name)
+            found.append(p.centre if known is None else inward(known, SCALES[p.name]))
         else:
             kept = constants.moves if p.kind == "move" else constants.slopes
             found.append(kept.get(p.name, {}).get(p.member, p.centre))

@@ -16,7 +16,6 @@ from rackmath.validation.fit import Prior
 CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
     {
         "stream": (0.85, "part of the memory bandwidth that long reads of weights reach"),
-        "stream_expanded": (0.75, "the same for weights that a kernel expands first, relative to stream"),
         "cache": (0.7, "part of the bandwidth at which attention reads its cache"),
         "latent": (0.55, "the same for latent attention"),
         "matmul": (0.75, "part of the rate that large 16-bit products reach"),
@@ -41,6 +40,7 @@ CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
         "reduction_latency": (1.5, "latency of an all-reduce over that of the network"),
         "exchange_latency": (3.0, "latency of dispatch or combine over that of the network"),
         "imbalance": (0.15, "excess of the fullest expert rank over the mean"),
+        "chance": (0.7, "part that is waited for of the experts that chance deals to the fullest rank beyond the mean"),
         "software": (1.1, "what is left between these terms and an engine"),
         "interruption": (0.8, "part of a prompt's time that the running batch waits for"),
         "lockstep": (0.3, "part of one group's prompt that all data-parallel groups wait for"),
@@ -54,15 +54,15 @@ CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
 
 MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "matmul": ("llama.cpp", "megatron", "foundry", "ampere", "hopper", "blackwell", "cdna3", "apple", "tpu"),
+        "matmul": ("llama.cpp", "megatron", "ampere", "hopper", "apple", "tpu"),
+        "matmul_byte": ("hopper",),
         "matmul_nibble": ("megatron",),
+        "side": ("llama.cpp",),
+        "attention": ("hopper", "blackwell-client"),
         "grouped": ("megatron",),
-        "wire": ("megatron",),
         "shown": ("megatron",),
-        "stream": ("ada",),
         "software": (
             "cdna3",
-            "cdna4",
             "blackwell",
             "ampere",
             "sglang",
@@ -70,35 +70,37 @@ MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "immature",
             "foundry",
         ),
-        "host": ("vllm",),
+        "launch": ("hopper", "gaudi"),
         "unfused": ("llama.cpp",),
-        "matmul_expanded": ("llama.cpp",),
-        "imbalance": ("balanced",),
+        "interruption": ("sglang",),
         "arrival": ("vllm",),
     }
 )
 """Generations, families and stages that may differ from the base, by constant."""
 
 SLOPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"software": ("", "cdna3", "cdna4"), "unfused": ("llama.cpp",), "shown": ("megatron",)}
+    {
+        "software": ("", "cdna3"),
+        "attention": ("hopper",),
+        "launch": ("blackwell",),
+        "grouped": ("blackwell",),
+        "unfused": ("llama.cpp",),
+        "shown": ("megatron",),
+    }
 )
 """Constants that move with the year, for all or for a generation."""
 
 _BASE_WIDTH = 1.0
 _MOVE_WIDTH = 0.5
-_FAR = ("immature", "unfused")
-"""What may lie far from the rest: early runs by their own words, and kernels of another kind."""
+_FAR = ("immature", "unfused", "gaudi")
+"""What may lie far from the rest: early runs by their own words, kernels of another kind, chips of another make."""
 
 _STARTS = {
     ("unfused", "llama.cpp"): 3.5,
-    ("imbalance", "balanced"): -15.0,
-    ("wire", "megatron"): 1.5,
     ("shown", "megatron"): -3.0,
 }
 """Moves that do not start at none: llama.cpp of 2024 wrote and read scores in 32 bit, about ten bytes
-each, and has fused its attention since; no imbalance where a row says that its routing was made
-even; training's collectives, megabytes at a time, reach more of the wire than a decode step's, and Megatron hides
-most of them behind products by now."""
+each, and has fused its attention since; Megatron hides most of training's collectives behind products by now."""
 
 _BY_YEAR = {"unfused": -3.0, "shown": -1.0}
 """Slopes that do not start at none: those bytes fall from ten to a few hundredths in two years; Megatron of 2022 hid
@@ -116,8 +118,6 @@ _KNOWN_WIDTH = 0.4
 
 
 def _widths(name: str, member: str) -> float:
-    if member == "balanced":
-        return _FIRM
     return _FAR_WIDTH if member in _FAR or name in _FAR else _MOVE_WIDTH
 
 

@@ -88,7 +88,7 @@ def question(row: Row) -> Question:
     length, limits, named = _of_benchmark(row, kind, architecture)
     assumed += named
     _check(row, kind, length, limits)
-    if kind == "closed" and (row.note("origin") or "").startswith("NVIDIA in-house") and row.family == "sglang":
+    if kind == "closed" and (row.at_once or _in_house(row)):
         kind = "wave"
     if kind == "closed" and found.prefill is not None:
         kind = "pools"
@@ -111,6 +111,11 @@ def question(row: Row) -> Question:
         limits=limits,
         assumed=tuple(assumed),
     )
+
+
+def _in_house(row: Row) -> bool:
+    """Whether a sweep of NVIDIA's own under SGLang, which sent one wave of requests (measured/README.md)."""
+    return (row.note("origin") or "").startswith("NVIDIA in-house") and row.family == "sglang"
 
 
 def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[float | None, Limits, list[str]]:

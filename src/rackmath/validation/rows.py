@@ -52,6 +52,14 @@ _FAMILIES = (
 )
 
 
+_EVEN = "megatron-bridge"
+"""Whose published runs route evenly without saying so in every row: its performance recipes set
+``moe_router_force_load_balancing``. Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance."""
+
+_CONTAINER = re.compile(r"(?<![\d.])(2\d)\.(0[1-9]|1[0-2])(?!\d)")
+"""Versions of NVIDIA's containers and of NeMo: year and month, as 26.04 or 26.04.01."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A measurement, typed. Numbers that the row does not state are None."""
@@ -88,18 +96,33 @@ class Row:
 
     @property
     def date(self) -> float:
-        """When the software was run: date of the notes, else the middle of the year. [years]"""
+        """When the software was run: by the notes, else by NVIDIA's container, else the middle of the year. [years]"""
         found = re.match(r"(\d{4})-(\d{2})", self.note("date") or "")
         if found:
             return int(found.group(1)) + (int(found.group(2)) - 0.5) / 12
+        containers = [(int(year), int(month)) for year, month in _CONTAINER.findall(self.engine)]
+        if containers:
+            year, month = max(containers)
+            return 2000 + year + (month - 0.5) / 12
         return REFERENCE_YEAR if self.year is None else self.year + 0.5
 
     @property
     def stage(self) -> str:
-        """Immature or balanced where the row itself says that it was an early run or routed evenly, else empty."""
-        if re.search(r"balanced (?:routing|moe)", f"{self.notes} {self.engine}".lower()):
+        """Immature or balanced where row or engine says that it was an early run or routed evenly, else empty."""
+        if re.search(rf"balanced (?:routing|moe)|{_EVEN}", f"{self.notes} {self.engine}".lower()):
             return "balanced"
         return "immature" if re.search(r"immature|early enablement|known-slow|early 20\d\d engines", self.notes) else ""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all requests were submitted at once and none followed."""
+        return "all requests submitted at once" in self.notes
+
+    @property
+    def elapsed(self) -> float | None:
+        """Time from the first request to the last answer, where the notes give it. [s]"""
+        found = re.match(r"\d+(?:\.\d+)?$", self.note("elapsed_s") or "")
+        return float(found.group(0)) if found else None
 
     def note(self, key: str) -> str | None:
         """Return what the notes say of ``key``, if anything."""
