@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rackmath.engine.roofline import OperatorTime
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 
 _LARGEST = (0.0, 0.5642, 1.0294, 1.4236, 1.7660, 2.0697, 2.3437, 2.5940, 2.8251, 3.0404, 3.2424)
@@ -38,3 +39,11 @@ def fullest_rank(experts: int, touched: Number, ranks: Number) -> Number:
     skew = maximum(1 - 2 * touched, 0.0) / deviation * maximum(z**2 - 1, 0.0) / 6
     most = minimum(held, experts * touched)
     return maximum(minimum(mean + deviation * (z + skew), most) / mean, 1.0)
+
+
+def crowded(op: OperatorTime, ranks: Number) -> Number:
+    """Seconds that the fullest of ``ranks`` reads weights beyond the mean one; none but for experts. [s]"""
+    parts = op.operator.parts
+    if op.operator.kind != "experts" or parts is None:
+        return 0.0
+    return op.weights * (fullest_rank(parts, op.operator.touched, ranks) - 1)

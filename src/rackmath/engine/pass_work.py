@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rackmath.engine.communication import Communication, communication
+from rackmath.engine.crowding import crowded
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.layout import Layout
 from rackmath.engine.losses import Losses, host_time, network_time, operator_time, reduction_time
@@ -120,7 +121,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
             work.ranks,
             work.heat,
             op.activations,
-            op.crowded,
+            crowded(op, work.ranks),
         )
         ideal = ideal + op.time
         alone = operator_time(*args, balanced)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.crowding import fullest_rank
 from rackmath.engine.layout import Layout
 from rackmath.engine.sharding import operator_share, stage_share
 from rackmath.hardware import System
@@ -34,8 +33,6 @@ class OperatorTime:
     """Reading inputs and writing outputs. [s]"""
     scores: Number
     """Moving one byte per score of attention to memory and back. [s/B]"""
-    crowded: Number
-    """Reading the weights of experts that chance deals to the fullest rank beyond a mean one's. [s]"""
     narrowness: Number
     """Sum of the inverse widths of one matrix on one rank. [1/elements]"""
     width: str
@@ -122,17 +119,9 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
             cache=(op.cache_read + op.cache_written) * held * per_byte,
             activations=op.activation_bytes * part * per_byte,
             scores=op.scores * part * per_byte,
-            crowded=op.weight_bytes * part * per_byte * _crowding(op, layout),
             narrowness=_narrowness(op, layout),
             width=stored_width(op.bits, chip.runs_at(op.compute)),
         )
-
-
-def _crowding(op: Operator, layout: Layout) -> Number:
-    """Experts beyond the mean that the fullest rank reads, over that mean. [1]"""
-    if op.kind != "experts" or op.parts is None:
-        return 0.0
-    return fullest_rank(op.parts, op.touched, layout.expert) - 1
 
 
 def _narrowness(op: Operator, layout: Layout) -> Number:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.communication import Communication
+from rackmath.engine.crowding import crowded
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import widths
 from rackmath.engine.losses import host_time, operator_time
@@ -151,7 +152,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
                 p.work.ranks,
                 p.work.heat,
                 op.activations,
-                op.crowded,
+                crowded(op, p.work.ranks),
             )
             parts[one.kind, op.width].append((tuple(p.wide(n) for n in numbers), p.owner))
 
