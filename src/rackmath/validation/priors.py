@@ -88,7 +88,7 @@ SLOPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "shown": ("megatron",),
     }
 )
-"""Constants that move with the year, for all or for a generation."""
+"""Constants that move with the year, for all, a generation or a family; docs/losses.md says how we read them."""
 
 _BASE_WIDTH = 1.0
 _MOVE_WIDTH = 0.5
