@@ -14,7 +14,7 @@ from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.collectives import all_reduce
 from rackmath.engine.constants import SCALES, Constants, Engine, inward, outward
 from rackmath.engine.kernels import OUTSIDE, layer_kernels, pass_kernels
-from rackmath.engine.losses import operator_time, overlapped, reduction_time
+from rackmath.engine.losses import Load, operator_time, overlapped, reduction_time
 from rackmath.engine.pass_work import LOSSES
 from rackmath.errors import InputError
 from rackmath.hardware import Link
@@ -93,31 +93,35 @@ def test_overlap_lies_between_the_longer_and_the_sum(a: float, b: float) -> None
 
 def test_each_part_of_a_product_by_a_known_answer() -> None:
     base = dict(PRODUCT)
-    assert operator_time("product", "wide", 1.0, 0.0, **base, k=Losses(matmul=0.5)) == pytest.approx(2.0)
-    assert operator_time("product", "wide", 0.0, 1.0, **base, k=Losses(stream=0.25)) == pytest.approx(4.0)
-    assert operator_time("product", "byte", 1.0, 0.0, **base, k=Losses(matmul=0.5, matmul_byte=0.5)) == pytest.approx(4)
-    assert operator_time("product", "wide", 1.0, 0.0, **base, k=Losses(rows=64)) == pytest.approx(2.0)
-    assert operator_time("experts", "wide", 1.0, 0.0, **base, k=Losses(rows=64)) == pytest.approx(1.0)
-    assert operator_time("experts", "wide", 1.0, 0.0, **base, k=Losses(expert_rows=128)) == pytest.approx(3.0)
-    assert operator_time("experts", "wide", 1.0, 0.0, **base, k=Losses(grouped=0.5)) == pytest.approx(2.0)
+    assert operator_time("product", "wide", Load(1.0, 0.0, **base), Losses(matmul=0.5)) == pytest.approx(2.0)
+    assert operator_time("product", "wide", Load(0.0, 1.0, **base), Losses(stream=0.25)) == pytest.approx(4.0)
+    assert operator_time(
+        "product", "byte", Load(1.0, 0.0, **base), Losses(matmul=0.5, matmul_byte=0.5)
+    ) == pytest.approx(4)
+    assert operator_time("product", "wide", Load(1.0, 0.0, **base), Losses(rows=64)) == pytest.approx(2.0)
+    assert operator_time("experts", "wide", Load(1.0, 0.0, **base), Losses(rows=64)) == pytest.approx(1.0)
+    assert operator_time("experts", "wide", Load(1.0, 0.0, **base), Losses(expert_rows=128)) == pytest.approx(3.0)
+    assert operator_time("experts", "wide", Load(1.0, 0.0, **base), Losses(grouped=0.5)) == pytest.approx(2.0)
     narrow = {**base, "narrowness": 1 / 512 + 1 / 512}
-    assert operator_time("product", "wide", 1.0, 0.0, **narrow, k=Losses(side=256)) == pytest.approx(2.0)
+    assert operator_time("product", "wide", Load(1.0, 0.0, **narrow), Losses(side=256)) == pytest.approx(2.0)
     hot = {**base, "heat": 1e12}
-    assert operator_time("product", "wide", 1.0, 0.0, **hot, k=Losses(energy=1e-12)) == pytest.approx(2.0)
+    assert operator_time("product", "wide", Load(1.0, 0.0, **hot), Losses(energy=1e-12)) == pytest.approx(2.0)
     spread = {**base, "ranks": 4.0}
-    assert operator_time("experts", "wide", 1.0, 0.0, **spread, k=Losses(imbalance=0.4)) == pytest.approx(1.3)
+    assert operator_time("experts", "wide", Load(1.0, 0.0, **spread), Losses(imbalance=0.4)) == pytest.approx(1.3)
     crowded = {**base, "crowded": 0.5}
     for kind, chance, whole in (("experts", 1, 1.5), ("experts", 0, 1.0), ("product", 1, 1.0)):
-        assert operator_time(kind, "wide", 0.0, 1.0, **crowded, k=Losses(chance=chance)) == pytest.approx(whole)
+        assert operator_time(kind, "wide", Load(0.0, 1.0, **crowded), Losses(chance=chance)) == pytest.approx(whole)
     scores = {**base, "scores": 0.1}
-    assert operator_time("attention", "wide", 0.0, 1.0, **scores, k=Losses(unfused=10)) == pytest.approx(2.0)
+    assert operator_time("attention", "wide", Load(0.0, 1.0, **scores), Losses(unfused=10)) == pytest.approx(2.0)
     between = {**base, "activations": 0.25}
     for kind in ("product", "experts", "recurrence"):
         # Moved twice more at half of the bandwidth, after the product itself.
-        assert operator_time(kind, "wide", 1.0, 0.0, **between, k=Losses(touches=2, stream=0.5)) == pytest.approx(2.0)
-    assert operator_time("attention", "wide", 1.0, 0.0, **between, k=Losses(touches=2)) == pytest.approx(1.0)
-    assert operator_time("recurrence", "wide", 1.0, 0.0, **base, k=Losses(recurrence=0.1)) == pytest.approx(10.0)
-    assert operator_time("recurrence", "wide", 0.0, 1.0, **base, k=Losses(recurrence=0.1)) == pytest.approx(1.0)
+        assert operator_time(kind, "wide", Load(1.0, 0.0, **between), Losses(touches=2, stream=0.5)) == pytest.approx(
+            2.0
+        )
+    assert operator_time("attention", "wide", Load(1.0, 0.0, **between), Losses(touches=2)) == pytest.approx(1.0)
+    assert operator_time("recurrence", "wide", Load(1.0, 0.0, **base), Losses(recurrence=0.1)) == pytest.approx(10.0)
+    assert operator_time("recurrence", "wide", Load(0.0, 1.0, **base), Losses(recurrence=0.1)) == pytest.approx(1.0)
 
 
 def test_reductions_in_pieces_by_a_search_over_the_pieces() -> None:

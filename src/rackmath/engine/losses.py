@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,21 +134,31 @@ class Losses:
         return (matmul * self.grouped if kind == "experts" else matmul), stream
 
 
-def operator_time(
-    kind: str,
-    width: str,
-    compute: Number,
-    memory: Number,
-    rows: Number,
-    narrowness: Number,
-    scores: Number,
-    ranks: Number,
-    heat: Number,
-    activations: Number,
-    crowded: Number,
-    k: Losses,
-) -> Number:
-    """Time of an operator from its ideal seconds of compute and of memory traffic. [s]
+class Load(NamedTuple):
+    """What an operator asks of an accelerator before losses; numbers broadcast."""
+
+    compute: Number
+    """Seconds of multiplications at the peak. [s]"""
+    memory: Number
+    """Seconds of memory traffic at the peak. [s]"""
+    rows: Number
+    """Tokens that meet one matrix. [tokens]"""
+    narrowness: Number
+    """Sum of the inverse widths of a matrix. [1/elements]"""
+    scores: Number
+    """Moving one byte per score of attention. [s/B]"""
+    ranks: Number
+    """Ranks that experts are dealt to. [ranks]"""
+    heat: Number
+    """FLOPs that the printed rate asks of each joule. [FLOP/J]"""
+    activations: Number
+    """Seconds of ``memory`` that inputs and outputs take. [s]"""
+    crowded: Number
+    """Seconds of reading experts that the fullest rank has beyond a mean one. [s]"""
+
+
+def operator_time(kind: str, width: str, load: Load, k: Losses) -> Number:
+    """Time of an operator. [s]
 
     Parameters
     ----------
@@ -155,33 +166,18 @@ def operator_time(
         As in :class:`~rackmath.models.operators.Operator`.
     width : str
         One of ``WIDTHS``.
-    compute, memory : Number
-        Seconds at the peaks. [s]
-    rows : Number
-        Tokens that meet one matrix. [tokens]
-    narrowness : Number
-        Sum of the inverse widths of a matrix. [1/elements]
-    scores : Number
-        Moving one byte per score of attention. [s/B]
-    ranks : Number
-        Ranks that experts are dealt to. [ranks]
-    heat : Number
-        FLOPs that the printed rate asks of each joule. [FLOP/J]
-    activations : Number
-        Seconds of ``memory`` that inputs and outputs take. [s]
-    crowded : Number
-        Seconds of reading experts that the fullest rank has beyond a mean one. [s]
     """
+    compute, memory = load.compute, load.memory
     of_compute, of_memory = k.parts(kind, width)
     if kind in ("product", "experts"):
-        wasted = (k.expert_rows if kind == "experts" else k.rows) / maximum(rows, 1.0)
-        compute = compute * (1 + wasted) * (1 + k.side * narrowness) * (1 + k.energy * heat)
+        wasted = (k.expert_rows if kind == "experts" else k.rows) / maximum(load.rows, 1.0)
+        compute = compute * (1 + wasted) * (1 + k.side * load.narrowness) * (1 + k.energy * load.heat)
     if kind == "experts":
         # A large batch gives the fullest rank more tokens, not more weights; a small one gives it more weights.
-        compute = compute * (1 + k.imbalance * (1 - 1 / ranks))
-        memory = memory + k.chance * crowded
-    between = k.touches * activations / k.stream if kind in ("product", "experts", "recurrence") else 0.0
-    return overlapped(compute / of_compute, memory / of_memory + scores * k.unfused) + between
+        compute = compute * (1 + k.imbalance * (1 - 1 / load.ranks))
+        memory = memory + k.chance * load.crowded
+    between = k.touches * load.activations / k.stream if kind in ("product", "experts", "recurrence") else 0.0
+    return overlapped(compute / of_compute, memory / of_memory + load.scores * k.unfused) + between
 
 
 def overlapped(compute: Number, memory: Number) -> Number:

@@ -13,7 +13,7 @@ from rackmath.engine.communication import Communication, communication
 from rackmath.engine.crowding import crowded
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.layout import Layout
-from rackmath.engine.losses import Losses, host_time, network_time, operator_time, reduction_time
+from rackmath.engine.losses import Load, Losses, host_time, network_time, operator_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
@@ -44,6 +44,20 @@ class PassWork:
     """1 in training, where products hide a part of tensor parallelism's collectives, else 0."""
     hidden: Number = 0.0
     """Part of dispatch and combine that another half-batch's work may hide: 0 or 1. [1]"""
+
+    def load(self, op: OperatorTime) -> Load:
+        """What one of its operators asks of an accelerator."""
+        return Load(
+            compute=op.compute,
+            memory=op.memory,
+            rows=op.operator.rows,
+            narrowness=op.narrowness,
+            scores=op.scores,
+            ranks=self.ranks,
+            heat=self.heat,
+            activations=op.activations,
+            crowded=crowded(op, self.ranks),
+        )
 
     @property
     def exchange(self) -> Number:
@@ -110,19 +124,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     even: Number = 0.0
     waiting: Number = 0.0
     for op in work.operators:
-        args = (
-            op.operator.kind,
-            op.width,
-            op.compute,
-            op.memory,
-            op.operator.rows,
-            op.narrowness,
-            op.scores,
-            work.ranks,
-            work.heat,
-            op.activations,
-            crowded(op, work.ranks),
-        )
+        args = (op.operator.kind, op.width, work.load(op))
         ideal = ideal + op.time
         alone = operator_time(*args, balanced)
         even = even + alone

@@ -15,10 +15,9 @@ import numpy as np
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.communication import Communication
-from rackmath.engine.crowding import crowded
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import widths
-from rackmath.engine.losses import host_time, operator_time
+from rackmath.engine.losses import Load, host_time, operator_time
 from rackmath.engine.pass_work import PassWork, exchange_time
 from rackmath.models.numbers import Number
 from rackmath.validation.answers import Array, Group, Ints, taken
@@ -28,15 +27,8 @@ from rackmath.validation.answers import Array, Group, Ints, taken
 class Operators:
     """Operators of one kind and width over all passes."""
 
-    compute: Array
-    memory: Array
-    rows: Array
-    narrowness: Array
-    scores: Array
-    ranks: Array
-    heat: Array
-    activations: Array
-    crowded: Array
+    load: Load
+    """With one number per operator and pass."""
     owner: Ints
     """Pass that each belongs to."""
 
@@ -60,20 +52,7 @@ class Features:
         total = np.zeros(len(self.passes))
         for (kind, width), ops in self.operators.items():
             each = taken(k, self.question[ops.owner])
-            seconds = operator_time(
-                kind,
-                width,
-                ops.compute,
-                ops.memory,
-                ops.rows,
-                ops.narrowness,
-                ops.scores,
-                ops.ranks,
-                ops.heat,
-                ops.activations,
-                ops.crowded,
-                each,
-            )
+            seconds = operator_time(kind, width, ops.load, each)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + exchange_time(self.work, of_pass, total)
         total = total + host_time(self.work.kernels, self.work.sequences, of_pass)
@@ -139,37 +118,14 @@ class _Placed:
 
 def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
     """Operators of all passes, by kind and width."""
-    parts: defaultdict[tuple[str, str], list[tuple[tuple[Array, ...], Ints]]] = defaultdict(list)
+    parts: defaultdict[tuple[str, str], list[tuple[Load, Ints]]] = defaultdict(list)
     for p in placed:
         for op in p.work.operators:
-            one = op.operator
-            numbers = (
-                op.compute,
-                op.memory,
-                one.rows,
-                op.narrowness,
-                op.scores,
-                p.work.ranks,
-                p.work.heat,
-                op.activations,
-                crowded(op, p.work.ranks),
-            )
-            parts[one.kind, op.width].append((tuple(p.wide(n) for n in numbers), p.owner))
-
-    def joined(rows: Sequence[tuple[tuple[Array, ...], Ints]], i: int) -> Array:
-        return np.concatenate([numbers[i] for numbers, _ in rows])
-
+            load = Load(*(p.wide(number) for number in p.work.load(op)))
+            parts[op.operator.kind, op.width].append((load, p.owner))
     return {
         key: Operators(
-            compute=joined(rows, 0),
-            memory=joined(rows, 1),
-            rows=joined(rows, 2),
-            narrowness=joined(rows, 3),
-            scores=joined(rows, 4),
-            ranks=joined(rows, 5),
-            heat=joined(rows, 6),
-            activations=joined(rows, 7),
-            crowded=joined(rows, 8),
+            load=Load(*(np.concatenate(column) for column in zip(*(load for load, _ in rows), strict=True))),
             owner=np.concatenate([owner for _, owner in rows]),
         )
         for key, rows in parts.items()
