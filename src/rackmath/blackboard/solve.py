@@ -181,6 +181,7 @@ def _closed_forms(equality: Any, unknown: sp.Symbol) -> list[Any]:
     bases = {p.base: sp.Dummy(positive=True) for p in equality.atoms(sp.Pow) if unknown in p.exp.free_symbols}
     try:
         solutions = sp.solve(equality.subs(bases), unknown)
+    # So SymPy says that it knows no closed form; bisection follows.
     except NotImplementedError:
         return []
     back = {dummy: base for base, dummy in bases.items()}

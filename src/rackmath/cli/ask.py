@@ -23,9 +23,13 @@ def words(options: Mapping[str, Any]) -> list[str]:
         if value is True:
             found.append(option)
         elif value is not None and value is not False and value != "":
-            # Whole numbers are written as such, all others to the last digit that a float holds.
-            found.append(f"{option}={value:.15g}" if isinstance(value, float) else f"{option}={value}")
+            found.append(f"{option}={word(value)}")
     return found
+
+
+def word(value: Any) -> str:
+    """A value as it is typed: whole numbers as such, all others to the last digit that a float holds."""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def parameter_of(command: str, name: str) -> click.Parameter:

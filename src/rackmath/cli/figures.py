@@ -196,6 +196,8 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.set_ylabel(panel.up)
     if panel.log_across:
         axis.set_xscale("log")
+        # Under two powers of ten Matplotlib writes digits between them, which would run into each other.
+        axis.tick_params(axis="x", which="minor", labelsize=6, labelrotation=45)
     if panel.log_up:
         axis.set_yscale("log")
     elif panel.series:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from rackmath import catalogue
-from rackmath.cli.ask import parameter_of, words
+from rackmath.cli.ask import parameter_of, word, words
 from rackmath.web import uploads
 
 
@@ -56,11 +56,12 @@ def _bind(field: FieldInfo, parameter: click.Parameter) -> None:
     """Give a field the help and the check of the option that it stands for."""
 
     def checked(value: Any) -> Any:
-        for word in words({"value": _worded(field, value)}):
-            try:
-                parameter.type.convert(word.partition("=")[2] or True, parameter, None)
-            except click.BadParameter as error:
-                raise ValueError(error.message) from error
+        if value is None or value == "" or isinstance(value, bool):
+            return value
+        try:
+            parameter.type.convert(word(_worded(field, value)), parameter, None)
+        except click.BadParameter as error:
+            raise ValueError(error.message) from error
         return value
 
     # Names of the catalogue are chosen on a page; the command's help speaks of files as well.
@@ -72,7 +73,7 @@ def _bind(field: FieldInfo, parameter: click.Parameter) -> None:
 def _worded(field: FieldInfo, value: Any) -> Any:
     """A value as the command line writes it: ``70`` billions are ``70B``."""
     suffix = extra_of(field).get("suffix")
-    return f"{value:.15g}{suffix}" if suffix else value
+    return f"{word(value)}{suffix}" if suffix else value
 
 
 def extra_of(field: FieldInfo) -> Mapping[str, Any]:
