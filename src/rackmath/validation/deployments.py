@@ -13,6 +13,7 @@ from rackmath.models.architecture import Architecture
 
 _PAIR = re.compile(r"([a-z_]+)=(\d+)")
 _POOL = re.compile(r"(prefill|decode)\[([^\]]*)\]")
+_EXPERTS = frozenset({"ep", "moe_ep", "moe_tp"})
 _CORES = re.compile(r"over (\d+) \w*cores \((\d+) chips\)")
 
 
@@ -127,7 +128,8 @@ def _layout(widths: dict[str, int], gpus: int, architecture: Architecture) -> La
     if data > 1 and "moe_tp" in widths:
         # Slices of experts lie over groups as well: together the ranks hold one set.
         expert = widths["moe_tp"] * expert
-    elif data > 1 and widths.get("dp_attention") == 1:
+    elif data > 1 and (widths.get("dp_attention") == 1 or (_EXPERTS.isdisjoint(widths) and "attention_dp" in widths)):
+        # Only attention is data-parallel: its ranks together hold one set of experts.
         expert = ranks
     elif expert > ranks and expert <= gpus and "tp" in widths:
         # tp counts attention; the experts' ranks beyond it are data-parallel groups.

@@ -14,7 +14,7 @@ from rackmath.models.requantise import requantise
 
 _WEIGHTS = (
     (r"fp8 or fp4", "nvfp4"),
-    (r"model default|not stated|^alternate|^$", None),
+    (r"model default|^not stated|^alternate|^$", None),
     (r"nvfp4|^fp4", "nvfp4"),
     (r"mxfp4", "mxfp4"),
     (r"int4|awq|gptq|^q4_1", "int4"),
