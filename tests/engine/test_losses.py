@@ -21,7 +21,7 @@ from rackmath.hardware import Link
 from tests.conftest import make_system
 
 PARTS = st.floats(0.05, 1.0)
-PRODUCT = dict(rows=64.0, narrowness=0.0, scores=0.0, ranks=1.0, heat=1.0, activations=0.0, crowded=0.0)
+PRODUCT = dict(rows=64.0, narrowness=0.0, scores=0.0, ranks=1.0, heat=1.0, activations=0.0)
 
 
 @st.composite
@@ -42,7 +42,6 @@ def losses(draw) -> Losses:
         host=draw(st.floats(0, 1e-2)),
         host_sequence=draw(st.floats(0, 1e-4)),
         imbalance=draw(st.floats(0, 2)),
-        chance=draw(st.sampled_from([0.0, 1.0])),
         pieces=draw(st.sampled_from([0.0, 1.0])),
         software=draw(st.floats(1, 3)),
         reduction_latency=draw(st.floats(1, 20)),
@@ -108,9 +107,6 @@ def test_each_part_of_a_product_by_a_known_answer() -> None:
     assert operator_time("product", "wide", Load(1.0, 0.0, **hot), Losses(energy=1e-12)) == pytest.approx(2.0)
     spread = {**base, "ranks": 4.0}
     assert operator_time("experts", "wide", Load(1.0, 0.0, **spread), Losses(imbalance=0.4)) == pytest.approx(1.3)
-    crowded = {**base, "crowded": 0.5}
-    for kind, chance, whole in (("experts", 1, 1.5), ("experts", 0, 1.0), ("product", 1, 1.0)):
-        assert operator_time(kind, "wide", Load(0.0, 1.0, **crowded), Losses(chance=chance)) == pytest.approx(whole)
     scores = {**base, "scores": 0.1}
     assert operator_time("attention", "wide", Load(0.0, 1.0, **scores), Losses(unfused=10)) == pytest.approx(2.0)
     between = {**base, "activations": 0.25}

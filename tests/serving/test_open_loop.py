@@ -14,7 +14,7 @@ from rackmath.engine import Layout
 from rackmath.engine.capacity import largest_batch
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Load, Scheduling, closed_loop, open_loop
-from rackmath.serving.steady import CHUNK
+from rackmath.serving.load import CHUNK
 from tests.conftest import make_system
 
 Timed = Callable[..., np.ndarray]
@@ -53,6 +53,8 @@ def test_a_limit_on_first_tokens_is_that_of_a_queue_of_prompts(llama: Architectu
     # In M/M/1 a wait exceeds t with probability rho exp(-(1 - rho) t / P); lengths drawn evenly have two thirds of it.
     assert busy * exp(-(1 - busy) * (1.0 - 0.1 - found.decode) / (0.1 * 2 / 3)) == pytest.approx(0.01, rel=1e-4)
     assert found.time_to_first_token == pytest.approx(0.01 + 0.1 + 2 / 3 * 0.1 * busy / (1 - busy), rel=1e-4)
+    waited = found.median_to_first_token - 0.11
+    assert busy * exp(-(1 - busy) * waited / (0.1 * 2 / 3)) == pytest.approx(min(0.5, busy), rel=1e-3)
 
 
 def test_no_limits_leave_memory_or_the_engine_s_own_batch(llama: Architecture) -> None:

@@ -16,10 +16,12 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving import Load, Scheduling
 from rackmath.serving.choice import best, frontier, within
+from rackmath.serving.load import Times
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.points import undominated
 from rackmath.serving.search import Found, search, steady_users
 from rackmath.serving.steady import closed_loop, settled, settled_pools
+from rackmath.serving.waits import prompts_met, time_to_first_token
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
@@ -48,13 +50,15 @@ def test_users_of_a_batch_invert_the_fixed_point(
 ) -> None:
     s = replace(USUAL, interruption=0.0)
     busy = output * step
-    base = s.arrival + prompt + step
+    times = Times(step, prompt, prompt)
+    load = Load(concurrency=batch, input=1.0, output=output)
+    base = time_to_first_token(times, groups, load, groups, s) + prompts_met(times, batch, busy, load, groups)
     users, steady = steady_users(
         np.array(batch), np.array(busy), np.array(base), np.array(s.queueing * prompt / groups), np.array(groups)
     )
     if not steady or users < 1:
         return
-    again = settled(step, prompt, 1e12, Load(concurrency=float(users), input=1.0, output=output), groups, s)
+    again = settled(times, 1e12, Load(concurrency=float(users), input=1.0, output=output), groups, s)
     assert again.running == pytest.approx(batch, rel=1e-6) or batch < 1.001
 
 
@@ -107,7 +111,7 @@ def test_points_of_two_pools_are_steady_states() -> None:
         gpus = float(p.gpus[i] / p.units[i])
         sent = transfer_time(architecture, system, read, write, 5000.0, gpus)
         load = Load(concurrency=float(p.concurrency[i]), input=5000.0, output=500.0)
-        state = settled_pools(step, prompt, readers / prompt, 1e12, load, USUAL, sent)
+        state = settled_pools(Times(step, prompt, prompt), readers / prompt, 1e12, load, USUAL, sent)
         assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=1e-3)
         assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
         # The readers keep up with the writers.

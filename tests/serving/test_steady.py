@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.engine import Layout
+from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
-from rackmath.serving.steady import settled, settled_pools, time_per_output_token
+from rackmath.serving.load import Times
+from rackmath.serving.steady import settled, settled_pools
+from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token
 from tests.conftest import make_system
 
+TIMES = Times(step=0.03, prompt=0.1, alone=0.1)
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.1, arrival=0.05, acceptance=0.6)
 
 
@@ -32,7 +38,7 @@ def fixed(step: float, prompt: float):
 )
 def test_littles_law_holds(users: float, step: float, prompt: float, output: float) -> None:
     load = Load(concurrency=users, input=1000.0, output=output)
-    s = settled(step, prompt, 1e9, load, 1.0, USUAL)
+    s = settled(Times(step, prompt, prompt), 1e9, load, 1.0, USUAL)
     decoding = s.requests_per_second * output * s.time_per_output_token
     assert decoding == pytest.approx(s.running, rel=1e-6)
     inside = s.requests_per_second * (s.time_to_first_token + output * s.time_per_output_token)
@@ -41,7 +47,7 @@ def test_littles_law_holds(users: float, step: float, prompt: float, output: flo
 
 def test_one_user_meets_nobody() -> None:
     load = Load(concurrency=1.0, input=1000.0, output=100.0)
-    s = settled(0.01, 0.5, 1e9, load, 1.0, Scheduling(interruption=0.0))
+    s = settled(Times(0.01, 0.5, 0.5), 1e9, load, 1.0, Scheduling(interruption=0.0))
     assert s.time_per_output_token == pytest.approx(0.01)
     assert s.time_to_first_token == pytest.approx(0.51)
 
@@ -50,14 +56,14 @@ def test_prompts_of_others_stretch_a_token_by_their_share() -> None:
     # 20 finish per answer of 100 tokens, each a prompt of 0.1 s: 20 ms per token on top.
     load = Load(concurrency=20.0, input=1.0, output=100.0)
     s = Scheduling(interruption=1.0)
-    assert time_per_output_token(0.03, 0.1, 20.0, load, 1.0, s) == pytest.approx(0.05)
+    assert time_per_output_token(TIMES, 20.0, load, 1.0, s) == pytest.approx(0.05)
     wave = Load(concurrency=20.0, input=1.0, output=100.0, wave=True)
-    assert time_per_output_token(0.03, 0.1, 20.0, wave, 1.0, s) == pytest.approx(0.04)
+    assert time_per_output_token(TIMES, 20.0, wave, 1.0, s) == pytest.approx(0.04)
     # Two independent groups read their prompts at the same time; in lockstep both wait.
-    assert time_per_output_token(0.03, 0.1, 20.0, load, 2.0, s) == pytest.approx(0.04)
-    assert time_per_output_token(
-        0.03, 0.1, 20.0, load, 2.0, Scheduling(interruption=1.0, lockstep=1.0)
-    ) == pytest.approx(0.05)
+    assert time_per_output_token(TIMES, 20.0, load, 2.0, s) == pytest.approx(0.04)
+    assert time_per_output_token(TIMES, 20.0, load, 2.0, Scheduling(interruption=1.0, lockstep=1.0)) == pytest.approx(
+        0.05
+    )
 
 
 @given(chance=st.floats(0.0, 0.95), drafts=st.integers(0, 6))
@@ -90,10 +96,10 @@ def test_memory_caps_the_batch_and_the_rest_queues(llama) -> None:
 
 def test_the_slower_pool_sets_the_rate() -> None:
     load = Load(concurrency=1000.0, input=1.0, output=100.0)
-    starved = settled_pools(0.01, 0.1, 5.0, 1e9, load, Scheduling())
+    starved = settled_pools(Times(0.01, 0.1, 0.1), 5.0, 1e9, load, Scheduling())
     assert starved.requests_per_second == pytest.approx(5.0)
     assert starved.running == pytest.approx(5.0)
-    rich = settled_pools(0.01, 0.1, 1e9, 1e9, load, Scheduling(queueing=0.0))
+    rich = settled_pools(Times(0.01, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0))
     assert rich.requests_per_second == pytest.approx(1000 / (0.11 + 1.0))
 
 
@@ -109,7 +115,8 @@ def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
 def test_a_cache_that_travels_delays_the_first_token_only() -> None:
     load = Load(concurrency=1000.0, input=1.0, output=100.0)
     here, sent = (
-        settled_pools(0.01, 0.1, 1e9, 1e9, load, Scheduling(queueing=0.0), transfer) for transfer in (0.0, 0.4)
+        settled_pools(Times(0.01, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0), transfer)
+        for transfer in (0.0, 0.4)
     )
     assert sent.time_to_first_token - here.time_to_first_token == pytest.approx(0.4)
     assert sent.time_per_output_token == here.time_per_output_token
@@ -121,3 +128,68 @@ def test_a_given_batch_is_taken_as_it_is(llama) -> None:
     load = Load(concurrency=64.0, input=500.0, output=500.0)
     s = closed_loop(llama, system, layout, load, fixed(0.02, 0.1), USUAL, running=32.0)
     assert s.decode == pytest.approx(0.02)
+
+
+@pytest.mark.parametrize(("looks", "waited"), [(1.0, 1.0), (10.0, 5.5), (30.0, 15.5)])
+def test_a_request_waits_for_half_of_the_steps_between_looks(looks: float, waited: float) -> None:
+    t, s = Times(step=0.01, prompt=1e-9, alone=1e-9), Scheduling(queueing=0.0)
+    load = Load(concurrency=16.0, input=1.0, output=1000.0, looks=looks)
+    assert settled(t, 1e9, load, 1.0, s).time_to_first_token == pytest.approx(waited * 0.01, rel=1e-3)
+    # A single user finds the engine idle: it looks all the time.
+    lone = Load(concurrency=1.0, input=1.0, output=1000.0, looks=looks)
+    assert settled(t, 1e9, lone, 1.0, s).time_to_first_token == pytest.approx(0.01, rel=1e-3)
+
+
+def test_prompts_that_came_since_the_last_look_are_read_together() -> None:
+    # 20 others in answers of 10 s: 2 prompts a second; in the 0.9 s between looks 1.8 of 0.05 s, in one's own 0.05.
+    t, s = Times(step=0.1, prompt=0.05, alone=0.05), Scheduling(interruption=0.0)
+    load = Load(concurrency=21.0, input=1.0, output=100.0, looks=10.0)
+    met = prompts_met(t, 21.0, 10.0, load, 1.0)
+    assert met == pytest.approx(2 * (0.9 + 0.025) * 0.05)
+    assert prompts_met(t, 21.0, 10.0, load, 21.0) == 0
+    assert prompts_met(t, 21.0, 10.0, replace(load, wave=True), 1.0) == 0
+    whole = settled(t, 1e9, load, 1.0, s)
+    beyond = whole.time_to_first_token - time_to_first_token(t, 21.0, load, 1.0, s)
+    assert beyond == pytest.approx(prompts_met(t, whole.running, 10.0, load, 1.0), rel=1e-3)
+
+
+def test_what_prompts_meet_agrees_with_requests_drawn_at_random() -> None:
+    # An engine that looks every 8 steps of 10 ms and reads all that wait, one after the other, before it goes on.
+    rng, step, prompt, rate, looks = np.random.default_rng(3), 0.01, 0.02, 4.0, 8
+    arrivals = np.cumsum(rng.exponential(1 / rate, 40_000))
+    waits, clock, i = [], 0.0, 0
+    while i < len(arrivals):
+        came = int(np.searchsorted(arrivals, clock, side="right"))
+        clock += prompt * (came - i)
+        waits += list(clock - arrivals[i:came])
+        i = came
+        clock += looks * step
+    load = Load(concurrency=41.0, input=1.0, output=1000.0, looks=float(looks))
+    t, s = Times(step, prompt, prompt), Scheduling(queueing=0.0)
+    # Forty others in answers of ten seconds send four prompts a second.
+    said = time_to_first_token(t, 41.0, load, 1.0, s) + prompts_met(t, 41.0, 10.0, load, 1.0)
+    assert said == pytest.approx(float(np.mean(waits)), rel=0.1)
+
+
+def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
+    t, s = Times(step=0.01, prompt=0.1, alone=0.1), Scheduling(queueing=0.05)
+    state = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0), 1.0, s)
+    assert state.time_to_first_token - state.median_to_first_token == pytest.approx(0.05 * 10 * 0.1)
+    wave = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0, wave=True), 1.0, s)
+    assert wave.time_to_first_token == wave.median_to_first_token == pytest.approx(0.1 + 0.01 + 0.5 * 10 * 0.1)
+
+
+def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_others_steps_do_not(llama) -> None:
+    system, layout = make_system(), Layout(tensor=8)
+    short, long = (Load(concurrency=4.0, input=1.0, output=10.0 ** (5 - p)) for p in (0, 1))
+    kernels = pass_kernels(llama) * 1e-4
+    for prompt, waited in ((0.01, kernels), (1.0, 1.0)):
+        for load in (short, long):
+            some, none = (
+                closed_loop(llama, system, layout, load, fixed(0.02, prompt), Scheduling(dispatch=d), running=1.0)
+                for d in (1e-4, 0.0)
+            )
+            assert none.time_to_first_token + waited - prompt == pytest.approx(some.time_to_first_token, rel=1e-2)
+            assert some.time_per_output_token == pytest.approx(none.time_per_output_token, rel=1e-6)
+    assert 0.01 < kernels < 1.0
+    assert started(0.0, llama, Scheduling(dispatch=1e-4), 3.0) == pytest.approx(3 * kernels)

@@ -8,7 +8,7 @@ from rackmath import catalogue
 from rackmath.errors import InputError, NotUnderstood, RackmathError
 from rackmath.validation.deployments import deployment
 from rackmath.validation.precisions import model_at
-from rackmath.validation.questions import question
+from rackmath.validation.questions import TIMES, question
 from rackmath.validation.rows import read_row
 from tests.validation.rows import cells
 
@@ -29,6 +29,9 @@ def asked(**changes: str):
         ("agg;tp=8;ep=1;dp_attention=0", 8, "tp8,ep1,pp1,dp1", 1),
         ("attention_dp=4;ep=4", 4, "tp1,ep4,pp1,dp4", 1),
         ("ep=128;attention_dp=128;two-batch overlap", 128, "tp1,ep128,pp1,dp128", 1),
+        # Only attention is data-parallel; its ranks share one set of experts. Two cores make a chip.
+        ("tp=1;attention_dp=8 over 8 TensorCores (4 chips)", 4, "tp1,ep4,pp1,dp4", 1),
+        ("tp=8;attention_dp=1 over 8 TensorCores (4 chips)", 4, "tp4,ep1,pp1,dp1", 1),
         ("tp=8;pp=2", 16, "tp8,ep1,pp2,dp1", 1),
         ("tp=2", 8, "tp2,ep1,pp1,dp1", 4),
         ("layer split over 4 GPUs", 4, "tp1,ep1,pp4,dp1", 1),
@@ -92,6 +95,8 @@ def test_lengths_drawn_from_a_range_have_its_mean() -> None:
         ("tpot_mean", "closed", "tpot"),
         ("itl_mean", "closed", "tpot"),
         ("ttft_mean", "closed", "ttft"),
+        ("ttft_median", "closed", "ttft_median"),
+        ("ttft_p50", "closed", "ttft_median"),
         ("output_throughput max-load", "full", "output"),
         ("decode_speed", "decode", "tokens"),
         ("prefill_speed", "prefill", "tokens"),
@@ -100,7 +105,7 @@ def test_lengths_drawn_from_a_range_have_its_mean() -> None:
     ],
 )
 def test_metrics_ask_for_what_they_name(metric: str, kind: str, quantity: str) -> None:
-    unit = "ms" if quantity in ("tpot", "ttft") else "tok/s"
+    unit = "ms" if quantity in TIMES else "tok/s"
     one = asked(metric=metric, unit=unit, per="system")
     assert (one.kind, one.quantity) == (kind, quantity)
 
@@ -109,6 +114,8 @@ def test_metrics_ask_for_what_they_name(metric: str, kind: str, quantity: str) -
     ("changes", "word"),
     [
         ({"metric": "happiness"}, "metric"),
+        ({"metric": "ttft_p99"}, "slowest"),
+        ({"output_len": "0"}, "output_len"),
         ({"model": "Nobody-7B"}, "Nobody-7B"),
         ({"hardware": "Abacus-3000"}, "Abacus-3000"),
         ({"precision_weights": "fp3"}, "precision_weights"),
@@ -148,6 +155,34 @@ def test_four_bit_releases_of_latent_attention_keep_it_wider() -> None:
     assert all(form != "nvfp4" for name, form in formats.items() if "self_attn" in name)
     published = catalogue.model("gpt-oss-120b")
     assert model_at("gpt-oss-120b", "mxfp4", "").layers == published.layers
+
+
+def test_a_precision_that_a_source_presumes_is_taken() -> None:
+    presumed, stated = (model_at("llama-3.1-8b", text, "") for text in ("fp8 (not stated in the file)", "fp8"))
+    assert presumed == stated != model_at("llama-3.1-8b", "not stated", "")
+
+
+INFERENCEX = {"engine": "sglang 0.5.9", "source": "a fork of SemiAnalysisAI/InferenceX-app", "model": "DeepSeek-R1",
+              "n_gpus": "8", "parallelism": "tp=8", "metric": "ttft_median"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({"hardware": "B200-SXM", "batch_or_concurrency": "4"}, 10),
+        ({"hardware": "B200-SXM", "batch_or_concurrency": "16"}, 30),
+        ({"hardware": "MI300X", "batch_or_concurrency": "16"}, 4),
+        ({"hardware": "H200-SXM-141GB"}, 1),
+        ({"hardware": "B200-SXM", "engine": "vllm"}, 1),
+        ({"hardware": "B200-SXM", "source": "somebody", "notes": "origin=InferenceX export"}, 30),
+        ({"hardware": "B200-SXM", "source": "somebody"}, 1),
+        ({"hardware": "B200-SXM", "parallelism": "tp=8;ep=8;dp_attention=1"}, 1),
+    ],
+)
+def test_how_often_a_benchmark_lets_the_engine_look_for_requests(changes: dict[str, str], steps: float) -> None:
+    one = asked(**{**INFERENCEX, **changes})
+    assert one.looks == steps
+    assert any("looks for requests" in note for note in one.assumed) is (steps > 1)
 
 
 def test_the_engines_family_date_and_stage_are_read() -> None:

@@ -35,7 +35,6 @@ SCALES: Mapping[str, str] = {
             "wire",
             "wire_exchange",
             "shown",
-            "chance",
             "interruption",
             "lockstep",
             "queueing",
@@ -53,6 +52,7 @@ SCALES: Mapping[str, str] = {
             "side",
             "touches",
             "launch",
+            "dispatch",
             "host",
             "host_sequence",
             "imbalance",
@@ -67,16 +67,16 @@ SCALES: Mapping[str, str] = {
 OF_TRAINING = ("exposed",)
 """Constants of training."""
 
-OF_SCHEDULING = ("interruption", "lockstep", "queueing", "arrival", "acceptance")
+OF_SCHEDULING = ("interruption", "lockstep", "queueing", "dispatch", "arrival", "acceptance")
 """Constants of serving; the others are fields of :class:`Losses`."""
 
 _LOSSLESS = {"part": 1.0, "positive": 0.0, "factor": 1.0}
 
-_OF_ROUTING = ("imbalance", "chance")
-"""Constants of experts that tokens choose unevenly."""
-
-_ABSENT = ("shown", "chance")
+_ABSENT = ("shown",)
 """Parts of something that is not there without losses, rather than parts of a peak."""
+
+_COMPILED = ("llama.cpp",)
+"""Families whose host code is compiled: it starts a kernel in no time to speak of."""
 
 _NEAR = 1e-9
 _LEAST = 1e-30
@@ -130,7 +130,7 @@ class Constants:
 
     def value(self, name: str, engine: Engine) -> float:
         """Return one constant in its own unit; what was not fitted is not lost."""
-        if name in _OF_ROUTING and engine.stage == "balanced":
+        if (name == "imbalance" and engine.stage == "balanced") or (name == "dispatch" and engine.family in _COMPILED):
             return 0.0
         if name not in self.base:
             return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, *_ABSENT) else _LOSSLESS[SCALES[name]]

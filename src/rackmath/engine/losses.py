@@ -92,8 +92,6 @@ class Losses:
     """Latency of dispatch or combine over that of the network."""
     imbalance: Number = 0.0
     """Excess of the fullest expert rank over the mean, once experts are spread wide."""
-    chance: Number = 0.0
-    """Part of the experts beyond a mean rank's, which chance deals to the fullest one, that a small batch waits for."""
     software: Number = 1.0
     """What is left between these terms and an engine of its family and year."""
     low: Number = 1.0
@@ -114,7 +112,7 @@ class Losses:
                 raise InputError(f.name, value, "a loss is a finite number of at least 0")
             if f.name.startswith(_PARTS) and not 0 < smallest <= largest <= 1:
                 raise InputError(f.name, value, "a part of a peak lies above 0 and is at most 1")
-            if f.name in ("shown", "chance", "pieces") and largest > 1:
+            if f.name in ("shown", "pieces") and largest > 1:
                 raise InputError(f.name, value, "a part is at most 1")
             if f.name in _AT_LEAST_ONE and smallest < 1:
                 raise InputError(f.name, value, "a factor on time is at least 1")
@@ -153,8 +151,6 @@ class Load(NamedTuple):
     """FLOPs that the printed rate asks of each joule. [FLOP/J]"""
     activations: Number
     """Seconds of ``memory`` that inputs and outputs take. [s]"""
-    crowded: Number
-    """Seconds of reading experts that the fullest rank has beyond a mean one. [s]"""
 
 
 def operator_time(kind: str, width: str, load: Load, k: Losses) -> Number:
@@ -173,9 +169,8 @@ def operator_time(kind: str, width: str, load: Load, k: Losses) -> Number:
         wasted = (k.expert_rows if kind == "experts" else k.rows) / maximum(load.rows, 1.0)
         compute = compute * (1 + wasted) * (1 + k.side * load.narrowness) * (1 + k.energy * load.heat)
     if kind == "experts":
-        # A large batch gives the fullest rank more tokens, not more weights; a small one gives it more weights.
+        # The fullest rank has more tokens, not more weights.
         compute = compute * (1 + k.imbalance * (1 - 1 / load.ranks))
-        memory = memory + k.chance * load.crowded
     between = k.touches * load.activations / k.stream if kind in ("product", "experts", "recurrence") else 0.0
     return overlapped(compute / of_compute, memory / of_memory + load.scores * k.unfused) + between
 

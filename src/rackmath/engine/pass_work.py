@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rackmath.engine.communication import Communication, communication
-from rackmath.engine.crowding import crowded
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.layout import Layout
 from rackmath.engine.losses import Load, Losses, host_time, network_time, operator_time, reduction_time
@@ -56,7 +55,6 @@ class PassWork:
             ranks=self.ranks,
             heat=self.heat,
             activations=op.activations,
-            crowded=crowded(op, self.ranks),
         )
 
     @property
@@ -119,7 +117,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
 
     They add up to its time less the ideal one; none is negative.
     """
-    balanced = replace(k, imbalance=0.0, chance=0.0)
+    balanced = replace(k, imbalance=0.0)
     ideal: Number = 0.0
     even: Number = 0.0
     waiting: Number = 0.0

@@ -82,8 +82,6 @@ class Operator:
     """Products of a query and a key in attention, over all heads; a fused kernel keeps them on chip."""
     sides: tuple[float, float] = (inf, inf)
     """Output and input width of one matrix. [elements]"""
-    touched: Number = 1.0
-    """Part of the experts that the pass touches. [1]"""
     cut: int = 0
     """Which of the two a split over ranks divides."""
     flops: Number = 0.0
@@ -213,7 +211,6 @@ def _linear(a: Architecture, layer: Layer | None, weight: Weight, count: int, to
         rows=met * tokens / touched,
         bits=form.bits,
         sides=(weight.rows, weight.columns or inf),
-        touched=touched,
         cut=0 if weight.columns == a.hidden else 1,
         flops=2 * weight.elements * met * tokens if weight.multiplied else 0.0 * tokens,
         weight_bytes=size * touched,

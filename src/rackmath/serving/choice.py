@@ -10,9 +10,9 @@ import numpy as np
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.capacity import largest_batch
 from rackmath.hardware import System
+from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints, Points, undominated
 from rackmath.serving.search import Found
-from rackmath.serving.steady import Scheduling
 from rackmath.serving.workload import Limits, Space, Workload
 
 

@@ -17,10 +17,10 @@ from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.serving.choice import frontier
+from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Points
 from rackmath.serving.prompts import reading_time
 from rackmath.serving.search import Found, search
-from rackmath.serving.steady import Scheduling
 from rackmath.serving.workload import Limits, Space, Workload
 
 SPEEDUP = 2.5

@@ -13,15 +13,9 @@ from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.serving.steady import (
-    CHUNK,
-    Load,
-    Scheduling,
-    Steady,
-    decode_time,
-    prompt_time,
-    time_per_output_token,
-)
+from rackmath.serving.load import CHUNK, Load, Scheduling, Steady, Times
+from rackmath.serving.steady import decode_time, lone_prompt, prompt_time
+from rackmath.serving.waits import time_per_output_token
 
 _MEAN_OF_SLOWEST = 0.9
 """Mean time per token over its 99th percentile: 0.82 to 0.92 in MLPerf's results where that limit binds. [1]"""
@@ -65,17 +59,19 @@ def open_loop(
 
     Rate and time per token are not numbers where no batch keeps the limits.
     """
-    prompt = prompt_time(layout, load, timer)
+    prompt, alone = prompt_time(layout, load, timer), lone_prompt(architecture, layout, load, timer, s)
     held = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=CHUNK)
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        tpot = time_per_output_token(step, prompt, batch, load, layout.data, s)
+        tpot = time_per_output_token(Times(step, prompt, alone), batch, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
+        unmet = s.arrival + step + alone
         return Steady(
             time_per_output_token=tpot,
-            time_to_first_token=s.arrival + step + prompt + _UNEVEN * prompt * busy / (1 - busy),
+            time_to_first_token=unmet + _UNEVEN * prompt * busy / (1 - busy),
+            median_to_first_token=unmet + slowest_of(2.0, prompt, busy),
             requests_per_second=rate,
             running=batch,
             decode=step,
@@ -86,8 +82,7 @@ def open_loop(
     def kept(batch: NDArray[np.float64]) -> NDArray[np.bool_]:
         state = at(batch)
         busy = np.asarray(state.requests_per_second * prompt / layout.data)
-        slowest = _UNEVEN * prompt * np.log(np.maximum(_SLOWEST * busy, 1.0)) / np.maximum(1 - busy, 1e-9)
-        begun = (busy < 1) & np.less_equal(s.arrival + state.decode + prompt + slowest, first)
+        begun = (busy < 1) & np.less_equal(s.arrival + state.decode + alone + slowest_of(_SLOWEST, prompt, busy), first)
         return begun & np.less_equal(state.time_per_output_token, _MEAN_OF_SLOWEST * per_token)
 
     if running is not None:
@@ -109,3 +104,8 @@ def open_loop(
         requests_per_second=np.where(fits, found.requests_per_second, np.nan),
         time_per_output_token=np.where(fits, found.time_per_output_token, np.nan),
     )
+
+
+def slowest_of(many: float, prompt: Number, busy: Number) -> Number:
+    """Wait of the slowest request of so many, where prompts take ``busy`` of the time. [s]"""
+    return _UNEVEN * prompt * np.log(np.maximum(many * busy, 1.0)) / np.maximum(1 - busy, 1e-9)

@@ -9,9 +9,9 @@ from rackmath.engine import Losses
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.choice import Ending, best, ending, frontier, gpu_seconds, loses_by, runners_up
+from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints
 from rackmath.serving.search import Found, search
-from rackmath.serving.steady import Scheduling
 from rackmath.serving.variants import supported
 from rackmath.serving.workload import Limits, Space, Workload
 

@@ -13,8 +13,8 @@ from rackmath.engine.layout import widths
 from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated
-from rackmath.serving.steady import Scheduling
 from rackmath.serving.workload import Limits, Space, Workload
 
 FEW_SIZES = 8

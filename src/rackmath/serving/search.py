@@ -18,10 +18,11 @@ from rackmath.engine.timer import Timer, engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.load import Load, Scheduling, Times
 from rackmath.serving.points import Array, Mask, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import reading_time
-from rackmath.serving.steady import Load, Scheduling, time_per_output_token, time_to_first_token
+from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
 BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
@@ -64,7 +65,7 @@ def search(
     layouts: list[Layout] = []
     evaluated = fitting = 0
     for place, variant in enumerate(space.variants):
-        grid = _grid(system, work, space, variant, losses)
+        grid = _grid(system, work, space, variant, losses, scheduling)
         if not grid.layouts:
             continue
         start = len(layouts)
@@ -105,6 +106,8 @@ class _Grid:
     """Time of a decode step. (layouts, batches, drafts) [s]"""
     alone: Array
     """Time of one prompt alone. (layouts, chunks) [s]"""
+    first: Array
+    """The same as a first token waits for it: no shorter than the host takes to start it. (layouts, chunks) [s]"""
     full: Array
     """Time of one prompt in a full pass. (layouts, chunks) [s]"""
     together: Array
@@ -127,25 +130,39 @@ def _layouts(architecture: Architecture, system: System, work: Workload, space: 
     return [layout for layout, held in zip(found, np.asarray(room), strict=True) if held >= layout.data]
 
 
-def _grid(system: System, work: Workload, space: Space, variant: Variant, losses: Losses | None) -> _Grid:
+def _grid(
+    system: System, work: Workload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
+) -> _Grid:
     a = variant.architecture
     found = _layouts(a, system, work, space)
     timer = engine_timer(a, system, losses)
     if not found:
         none = np.zeros(0)
-        return _Grid(layouts=[], gpus=none, groups=none, step=none, alone=none, full=none, together=none, capacity=none)
+        return _Grid(
+            layouts=[],
+            gpus=none,
+            groups=none,
+            step=none,
+            alone=none,
+            first=none,
+            full=none,
+            together=none,
+            capacity=none,
+        )
     names = widths(Layout())
     deep = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None, None] for n in names})
     flat = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None] for n in names})
     drafted, chunks = np.array(space.drafted), np.array(space.chunks)
     alone, full, together = reading_time(flat, work, chunks, timer)
     shape = (len(found), len(chunks))
+    alone = np.broadcast_to(np.asarray(alone), shape)
     return _Grid(
         layouts=found,
         gpus=np.array([float(x.gpus) for x in found]),
         groups=np.array([float(x.data) for x in found]),
         step=_steps(deep, work, drafted, timer),
-        alone=np.broadcast_to(np.asarray(alone), shape),
+        alone=alone,
+        first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
         full=np.broadcast_to(np.asarray(full), shape),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=np.asarray(largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks)),
@@ -168,10 +185,12 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
     prompt = np.where(filled, grid.full[:, None, None, :], grid.alone[:, None, None, :])
     load = Load(concurrency=batch, input=work.input, output=work.output, drafted=drafted)
     step = grid.step[..., None]
-    tpot = time_per_output_token(step, prompt, batch, load, groups, s)
+    times = Times(step, prompt, grid.first[:, None, None, :])
+    tpot = time_per_output_token(times, batch, load, groups, s)
     busy = np.asarray(work.output * tpot)
     # The first token of a request that meets no queue, and what each further request adds.
-    base = np.asarray(time_to_first_token(step, prompt, groups, load, groups, s))
+    unmet = time_to_first_token(times, groups, load, groups, s)
+    base = np.asarray(unmet + prompts_met(times, batch, busy, load, groups))
     users, steady = steady_users(batch, busy, base, s.queueing * prompt / groups, groups)
     first = np.asarray(base + s.queueing * prompt * np.maximum(users / groups - 1, 0.0))
     good = np.broadcast_to(steady & (users <= grid.capacity[:, None, None, :]), shape)
@@ -229,7 +248,7 @@ def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]
             capacity=grid.capacity.max(axis=1),
             scheduling=s,
         ),
-        PrefillOptions(layouts=grid.layouts, gpus=grid.gpus, groups=grid.groups, prompt=grid.full, alone=grid.alone),
+        PrefillOptions(layouts=grid.layouts, gpus=grid.gpus, groups=grid.groups, prompt=grid.full, alone=grid.first),
     )
 
 

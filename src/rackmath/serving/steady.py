@@ -7,8 +7,6 @@ delivers; batch and speed determine each other, so both are iterated to a fixed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rackmath.engine import Layout
@@ -18,82 +16,10 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
-
-CHUNK = 8192
-"""Tokens of prompts that an engine puts into one pass (vLLM and SGLang defaults on large GPUs)."""
+from rackmath.serving.load import CHUNK, Load, Pool, Scheduling, Steady, Times
+from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
 
 _ROUNDS = 6
-_NEARLY_ALL = 1 - 1e-9
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pool:
-    """Equal workers of one layout."""
-
-    layout: Layout
-    workers: Number = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Load:
-    """What users ask of the whole deployment; numbers broadcast."""
-
-    concurrency: Number
-    """Requests in the system at any time; infinite for as many as memory holds. [requests]"""
-    input: Number
-    """Tokens of a prompt. [tokens]"""
-    output: Number
-    """Tokens of an answer. [tokens]"""
-    drafted: Number = 0.0
-    """Tokens that a step speculates beside its next one. [tokens]"""
-    wave: bool = False
-    """All requests arrive at once and none follows, as in a one-shot benchmark."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scheduling:
-    """Fitted constants of how engines mix work; bounded, none per model."""
-
-    interruption: Number = 1.0
-    """Part of a prompt's time that the running batch waits for; the rest hides in its steps."""
-    lockstep: Number = 0.0
-    """Part of one group's prompt that all data-parallel groups wait for."""
-    queueing: Number = 0.5
-    """Part of the prompts of a full burst that an average first token waits for."""
-    arrival: Number = 0.0
-    """Time of a request outside the engine: network, tokeniser, first scheduling. [s]"""
-    acceptance: Number = 0.0
-    """Chance that a drafted token is accepted, given that those before it were."""
-
-    def accepted(self, drafted: Number) -> Number:
-        r"""Tokens that a verified step yields in the mean. [tokens]
-
-        .. math:: \sum_{i=0}^{n} a^i = (1 - a^{n+1}) / (1 - a)
-
-        Source: Leviathan, Kalman and Matias 2023, equation 1.
-        """
-        chance = minimum(self.acceptance, _NEARLY_ALL)
-        return (1 - chance ** (drafted + 1)) / (1 - chance)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Steady:
-    """What a steady load looks like from both sides."""
-
-    time_per_output_token: Number
-    """Of one user, interruptions by others' prompts included. [s]"""
-    time_to_first_token: Number
-    """Queue and prompt. [s]"""
-    requests_per_second: Number
-    """Completed by the whole deployment. [requests/s]"""
-    running: Number
-    """Sequences in a decode step, whole deployment. [sequences]"""
-    decode: Number
-    """Time of one step at that batch. [s]"""
-    prefill: Number
-    """Time of one prompt on the group that runs it. [s]"""
-    capacity: Number
-    """Sequences that fit. [sequences]"""
 
 
 def closed_loop(
@@ -120,11 +46,12 @@ def closed_loop(
     running : Number, optional
         Batch to take the step's time at; by default iterated to the fixed point.
     """
-    prompt = prompt_time(layout, load, timer)
+    prompt, alone = prompt_time(layout, load, timer), lone_prompt(architecture, layout, load, timer, s)
     capacity = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=CHUNK)
 
     def at(batch: Number) -> Steady:
-        return settled(decode_time(layout, load, batch, timer), prompt, capacity, load, layout.data, s)
+        times = Times(decode_time(layout, load, batch, timer), prompt, alone)
+        return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
         return at(running)
@@ -149,7 +76,7 @@ def disaggregated(
     Prompts do not interrupt answers; their caches are sent over. ``running`` as in
     :func:`closed_loop`.
     """
-    prompt = prompt_time(prefill.layout, load, timer)
+    prompt, alone = prompt_time(prefill.layout, load, timer), lone_prompt(architecture, prefill.layout, load, timer, s)
     served = prefill.workers * prefill.layout.data / prompt
     gpus = prefill.workers * prefill.layout.gpus + decode.workers * decode.layout.gpus
     transfer = transfer_time(architecture, system, prefill.layout, decode.layout, load.input, gpus)
@@ -158,7 +85,7 @@ def disaggregated(
 
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
-        return settled_pools(step, prompt, served, capacity, load, s, transfer)
+        return settled_pools(Times(step, prompt, alone), served, capacity, load, s, transfer)
 
     if running is not None:
         return at(running)
@@ -176,35 +103,38 @@ def admitted(load: Load, capacity: Number) -> Number:
     return maximum(minimum(load.concurrency, capacity), 1.0)
 
 
-def settled(step: Number, prompt: Number, capacity: Number, load: Load, groups: Number, s: Scheduling) -> Steady:
-    r"""Balance of a closed loop, given the times of a step and of a prompt.
+def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Scheduling) -> Steady:
+    r"""Balance of a closed loop, given the times of its passes.
 
     By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
     with t the time per token and f the time to the first.
     """
     limit = admitted(load, capacity)
-    first = time_to_first_token(step, prompt, limit, load, groups, s)
-    running = limit
-    tpot = time_per_output_token(step, prompt, running, load, groups, s)
+    unmet = time_to_first_token(t, limit, load, groups, s)
+    first, running = unmet, limit
+    tpot = time_per_output_token(t, running, load, groups, s)
     for _ in range(_ROUNDS):
         busy = load.output * tpot
+        first = unmet + prompts_met(t, running, busy, load, groups)
         running = maximum(limit * busy / (busy + first), 1.0)
-        tpot = time_per_output_token(step, prompt, running, load, groups, s)
+        tpot = time_per_output_token(t, running, load, groups, s)
+    held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)
     rate = running / (load.output * tpot)
     waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0)
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=first + waiting / rate,
+        median_to_first_token=first - held_up + waiting / rate,
         requests_per_second=rate,
         running=running,
-        decode=step,
-        prefill=prompt,
+        decode=t.step,
+        prefill=t.prompt,
         capacity=capacity,
     )
 
 
 def settled_pools(
-    step: Number, prompt: Number, served: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
+    t: Times, served: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
 ) -> Steady:
     """Balance of two pools: the slower one sets the rate, the rest of the users wait before it.
 
@@ -215,18 +145,20 @@ def settled_pools(
     transfer : Number
         Time to send a prompt's cache to the pool that answers. [s]
     """
-    tpot = step / s.accepted(load.drafted)
+    tpot = t.step / s.accepted(load.drafted)
     busy = load.output * tpot
-    readers = served * prompt
-    first = time_to_first_token(step, prompt, load.concurrency, load, readers, s) + transfer
+    readers = served * t.prompt
+    first = time_to_first_token(t, load.concurrency, load, readers, s) + transfer
+    median = first - burst(t, load.concurrency, load, readers, s)
     rate = minimum(minimum(load.concurrency / (first + busy), served), maximum(capacity, 1.0) / busy)
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=maximum(load.concurrency / rate - busy, first),
+        median_to_first_token=maximum(load.concurrency / rate - busy, median),
         requests_per_second=rate,
         running=maximum(rate * busy, 1.0),
-        decode=step,
-        prefill=prompt,
+        decode=t.step,
+        prefill=t.prompt,
         capacity=capacity,
     )
 
@@ -243,35 +175,11 @@ def prompt_time(layout: Layout, load: Load, timer: Timer) -> Number:
     return timer("prefill", layout, together * layout.data, load.input, 0.0) / together
 
 
+def lone_prompt(architecture: Architecture, layout: Layout, load: Load, timer: Timer, s: Scheduling) -> Number:
+    """Time of a pass with one prompt on every group. [s]"""
+    return started(timer("prefill", layout, layout.data, load.input, 0.0), architecture, s)
+
+
 def decode_time(layout: Layout, load: Load, running: Number, timer: Timer) -> Number:
     """Time of one decode step in the middle of the answers. [s]"""
     return timer("decode", layout, running, load.input + load.output / 2, load.drafted)
-
-
-def time_per_output_token(
-    step: Number, prompt: Number, running: Number, load: Load, groups: Number, s: Scheduling
-) -> Number:
-    r"""Time between a user's tokens, others' prompts included. [s]
-
-    .. math:: t = s / a + \kappa \, w \, B / O \cdot P \, (\lambda + (1 - \lambda) / g)
-
-    In the time of one answer B others finish and B prompts are read, each of which stops
-    its own of g groups and, where groups meet in expert exchanges, a part of all. In a
-    wave the average request meets half of them (w = 1/2).
-    """
-    waits = s.lockstep + (1 - s.lockstep) / groups
-    met = 0.5 if load.wave else 1.0
-    return step / s.accepted(load.drafted) + s.interruption * met * running / maximum(load.output, 1.0) * prompt * waits
-
-
-def time_to_first_token(
-    step: Number, prompt: Number, limit: Number, load: Load, groups: Number, s: Scheduling
-) -> Number:
-    """Time to the first token of a request that was admitted: burst, step in progress, prompt. [s]
-
-    In a wave all prompts of a group are read one after the other: half of them before the
-    average one. A closed loop starts with such a burst and spreads out.
-    """
-    ahead = maximum(limit / groups - 1, 0.0)
-    part = 0.5 if load.wave else s.queueing
-    return s.arrival + prompt + step + part * ahead * prompt

@@ -13,8 +13,8 @@ from rackmath.engine.layout import widths
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.load import CHUNK
 from rackmath.serving.points import Array
-from rackmath.serving.steady import CHUNK
 
 _NODES, _REACH = 49, 4.0
 """Lengths that stand for a distribution, and how many deviations they reach."""

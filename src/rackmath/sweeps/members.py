@@ -20,6 +20,7 @@ from rackmath.serving.simulator.deployment import Deployment, deploy, smallest_l
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.waits import started
 from rackmath.sweeps.replay_options import numbers_of
 
 _BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
@@ -207,6 +208,7 @@ def member_of(model: str, on: str, gpus: int, given: Mapping[str, Any], work: Wo
         drafted=drafted,
         acceptance=chances,
         share=share,
+        start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
         period=given["period"],
     )

@@ -18,6 +18,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, closed_loop, disaggregated, open_loop
+from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
 from rackmath.validation.questions import Question
@@ -124,6 +125,7 @@ def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None)
         "tpot": steady.time_per_output_token,
         "speed": 1 / steady.time_per_output_token,
         "ttft": steady.time_to_first_token,
+        "ttft_median": steady.median_to_first_token,
         "output": steady.requests_per_second * workers * group.array("output"),
         "total": steady.requests_per_second * workers * (group.array("input") + group.array("output")),
     }
@@ -139,6 +141,7 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         input=group.array("input"),
         output=np.maximum(group.array("output"), 1.0),
         drafted=group.array("drafted"),
+        looks=group.array("looks"),
         wave=group.kind == "wave",
     )
     a, system, layout, workers = group.architecture, group.system, group.layout, group.workers
@@ -167,6 +170,7 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
     prompt = prompt * _staggered(group, length)
+    prompt = started(prompt, group.architecture, s)
     if group.kind == "prefill":
         speed = batch * workers * length / prompt
         return np.where(latency, prompt, speed), batch

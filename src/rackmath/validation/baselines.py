@@ -9,7 +9,7 @@ import numpy as np
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Scheduling
 from rackmath.validation.answers import Array, Outside, answer, groups
-from rackmath.validation.questions import Question
+from rackmath.validation.questions import TIMES, Question
 
 
 def ideal_values(questions: Sequence[Question]) -> Array:
@@ -26,7 +26,7 @@ def ideal_values(questions: Sequence[Question]) -> Array:
 def one_efficiency(questions: Sequence[Question], ideal: Array) -> Array:
     """Ideal values times one factor per kind of number, fitted on all rows: the best a single efficiency does."""
     measured = np.array([q.row.value for q in questions], dtype=float)
-    slow = np.array([q.quantity in ("tpot", "ttft", "latency") for q in questions])
+    slow = np.array([q.quantity in TIMES for q in questions])
     values = ideal.copy()
     for part in (slow, ~slow):
         if part.any():

@@ -15,7 +15,7 @@ from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
 from rackmath.validation.left_out import left_out, weights
 from rackmath.validation.priors import CENTRES, priors
-from rackmath.validation.questions import Question, question
+from rackmath.validation.questions import TIMES, Question, question
 from rackmath.validation.ranges import fitted_ranges
 from rackmath.validation.rows import read_row
 
@@ -179,7 +179,7 @@ def _possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str
     """Drop rows that beat the ideal bound by more than rounding."""
     measured = np.array([q.row.value for q in questions], dtype=float)
     bound = ideal_values(questions)
-    slow = np.array([q.quantity in ("tpot", "ttft", "latency") for q in questions])
+    slow = np.array([q.quantity in TIMES for q in questions])
     beats = np.where(slow, measured < bound * _ROUNDING, measured > bound / _ROUNDING)
     kept = [q for q, out in zip(questions, beats, strict=True) if not out]
     reasons = [

@@ -32,6 +32,7 @@ CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
         "side": (300.0, "width that a product wastes on each side of its matrix [elements]"),
         "touches": (1.5, "times that inputs and outputs of products are moved again by norms, activations, casts"),
         "launch": (3e-6, "time of one kernel whatever its size [s]"),
+        "dispatch": (50e-6, "time in which the host starts one kernel of a prompt [s]"),
         "host": (1e-3, "gap of one step: scheduling, sampling [s]"),
         "host_sequence": (5e-6, "what each sequence adds to that gap [s]"),
         "wire": (0.6, "part of the network's bandwidth that collectives reach"),
@@ -40,7 +41,6 @@ CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
         "reduction_latency": (1.5, "latency of an all-reduce over that of the network"),
         "exchange_latency": (3.0, "latency of dispatch or combine over that of the network"),
         "imbalance": (0.15, "excess of the fullest expert rank over the mean"),
-        "chance": (0.7, "part that is waited for of the experts that chance deals to the fullest rank beyond the mean"),
         "software": (1.1, "what is left between these terms and an engine"),
         "interruption": (0.8, "part of a prompt's time that the running batch waits for"),
         "lockstep": (0.3, "part of one group's prompt that all data-parallel groups wait for"),
@@ -54,11 +54,11 @@ CENTRES: Mapping[str, tuple[float, str]] = MappingProxyType(
 
 MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "matmul": ("llama.cpp", "megatron", "ampere", "hopper", "apple", "tpu"),
+        "matmul": ("llama.cpp", "ampere", "hopper", "apple", "tpu"),
         "matmul_byte": ("hopper",),
         "matmul_nibble": ("megatron",),
         "side": ("llama.cpp",),
-        "attention": ("hopper", "blackwell-client"),
+        "attention": ("hopper", "megatron"),
         "grouped": ("megatron",),
         "shown": ("megatron",),
         "software": (
@@ -72,8 +72,7 @@ MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "launch": ("hopper", "gaudi"),
         "unfused": ("llama.cpp",),
-        "interruption": ("sglang",),
-        "arrival": ("vllm",),
+        "interruption": ("vllm",),
     }
 )
 """Generations, families and stages that may differ from the base, by constant."""
@@ -81,8 +80,9 @@ MOVES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 SLOPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "software": ("", "cdna3"),
-        "attention": ("hopper",),
+        "side": ("blackwell",),
         "launch": ("blackwell",),
+        "dispatch": ("", "trtllm"),
         "grouped": ("blackwell",),
         "unfused": ("llama.cpp",),
         "shown": ("megatron",),

@@ -14,12 +14,16 @@ from rackmath.models.architecture import Architecture
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import Deployment, attention_split, deployment
+from rackmath.validation.launches import looks
 from rackmath.validation.precisions import model_at
 from rackmath.validation.rows import Row
 from rackmath.validation.training_rows import training_run
 
 SERVICE = ("closed", "wave", "full", "server", "pools")
 """Kinds of question that are a service under load; the others are single passes or training."""
+
+TIMES = ("tpot", "ttft", "ttft_median", "latency")
+"""Quantities that are times; the others are rates."""
 
 _LENGTHS = 0.9
 """Mean of lengths drawn uniformly from 0.8 to 1.0 of nominal."""
@@ -49,7 +53,7 @@ class Question:
     """closed, wave, full (as many as memory holds), server (as many as limits allow), pools, decode, prefill, static,
     train."""
     quantity: str
-    """tpot, ttft, requests, output, total, tokens or latency."""
+    """tpot, ttft, ttft_median, output, total, tokens, speed or latency."""
     deployment: Deployment
     load: float
     """Sequences of the whole deployment; infinite where memory decides."""
@@ -57,6 +61,8 @@ class Question:
     output: float
     context: float
     drafted: float
+    looks: float
+    """Steps from one look of the engine at new requests to the next. [steps]"""
     scale: float
     """The row's number is the quantity in SI times this."""
     run: TrainingRun | None = None
@@ -92,6 +98,12 @@ def question(row: Row) -> Question:
         kind = "wave"
     if kind == "closed" and found.prefill is not None:
         kind = "pools"
+    seldom = 1.0
+    if kind == "closed":
+        spread = float(found.layout.data) > 1
+        seldom = looks(row.family, system.chip.generation, row.load or 1.0, spread, f"{row.source} {row.notes}")
+    if seldom > 1:
+        assumed.append(f"{row.family} looks for requests every {seldom:g} steps, as InferenceX starts it")
     context = row.context
     if kind == "decode" and context is None:
         context = (length or 0.0) + (row.output or 0) / 2
@@ -107,6 +119,7 @@ def question(row: Row) -> Question:
         output=(row.output or 0.0) * part,
         context=context or 0.0,
         drafted=_drafted(row),
+        looks=seldom,
         scale=_scale(row, quantity),
         limits=limits,
         assumed=tuple(assumed),
@@ -131,7 +144,7 @@ def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[floa
 
 def _check(row: Row, kind: str, length: float | None, limits: Limits) -> None:
     """Refuse a row that leaves out what its question needs."""
-    if kind in SERVICE and (length is None or row.output is None):
+    if kind in SERVICE and (length is None or not row.output):
         raise NotUnderstood("input_len, output_len", (row.input, row.output), "a service needs both lengths")
     if kind == "closed" and row.load is None:
         raise NotUnderstood("batch_or_concurrency", row.load, "a loaded service needs its concurrency")
@@ -173,6 +186,7 @@ def _training(row: Row, system: System) -> Question:
         output=0.0,
         context=row.input or 1.0,
         drafted=0.0,
+        looks=1.0,
         scale=_scale(row, "tokens"),
         assumed=assumed,
     )
@@ -187,11 +201,16 @@ def _asked(row: Row) -> tuple[str, str]:
         raise NotUnderstood("metric", row.metric, "queries per second need their lengths; give tokens per second")
     if "cache hits" in metric or "kv-cache hits" in metric:
         raise NotUnderstood("metric", row.metric, "a rate with cache hits needs the hit rate")
+    if re.search(r"p9\d", metric):
+        raise NotUnderstood("metric", row.metric, "the slowest requests are not predicted; give the mean or the median")
+    if metric.startswith("ttft") and (row.output or 0) <= 1:
+        return "prefill", "latency"
     for pattern, kind, quantity in (
         (r"^train_throughput", "train", "tokens"),
         (r"^(tpot|itl)", "closed", "tpot"),
         (r"^ttft batch1", "prefill", "latency"),
-        (r"^ttft", "closed" if (row.output or 0) > 1 else "prefill", "ttft" if (row.output or 0) > 1 else "latency"),
+        (r"^ttft_(median|p50)", "closed", "ttft_median"),
+        (r"^ttft", "closed", "ttft"),
         (r"^user_speed", "closed", "speed"),
         (r"^decode_(speed|throughput)", "decode", "tokens"),
         (r"^prefill_(speed|throughput)", "prefill", "tokens"),
@@ -218,7 +237,7 @@ def _scale(row: Row, quantity: str) -> float:
     if row.unit not in _SCALES:
         raise NotUnderstood("unit", row.unit, f"write one of {', '.join(_SCALES)}")
     scale = _SCALES[row.unit]
-    if quantity in ("tpot", "ttft", "latency", "speed"):
+    if quantity in (*TIMES, "speed"):
         return scale
     per = {"gpu": 1 / row.gpus, "system": 1.0, "node": 8 / row.gpus, "user": 1 / (row.load or 1.0), "": 1.0}
     if row.per not in per:

@@ -26,6 +26,7 @@ _CLASSES = {
     "tpot": "time per token",
     "speed": "time per token",
     "ttft": "first token",
+    "ttft_median": "first token",
     "output": "throughput",
     "total": "throughput",
 }

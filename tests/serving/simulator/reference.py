@@ -122,7 +122,7 @@ class Reference:
         if tokens:
             pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
             work = self.times.prompt[tokens] + self.times.pair * pairs
-            time += work * (self.b.share if decodes else 1.0)
+            time += work * self.b.share if decodes else max(work, self.b.start)
         if decodes:
             b = self.width if self.b.policy == "static" else len(self.running)
             seen = sum(one.stored + 1 for one in self.running)

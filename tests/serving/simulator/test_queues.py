@@ -10,10 +10,11 @@ import pytest
 from rackmath import catalogue
 from rackmath.engine import Layout
 from rackmath.engine.timer import engine_timer
+from rackmath.serving.load import Load, Scheduling
 from rackmath.serving.simulator import Batching, StepTimes, simulate, workload
 from rackmath.serving.simulator.deployment import deploy
 from rackmath.serving.simulator.outcome import request_times, spread
-from rackmath.serving.steady import Load, Scheduling, closed_loop
+from rackmath.serving.steady import closed_loop
 
 MANY = 200_000
 

@@ -78,6 +78,7 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         prompt=times.prompt,
         pair=times.pair,
         share=batching.share,
+        start=batching.start,
         verified=1 + batching.drafted,
         period=batching.period,
         swap=batching.block * kind.kv_bytes / batching.host,

@@ -99,7 +99,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
         make_room(f, s, q, c, r)
         beside = me.running > 0
     work = f.prompt[tokens] + f.pair * pairs
-    time = work
+    time = max(work, f.start)
     if beside:
         b = me.running
         time = f.base[b] + f.slope[b] * me.attended + f.share * work

@@ -57,6 +57,8 @@ class Batching:
     """Chance that the draft at each position is accepted, given that those before it were. (drafted,)"""
     share: float = 1.0
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
+    start: float = 0.0
+    """Time in which the host starts a step that only reads prompts: it is no shorter. [s]"""
     outside: float = 0.0
     """Time of a request outside of the engine. [s]"""
     period: float = 0.02
@@ -74,6 +76,7 @@ class Batching:
             ("cache", self.memory, 1, 1 << 50),
             ("--drafted", self.drafted, 0, 64),
             ("--share", self.share, 0, 1024),
+            ("start", self.start, 0, 1e4),
             ("--outside", self.outside, 0, 1e4),
             ("--period", self.period, 1e-6, 1e4),
             ("--host", self.host, 1e3, 1e15),

@@ -48,6 +48,8 @@ class Fixed(NamedTuple):
     """Attention of one prompt token to one other. [s]"""
     share: float
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
+    start: float
+    """Time in which the host starts a step that only reads prompts. [s]"""
     verified: int
     """Tokens that a decode step works on for each sequence: 1 and the drafted ones. [tokens]"""
     period: float

@@ -1,0 +1,101 @@
+"""What users ask of a service, how its engine schedules, and what both see: the records of a steady state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rackmath.engine import Layout
+from rackmath.models.numbers import Number, minimum
+
+CHUNK = 8192
+"""Tokens of prompts that an engine puts into one pass (vLLM and SGLang defaults on large GPUs)."""
+
+_NEARLY_ALL = 1 - 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pool:
+    """Equal workers of one layout."""
+
+    layout: Layout
+    workers: Number = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Load:
+    """What users ask of the whole deployment; numbers broadcast."""
+
+    concurrency: Number
+    """Requests in the system at any time; infinite for as many as memory holds. [requests]"""
+    input: Number
+    """Tokens of a prompt. [tokens]"""
+    output: Number
+    """Tokens of an answer. [tokens]"""
+    drafted: Number = 0.0
+    """Tokens that a step speculates beside its next one. [tokens]"""
+    looks: Number = 1.0
+    """Steps from one look of the engine at new requests to the next. [steps]"""
+    wave: bool = False
+    """All requests arrive at once and none follows, as in a one-shot benchmark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scheduling:
+    """Fitted constants of how engines mix work; bounded, none per model."""
+
+    interruption: Number = 1.0
+    """Part of a prompt's time that the running batch waits for; the rest hides in its steps."""
+    lockstep: Number = 0.0
+    """Part of one group's prompt that all data-parallel groups wait for."""
+    queueing: Number = 0.5
+    """Part of the prompts of a full burst that an average first token waits for."""
+    dispatch: Number = 0.0
+    """Time in which the host starts one kernel of a prompt's pass. [s]"""
+    arrival: Number = 0.0
+    """Time of a request outside the engine: network, tokeniser, first scheduling. [s]"""
+    acceptance: Number = 0.0
+    """Chance that a drafted token is accepted, given that those before it were."""
+
+    def accepted(self, drafted: Number) -> Number:
+        r"""Tokens that a verified step yields in the mean. [tokens]
+
+        .. math:: \sum_{i=0}^{n} a^i = (1 - a^{n+1}) / (1 - a)
+
+        Source: Leviathan, Kalman and Matias 2023, equation 1.
+        """
+        chance = minimum(self.acceptance, _NEARLY_ALL)
+        return (1 - chance ** (drafted + 1)) / (1 - chance)
+
+
+class Times(NamedTuple):
+    """Times of the passes that a balance is made of; numbers broadcast."""
+
+    step: Number
+    """One decode step at its batch. [s]"""
+    prompt: Number
+    """What one prompt takes of its group when passes are filled. [s]"""
+    alone: Number
+    """A prompt read by itself, as a first token waits for it. [s]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Steady:
+    """What a steady load looks like from both sides."""
+
+    time_per_output_token: Number
+    """Of one user, interruptions by others' prompts included. [s]"""
+    time_to_first_token: Number
+    """Queue and prompt, in the mean. [s]"""
+    median_to_first_token: Number
+    """The same of the request in the middle, which no burst holds up. [s]"""
+    requests_per_second: Number
+    """Completed by the whole deployment. [requests/s]"""
+    running: Number
+    """Sequences in a decode step, whole deployment. [sequences]"""
+    decode: Number
+    """Time of one step at that batch. [s]"""
+    prefill: Number
+    """Time of one prompt on the group that runs it. [s]"""
+    capacity: Number
+    """Sequences that fit. [sequences]"""

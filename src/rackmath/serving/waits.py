@@ -1,0 +1,78 @@
+"""What a user waits for: his first token and the next ones, given the times of passes."""
+
+from __future__ import annotations
+
+from rackmath.engine.kernels import pass_kernels
+from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.serving.load import Load, Scheduling, Times
+
+
+def time_per_output_token(t: Times, running: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    r"""Time between a user's tokens, others' prompts included. [s]
+
+    .. math:: t = s / a + \kappa \, w \, B / O \cdot P \, (\lambda + (1 - \lambda) / g)
+
+    In the time of one answer B others finish and B prompts are read, each of which stops
+    its own of g groups and, where groups meet in expert exchanges, a part of all. In a
+    wave the average request meets half of them (w = 1/2).
+    """
+    waits = s.lockstep + (1 - s.lockstep) / groups
+    met = 0.5 if load.wave else 1.0
+    interrupted = s.interruption * met * running / maximum(load.output, 1.0) * t.prompt * waits
+    return t.step / s.accepted(load.drafted) + interrupted
+
+
+def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    r"""Time to the first token of a request that was admitted, but for prompts that others send meanwhile. [s]
+
+    .. math:: f = a + P_1 + \tau \, (1 + (k - 1) / 2) + \text{burst}
+
+    with a the time outside the engine, P_1 the prompt read by itself and tau a decode step. An engine that looks at
+    new requests every k steps keeps one waiting for half of them, while others are answered.
+    Source: SGLang's scheduler, ``scheduler_recv_interval``.
+    """
+    watched = minimum(others(limit, groups), 1.0)
+    return s.arrival + t.alone + t.step * (1 + (load.looks - 1) / 2 * watched) + burst(t, limit, load, groups, s)
+
+
+def burst(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    """Time that the mean first token waits for prompts that came with its own. [s]
+
+    In a wave all prompts of a group are read one after the other: half of them before the average one. A closed loop
+    starts with such a burst and spreads out: few of its requests wait, so that the median does not.
+    """
+    part = 0.5 if load.wave else s.queueing
+    return part * others(limit, groups) * t.prompt
+
+
+def prompts_met(t: Times, running: Number, busy: Number, load: Load, groups: Number) -> Number:
+    r"""Time that a first token of a closed loop waits for prompts that others send meanwhile. [s]
+
+    .. math:: \frac{B/g - 1}{b} \left( P \, (k - 1) \, \tau + P_1^2 / 2 \right)
+
+    with P a prompt in a filled pass: B/g - 1 others of its group finish an answer every b seconds and send a prompt.
+    Those that came since the last look are read in the same pass; one that is being read is half read in the mean.
+
+    Parameters
+    ----------
+    busy : Number
+        Time of an answer. [s]
+    """
+    if load.wave:
+        return 0.0
+    return others(running, groups) / busy * (t.prompt * (load.looks - 1) * t.step + t.alone**2 / 2)
+
+
+def others(requests: Number, groups: Number) -> Number:
+    """Requests of one group beside the one that is looked at. [requests]"""
+    return maximum(requests / groups - 1, 0.0)
+
+
+def started(read: Number, architecture: Architecture, s: Scheduling, passes: Number = 1.0) -> Number:
+    """Time to read a prompt by itself: no shorter than the host takes to start its kernels. [s]
+
+    Decode replays a graph of its kernels; those of a prompt are started one after the other, while the accelerator
+    works on those that were. Long prompts hide it, and so do steps that run beside.
+    """
+    return maximum(read, passes * pass_kernels(architecture) * s.dispatch)
