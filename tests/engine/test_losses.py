@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rackmath import catalogue
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.collectives import all_reduce
-from rackmath.engine.constants import SCALES, Constants, Engine, inward, outward
+from rackmath.engine.constants import LATEST_YEAR, SCALES, Constants, Engine, inward, outward
 from rackmath.engine.kernels import OUTSIDE, layer_kernels, pass_kernels
 from rackmath.engine.losses import Load, operator_time, overlapped, reduction_time
 from rackmath.engine.pass_work import LOSSES
@@ -226,9 +226,11 @@ def test_the_inner_scale_round_trips_and_stays_physical(inner: float, scale: str
 def test_constants_move_by_generation_family_and_year() -> None:
     base = {name: 0.5 if scale == "part" else 1.5 for name, scale in SCALES.items()}
     c = Constants(base=base, moves={"host": {"vllm": 1.0, "hopper": 0.5}}, slopes={"host": {"": -1.0, "hopper": 0.25}})
-    engine = Engine(generation="hopper", family="vllm", date=2027.5)
-    assert c.value("host", engine) == pytest.approx(1.5 * np.exp(1.0 + 0.5 + 2 * (-1.0 + 0.25)))
+    engine = Engine(generation="hopper", family="vllm", date=2026.5)
+    assert c.value("host", engine) == pytest.approx(1.5 * np.exp(1.0 + 0.5 + 1 * (-1.0 + 0.25)))
     assert c.value("host", Engine(date=2025.5)) == pytest.approx(1.5)
+    # A trend ends with the rows that it was seen in.
+    assert c.value("host", Engine(date=2028)) == c.value("host", Engine(date=LATEST_YEAR)) < 1.5
     assert Constants(base={}, moves={}, slopes={}).losses(engine) == Losses(basis="")
 
 

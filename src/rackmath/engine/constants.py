@@ -15,6 +15,9 @@ from rackmath.engine.losses import Losses
 
 REFERENCE_YEAR = 2025.5
 
+LATEST_YEAR = 2026.625
+"""Date of the latest rows of the fit: no trend is carried beyond it. [years]"""
+
 SCALES: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -135,9 +138,10 @@ class Constants:
         if name not in self.base:
             return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, *_ABSENT) else _LOSSLESS[SCALES[name]]
         inner = inward(self.base[name], SCALES[name])
+        since = min(engine.date, LATEST_YEAR) - REFERENCE_YEAR
         moves, slopes = self.moves.get(name, {}), self.slopes.get(name, {})
         for member in dict.fromkeys(engine.members):
-            inner += moves.get(member, 0.0) + slopes.get(member, 0.0) * (engine.date - REFERENCE_YEAR)
+            inner += moves.get(member, 0.0) + slopes.get(member, 0.0) * since
         return outward(inner, SCALES[name])
 
     def losses(self, engine: Engine, low: float = 1.0, high: float = 1.0) -> Losses:
