@@ -20,6 +20,8 @@ from rackmath.serving.load import CHUNK, Load, Pool, Scheduling, Steady, Times
 from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
 
 _ROUNDS = 6
+_SETTLING = 16
+"""Rounds of the balance at a given step, cheap and slower to settle where prompts are met."""
 
 
 def closed_loop(
@@ -113,7 +115,7 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
     unmet = time_to_first_token(t, limit, load, groups, s)
     first, running = unmet, limit
     tpot = time_per_output_token(t, running, load, groups, s)
-    for _ in range(_ROUNDS):
+    for _ in range(_SETTLING):
         busy = load.output * tpot
         first = unmet + prompts_met(t, running, busy, load, groups)
         running = maximum(limit * busy / (busy + first), 1.0)
