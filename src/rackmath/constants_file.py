@@ -55,6 +55,7 @@ class _File(_Strict):
     basis: str
     chips: tuple[str, ...]
     base: dict[str, _Base]
+    latest: float
     move: dict[str, dict[str, _Moved]] = {}
     slope: dict[str, dict[str, _Moved]] = {}
     range: dict[str, _Range] = {}
@@ -74,6 +75,7 @@ def constants(path: Path | None = None) -> Constants:
         basis=entry.basis,
         ranges={name: {"known": one.known, "new": one.new} for name, one in entry.range.items()},
         chips=frozenset(entry.chips),
+        latest=entry.latest,
     )
 
 

@@ -155,6 +155,7 @@ def test_written_constants_are_read_back_the_same(tmp_path) -> None:
     again: Constants = constants_file.constants(path)
     assert dict(again.base) == pytest.approx(dict(done.constants.base), rel=1e-5)
     assert again.chips == done.constants.chips
+    assert again.latest == pytest.approx(done.constants.latest, rel=1e-5)
     assert again.ranges.keys() == done.constants.ranges.keys()
 
 

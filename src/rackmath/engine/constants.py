@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import exp, log
+from math import exp, inf, log
 
 from rackmath.engine.losses import Losses
 
 REFERENCE_YEAR = 2025.5
-
-LATEST_YEAR = 2026.625
-"""Date of the latest rows of the fit: no trend is carried beyond it. [years]"""
 
 SCALES: Mapping[str, str] = {
     **dict.fromkeys(
@@ -122,6 +119,8 @@ class Constants:
     """Measured over predicted, 5th and 95th percentile, by class and familiarity."""
     chips: frozenset[str] = frozenset()
     """Chips that rows of the fit were measured on."""
+    latest: float = inf
+    """Date of the latest rows of the fit, beyond which no trend is carried. [years]"""
 
     def range(self, kind: str, chip: str) -> tuple[float, float]:
         """90 % range of measured over predicted values of a class on a chip.
@@ -138,7 +137,7 @@ class Constants:
         if name not in self.base:
             return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, *_ABSENT) else _LOSSLESS[SCALES[name]]
         inner = inward(self.base[name], SCALES[name])
-        since = min(engine.date, LATEST_YEAR) - REFERENCE_YEAR
+        since = min(engine.date, self.latest) - REFERENCE_YEAR
         moves, slopes = self.moves.get(name, {}), self.slopes.get(name, {})
         for member in dict.fromkeys(engine.members):
             inner += moves.get(member, 0.0) + slopes.get(member, 0.0) * since

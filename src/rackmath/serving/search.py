@@ -22,7 +22,7 @@ from rackmath.serving.load import Load, Scheduling, Times
 from rackmath.serving.points import Array, Mask, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import reading_time
-from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token
+from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
 BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
@@ -66,7 +66,7 @@ def search(
     evaluated = fitting = 0
     for place, variant in enumerate(space.variants):
         grid = _grid(system, work, space, variant, losses, scheduling)
-        if not grid.layouts:
+        if grid is None:
             continue
         start = len(layouts)
         layouts += grid.layouts
@@ -132,23 +132,13 @@ def _layouts(architecture: Architecture, system: System, work: Workload, space: 
 
 def _grid(
     system: System, work: Workload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
-) -> _Grid:
+) -> _Grid | None:
+    """Times of all layouts that hold the variant; None where none does."""
     a = variant.architecture
     found = _layouts(a, system, work, space)
-    timer = engine_timer(a, system, losses)
     if not found:
-        none = np.zeros(0)
-        return _Grid(
-            layouts=[],
-            gpus=none,
-            groups=none,
-            step=none,
-            alone=none,
-            first=none,
-            full=none,
-            together=none,
-            capacity=none,
-        )
+        return None
+    timer = engine_timer(a, system, losses)
     names = widths(Layout())
     deep = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None, None] for n in names})
     flat = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None] for n in names})
@@ -192,7 +182,7 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
     unmet = time_to_first_token(times, groups, load, groups, s)
     base = np.asarray(unmet + prompts_met(times, batch, busy, load, groups))
     users, steady = steady_users(batch, busy, base, s.queueing * prompt / groups, groups)
-    first = np.asarray(base + s.queueing * prompt * np.maximum(users / groups - 1, 0.0))
+    first = np.asarray(base + burst(times, users, load, groups, s))
     good = np.broadcast_to(steady & (users <= grid.capacity[:, None, None, :]), shape)
     at = np.nonzero(good)
     units = np.floor(space.gpus / grid.gpus)[at[0]]

@@ -99,7 +99,12 @@ def calibrate(
         return _from_scratch(questions, others, progress)
     known = [_narrowed(p, shipped, spread or {}) for p in priors()]
     fitted = fit(questions, weights(questions), known, progress=progress, rounds=2)
-    constants = replace(fitted.constants, ranges=shipped.ranges, chips=_chips(questions) | shipped.chips)
+    constants = replace(
+        fitted.constants,
+        ranges=shipped.ranges,
+        chips=_chips(questions) | shipped.chips,
+        latest=max(_latest(questions), shipped.latest),
+    )
     constants = replace(constants, basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own")
     return Calibration(
         constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(others)
@@ -118,6 +123,7 @@ def _from_scratch(
         fitted.constants,
         ranges=fitted_ranges(questions, values["model on chip"], values["chip"]),
         chips=_chips(questions),
+        latest=_latest(questions),
         basis=f"{len(questions)} published measurements on {len(_chips(questions))} chips",
     )
     return Calibration(
@@ -137,6 +143,7 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
     yield "# the inner scale (log-odds of parts, log of times and of excesses), with their standard deviation."
     yield f'basis = "{c.constants.basis}"'
     yield "chips = [" + ", ".join(f'"{name}"' for name in sorted(c.constants.chips)) + "]"
+    yield f"latest = {c.constants.latest:.6g} # year of the latest rows: no trend is carried beyond it"
     deviation = dict(zip(((p.kind, p.name, p.member) for p in c.fitted.priors), c.fitted.deviation, strict=True))
     for name, value in c.constants.base.items():
         scale, sd = SCALES[name], float(deviation["base", name, ""])
@@ -200,6 +207,10 @@ def _narrowed(prior: Prior, shipped: Constants, spread: Mapping[tuple[str, str, 
 
 
 _LEAST_WIDTH = 0.05
+
+
+def _latest(questions: Sequence[Question]) -> float:
+    return max(q.row.date for q in questions)
 
 
 def _chips(questions: Sequence[Question]) -> frozenset[str]:
