@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,14 +12,20 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from rackmath import kernel_files
 from rackmath.engine import Losses
-from rackmath.engine.constants import OF_SCHEDULING, SCALES, Constants, Engine
+from rackmath.engine.constants import Constants, Engine, Evidence
+from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.serving import Scheduling
+from rackmath.serving.engines import FUSED_SINCE, GRAPHS_SINCE
 
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """Engines that constants are fitted for."""
+
+DEFAULT_ENGINE = "vllm"
+"""Engine that is meant where none is given, in every command."""
 
 FRAMEWORKS = ("megatron", "maxtext", "foundry", "torchtitan", "other")
 """Training frameworks that constants are fitted for."""
@@ -46,19 +53,23 @@ class _Moved(_Strict):
     deviation: float
 
 
-class _Range(_Strict):
-    known: tuple[float, float]
-    new: tuple[float, float]
+class _Rows(_Strict):
+    family: str
+    generation: str
+    phase: str
+    rows: int
+    first: float
+    last: float
 
 
 class _File(_Strict):
     basis: str
     chips: tuple[str, ...]
     base: dict[str, _Base]
-    latest: float
     move: dict[str, dict[str, _Moved]] = {}
-    slope: dict[str, dict[str, _Moved]] = {}
-    range: dict[str, _Range] = {}
+    trend: dict[str, dict[str, _Moved]] = {}
+    range: dict[str, dict[str, tuple[float, float]]] = {}
+    evidence: tuple[_Rows, ...] = ()
 
 
 @lru_cache(maxsize=4)
@@ -71,11 +82,11 @@ def constants(path: Path | None = None) -> Constants:
     return Constants(
         base={name: one.value for name, one in entry.base.items()},
         moves=_values(entry.move),
-        slopes=_values(entry.slope),
+        trends=_values(entry.trend),
         basis=entry.basis,
-        ranges={name: {"known": one.known, "new": one.new} for name, one in entry.range.items()},
+        ranges=entry.range,
         chips=frozenset(entry.chips),
-        latest=entry.latest,
+        evidence=tuple(Evidence(**row.model_dump()) for row in entry.evidence),
     )
 
 
@@ -83,7 +94,7 @@ def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
     """Return the standard deviation of every constant on its inner scale, by kind, name and member."""
     entry = _entry(path)
     found = {("base", name, ""): one.deviation for name, one in entry.base.items()}
-    for kind, table in (("move", entry.move), ("slope", entry.slope)):
+    for kind, table in (("move", entry.move), ("trend", entry.trend)):
         found.update({(kind, n, m): one.deviation for n, members in table.items() for m, one in members.items()})
     return found
 
@@ -92,14 +103,49 @@ def engine_of(system: System, family: str, year: float) -> Engine:
     """What the constants of an engine on a system depend on."""
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
-    return Engine(generation=system.chip.generation, family=family, date=year)
+    return Engine(
+        generation=system.chip.generation,
+        family=family,
+        date=year,
+        eager=year < GRAPHS_SINCE.get(family, 0.0),
+        unfused=year < FUSED_SINCE.get(family, 0.0),
+    )
+
+
+def range_of(system: System, engine: Engine, kind: str) -> tuple[float, float]:
+    """90 % range of measured over predicted values of one class of questions, for an engine on a system."""
+    return constants().range(kind, engine, system.chip.name, PHASES.get(kind, "serving"))
+
+
+PHASES = {"training": "training", "prompt pass": "prefill", "decode pass": "decode"}
+"""Phase of the rows that a class of questions stands on; all others are services."""
 
 
 def losses_of(system: System, engine: Engine, kind: str) -> Losses:
-    """Losses of an engine on a system, with the range of one class of questions."""
+    """Losses of an engine on a system, with the range of one class of questions and what no row says of it."""
     known = constants()
-    low, high = known.range(kind, system.chip.name)
-    return known.losses(engine, low, high)
+    chip, phase = system.chip, PHASES.get(kind, "serving")
+    low, high = range_of(system, engine, kind)
+    losses = known.losses(engine, kernel_files.kernels(chip, engine.family), low, high)
+    return replace(losses, assumptions=tuple(unseen(known, system, engine, phase)))
+
+
+def unseen_notes(system: System, engine: Engine, kind: str) -> list[str]:
+    """What no measurement says of an engine on a system in one class of questions, in sentences."""
+    return list(unseen(constants(), system, engine, PHASES.get(kind, "serving")))
+
+
+def unseen(known: Constants, system: System, engine: Engine, phase: str) -> Iterator[str]:
+    """What no measurement says of an engine on a system, in sentences."""
+    generation = engine.generation or "this generation"
+    if not known.rows(engine, phase):
+        where = {"serving": "service", "prefill": "single prompt", "decode": "single decode pass"}.get(phase, phase)
+        yield (
+            f"no {where} of {engine.family} on {generation} is among the measurements: "
+            "constants of the engine and of the generation elsewhere, wider range"
+        )
+    if system.chip.name not in kernel_files.timed_chips():
+        yield kernel_files.basis(system.chip)
 
 
 def scheduling_of(engine: Engine) -> Scheduling:
@@ -129,7 +175,7 @@ def _entry(path: Path | None) -> _File:
         raise InputError(
             f"{field} {where}", first.get("input"), f"{first['msg']}: use what calibrate writes"
         ) from error
-    unknown = sorted({*entry.base, *entry.move, *entry.slope} - set(SCALES))
+    unknown = sorted({*entry.base, *entry.move, *entry.trend} - set(TERM))
     if unknown:
-        raise InputError(field, unknown[0], f"is no constant; known are {', '.join(SCALES)}")
+        raise InputError(field, unknown[0], f"is no constant; known are {', '.join(TERM)}")
     return entry

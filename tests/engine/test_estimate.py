@@ -249,3 +249,13 @@ def test_a_cache_cut_by_tokens_spares_decode_and_not_prompts(deepseek, nvl72) ->
     assert decode[1].terms["communication"] > decode[0].terms["communication"]
     prompts = [estimate(deepseek, nvl72, x, phase="prefill", **settings).time for x in (whole, cut)]
     assert prompts[0] == prompts[1]
+
+
+def test_means_of_a_batch_are_interpolated_and_whole_batches_rounded_up() -> None:
+    """A running batch of 1.5 is one for half of the time; nine sequences on eight groups put two on the fullest."""
+    from rackmath.models.numbers import largest_part
+
+    assert largest_part(9.0, 8.0) == 2
+    assert largest_part(1.5, 1.0) == pytest.approx(1.5)
+    assert largest_part(8.25, 8.0) == pytest.approx(1.25)
+    assert list(largest_part(np.array([8.0, 8.5, 9.0]), 8.0)) == pytest.approx([1.0, 1.5, 2.0])

@@ -25,7 +25,7 @@ USUAL = Scheduling(interruption=0.9, queueing=0.1, arrival=0.05, acceptance=0.6)
 def found(**options: object) -> Modes:
     model, system = catalogue.model("qwen3-30b-a3b"), catalogue.system("h100-sxm")
     return modes(
-        system, WORK, Limits(time_to_first_token=5.0), space_of(model, system, 4), Losses(stream=0.8), USUAL, **options
+        system, WORK, Limits(time_to_first_token=5.0), space_of(model, system, 4), Losses(memory=1.25), USUAL, **options
     )
 
 
@@ -105,7 +105,7 @@ def test_reading_again_costs_one_prompt_more() -> None:
     model, system = catalogue.model("qwen3-30b-a3b"), catalogue.system("h100-sxm")
     reader = m.found.layouts[p.prefill[i] if p.prefill[i] >= 0 else p.layout[i]]
     variant = space_of(model, system, 4).variants[p.variant[i]]
-    timer = engine_timer(variant.architecture, system, Losses(stream=0.8))
+    timer = engine_timer(variant.architecture, system, Losses(memory=1.25))
     length, chunk = 2250.0, float(p.chunk[i])
     together = max(chunk // length, 1.0)
     if length <= chunk:

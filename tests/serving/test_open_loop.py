@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import exp, inf
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from rackmath.engine import Layout
 from rackmath.engine.capacity import largest_batch
 from rackmath.models.architecture import Architecture
-from rackmath.serving import Load, Scheduling, closed_loop, open_loop
+from rackmath.serving import Load, Scheduling, at_rate, closed_loop, open_loop
 from rackmath.serving.load import CHUNK
 from tests.conftest import make_system
 
@@ -97,3 +98,38 @@ def test_limits_that_no_batch_keeps_have_no_rate(llama: Architecture) -> None:
     assert np.isnan(open_loop(*args, inf, 0.005, timer, PLAIN).time_per_output_token)
     both = open_loop(*args, np.array([0.4, 5.0]), np.array([inf, inf]), timer, PLAIN)
     assert np.isnan(both.requests_per_second).tolist() == [True, False]
+
+
+def test_at_a_rate_the_batch_is_the_one_that_serves_it(llama: Architecture) -> None:
+    """By Little's law B = rate x tokens x time: 2 per second of 200 tokens, 10 ms and 0.1 ms a sequence, make 4.17."""
+    timer = linear(0.01, 1e-4, 1e-9)
+    found = at_rate(llama, make_system(), Layout(tensor=8), load(prompt=512.0), 2.0, timer, PLAIN)
+    assert found.running == pytest.approx(400 * 0.01 / (1 - 400 * 1e-4), rel=1e-6)
+    assert found.requests_per_second == pytest.approx(2.0)
+    assert found.time_per_output_token == pytest.approx(0.01 + 1e-4 * float(found.running), rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rate=st.floats(0.1, 50), step=st.floats(1e-3, 0.05), prompt=st.floats(1e-4, 0.02))
+def test_a_rate_and_a_closed_loop_of_as_many_users_agree(rate: float, step: float, prompt: float) -> None:
+    from rackmath import catalogue
+
+    model, system, layout = catalogue.model("llama-3.1-8b"), make_system(), Layout()
+    timer = linear(step, 1e-5, prompt)
+    opened = at_rate(model, system, layout, load(prompt=8192.0), rate, timer, PLAIN)
+    if float(opened.running) < 2 or float(opened.running) > 0.9 * float(opened.capacity):
+        return
+    inside = rate * float(opened.time_to_first_token + 200 * opened.time_per_output_token)
+    closed = closed_loop(model, system, layout, load(most=inside), timer, replace(PLAIN, queueing=0.0))
+    assert float(closed.requests_per_second) == pytest.approx(rate, rel=0.05)
+
+
+def test_beyond_capacity_requests_wait_longer_the_more_there_are(llama: Architecture) -> None:
+    """Served at most 32 / (200 x 13.2 ms) = 12.1 per second; of 1,000 sent at 24 the mean one waits half of the rest."""
+    timer = linear(0.01, 1e-4, 1e-9)
+    full = Load(concurrency=1000.0, input=512.0, output=200.0, seats=32.0)
+    found = at_rate(llama, make_system(), Layout(tensor=8), full, 24.0, timer, PLAIN)
+    served = 32 / (200 * (0.01 + 32e-4))
+    assert found.requests_per_second == pytest.approx(served, rel=1e-6)
+    late = 1000 * (1 / served - 1 / 24) / 2
+    assert found.time_to_first_token == pytest.approx(late + 0.01 + 32e-4, rel=1e-3)

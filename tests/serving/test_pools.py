@@ -25,7 +25,7 @@ from rackmath.serving.workload import Limits, Workload
 
 USUAL = Scheduling(interruption=0.9, queueing=0.3, arrival=0.05, acceptance=0.6)
 WORK = Workload(input=3000, output=400)
-LOSSES = Losses(stream=0.8, launch=2e-6)
+LOSSES = Losses(memory=1.25, launch=2e-6)
 
 
 def linear(phase, layout, batch, context, drafted, cached=0.0):
@@ -41,7 +41,7 @@ def linear(phase, layout, batch, context, drafted, cached=0.0):
 @pytest.mark.parametrize(("chunk", "cached"), [(512.0, 0.0), (1000.0, 0.5), (700.0, 0.0)])
 def test_pieces_of_a_prompt_take_what_they_take_one_by_one(stages: int, chunk: float, cached: float) -> None:
     work, layout = replace(WORK, cached=cached), Layout(pipeline=stages, data=2)
-    alone, full, together = reading_time(layout, work, chunk, linear)
+    alone, full, together = reading_time(layout, work.input, work.input - work.read, chunk, linear)
     new, known = work.read, work.input - work.read
     pieces = int(np.ceil(new / chunk))
     each = new / pieces
@@ -54,7 +54,7 @@ def test_pieces_of_a_prompt_take_what_they_take_one_by_one(stages: int, chunk: f
 
 def test_short_prompts_share_a_pass() -> None:
     layout = Layout(data=2)
-    alone, full, together = reading_time(layout, Workload(input=100, output=10), 1000.0, linear)
+    alone, full, together = reading_time(layout, 100.0, 0.0, 1000.0, linear)
     assert together == 10
     assert full == pytest.approx(linear("prefill", layout, 20.0, 100.0, 0.0) / 10)
     assert alone == pytest.approx(linear("prefill", layout, 2.0, 100.0, 0.0))
@@ -174,6 +174,6 @@ def test_what_stops_a_point_is_used_most() -> None:
 def test_an_engine_times_pieces_as_it_times_the_prompt() -> None:
     model, system = catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm")
     timer = engine_timer(model, system, None)
-    whole, _, _ = reading_time(Layout(), WORK, 4096.0, timer)
-    cut, _, _ = reading_time(Layout(), WORK, 1000.0, timer)
+    whole, _, _ = reading_time(Layout(), WORK.input, 0.0, 4096.0, timer)
+    cut, _, _ = reading_time(Layout(), WORK.input, 0.0, 1000.0, timer)
     assert cut == pytest.approx(float(whole), rel=0.05)

@@ -25,7 +25,7 @@ from rackmath.serving.waits import prompts_met, time_to_first_token
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
-LOSSES = Losses(stream=0.8, matmul=0.7, launch=2e-6, host=5e-4, reduction_latency=1.2, wire=0.8)
+LOSSES = Losses(memory=1.25, compute=1.4, launch=2e-6, host=5e-4, network=1.2)
 WORK = Workload(input=5000, output=500)
 
 

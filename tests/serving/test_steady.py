@@ -193,3 +193,51 @@ def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_others_steps_do_n
             assert some.time_per_output_token == pytest.approx(none.time_per_output_token, rel=1e-6)
     assert 0.01 < kernels < 1.0
     assert started(0.0, llama, Scheduling(dispatch=1e-4), 3.0) == pytest.approx(3 * kernels)
+
+
+def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:
+    """A thousand prompts of 100 tokens for answers of 4: a step of 400 tokens' budget takes in four of them."""
+    s = Scheduling(interruption=1.0)
+    usual = Load(concurrency=1000.0, input=100.0, output=4.0, budget=400.0)
+    assert time_per_output_token(TIMES, 1000.0, usual, 1.0, s) == pytest.approx(0.03 + 4 * 0.1)
+    # An engine that reads prompts first stops for all of them.
+    first = replace(usual, mixed=0.0)
+    assert time_per_output_token(TIMES, 1000.0, first, 1.0, s) == pytest.approx(0.03 + 250 * 0.1)
+
+
+def test_seats_bound_what_runs_and_the_others_wait(llama) -> None:
+    """100 users of 10 seats: a tenth is served at a time, and each waits for nine times as long."""
+    few = Load(concurrency=100.0, input=1.0, output=1000.0, seats=10.0)
+    state = closed_loop(llama, make_system(), Layout(tensor=8), few, fixed(0.01, 1e-6), Scheduling(interruption=0.0))
+    assert state.running == pytest.approx(10, rel=1e-3)
+    assert state.time_to_first_token == pytest.approx(90 / float(state.requests_per_second), rel=1e-2)
+
+
+def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama) -> None:
+    """100 at once, 10 seats, answers of 10 s: ten turns, so that the mean one waits for 4.05 of ten turns of 9."""
+    wave = Load(concurrency=100.0, input=1.0, output=1000.0, seats=10.0, wave=True)
+    state = closed_loop(llama, make_system(), Layout(tensor=8), wave, fixed(0.01, 1e-9), Scheduling(interruption=0.0))
+    assert state.time_to_first_token == pytest.approx(0.9 * 90 / 2, rel=0.01)
+    assert state.requests_per_second == pytest.approx(100 / 100, rel=0.01)
+    varied = closed_loop(
+        llama, make_system(), Layout(tensor=8), replace(wave, varied=1.0), fixed(0.01, 1e-9), Scheduling(interruption=0.0)
+    )
+    # The longest of a hundred exponential answers has ln 100 times the mean tokens, and runs on by itself.
+    assert 100 / varied.requests_per_second == pytest.approx(100 + 10 * np.log(100), rel=0.01)
+
+
+def test_a_cached_prompt_is_not_read_again(llama) -> None:
+    timer = engine_timer(llama, make_system(), None)
+    cold, warm = (
+        closed_loop(
+            llama,
+            make_system(),
+            Layout(tensor=8),
+            Load(concurrency=4.0, input=4096.0, output=100.0, cached=c),
+            timer,
+            USUAL,
+        )
+        for c in (0.0, 4080.0)
+    )
+    assert warm.prefill < 0.05 * cold.prefill
+    assert warm.time_to_first_token < cold.time_to_first_token

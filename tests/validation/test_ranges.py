@@ -1,4 +1,4 @@
-"""Ranges cover what they promise on groups they have not seen."""
+"""Ranges cover what they promise on groups they have not seen, and widen with the distance from rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rackmath.engine.constants import Constants
-from rackmath.validation.left_out import FOLDS, folds, weights
+from rackmath.engine.constants import Constants, Engine, Evidence
+from rackmath.validation.left_out import FOLDS, GROUPINGS, folds, reserved, weights
 from rackmath.validation.questions import question
 from rackmath.validation.ranges import class_of, covered, fitted_ranges, row_range
 from rackmath.validation.rows import read_row
 from tests.validation.rows import cells
+
+SEEN = Evidence(family="vllm", generation="hopper", phase="serving", rows=40, first=2025.0, last=2026.0)
 
 
 def rows_of(n: int, rng: np.random.Generator, spread: float):
@@ -23,59 +25,90 @@ def rows_of(n: int, rng: np.random.Generator, spread: float):
     return made, values
 
 
-def test_ranges_of_left_out_rows_cover_nine_in_ten(rng) -> None:
+def constants_with(questions, values) -> Constants:
+    left = dict.fromkeys(("source", "chip", "engine on generation"), values)
+    chips = frozenset({questions[0].system.chip.name})
+    return Constants(base={}, moves={}, ranges=fitted_ranges(questions, left), chips=chips, evidence=(SEEN,))
+
+
+def test_ranges_of_left_out_rows_cover_nine_in_ten_of_others(rng) -> None:
     questions, values = rows_of(4000, rng, 0.2)
-    inside = covered(questions, values, np.arange(4000.0) % 8)
-    assert inside.mean() == pytest.approx(0.9, abs=0.02)
+    known = constants_with(questions[:2000], values[:2000])
+    assert covered(questions[2000:], values[2000:], known).mean() == pytest.approx(0.9, abs=0.02)
 
 
 def test_ranges_grow_with_the_scatter_and_stay_around_one(rng) -> None:
     widths = []
     for spread in (0.1, 0.4):
         questions, values = rows_of(500, rng, spread)
-        low, high = fitted_ranges(questions, values, values)["time per token"]["known"]
+        low, high = constants_with(questions, values).ranges["time per token"]["chip"]
         assert low < 1 < high
         assert np.log(high) == pytest.approx(1.645 * spread, rel=0.25)
         widths.append(high / low)
     assert widths[1] > widths[0]
 
 
+def test_the_farther_the_rows_the_wider_the_range(rng) -> None:
+    questions, values = rows_of(300, rng, 0.2)
+    left = {"source": values, "chip": values * 1.3, "engine on generation": values * 2}
+    table = fitted_ranges(questions, left)["time per token"]
+    spans = [np.log(table[k][1] / table[k][0]) for k in ("chip", "pair", "one", "none")]
+    assert spans == sorted(spans)
+    assert spans[0] < spans[-1]
+
+
+def test_nearness_goes_from_the_chip_to_nothing() -> None:
+    c = Constants(base={}, moves={}, chips=frozenset({"A"}), evidence=(SEEN,))
+    here, there = Engine(generation="hopper", family="vllm"), Engine(generation="ampere", family="vllm")
+    assert [c.nearness(here, "A"), c.nearness(here, "B"), c.nearness(there, "B")] == ["chip", "pair", "one"]
+    assert c.nearness(Engine(generation="ampere", family="sglang"), "B") == "none"
+    assert (c.rows(here), c.rows(here, "training"), c.rows(there)) == (40, 0, 0)
+
+
+def test_an_engine_with_rows_enough_has_a_range_of_its_own() -> None:
+    ranges = {"time per token": {"chip": (0.5, 2.0), "none": (0.1, 9.0), "vllm hopper": (0.8, 1.2)}}
+    c = Constants(base={}, moves={}, ranges=ranges, chips=frozenset({"A"}), evidence=(SEEN,))
+    here = Engine(generation="hopper", family="vllm")
+    assert c.range("time per token", here, "A", "serving") == (0.8, 1.2)
+    assert c.range("time per token", Engine(generation="tpu", family="x"), "B", "serving") == (0.1, 9.0)
+
+
 def test_an_inferred_layout_widens_the_range() -> None:
     one = question(read_row(cells(), 2))
-    ranges = {"time per token": {"known": (0.5, 2.0), "new": (0.4, 3.0)}}
-    assert row_range(one, ranges, known=True) == (0.5, 2.0)
-    assert row_range(one, ranges, known=False) == (0.4, 3.0)
+    ranges = {"time per token": {"chip": (0.5, 2.0)}}
+    c = Constants(base={}, moves={}, ranges=ranges, chips=frozenset({one.system.chip.name}), evidence=(SEEN,))
+    assert row_range(one, c) == (0.5, 2.0)
     unsure = replace(one, deployment=replace(one.deployment, inferred="guessed"))
-    low, high = row_range(unsure, ranges, known=True)
-    assert (low, high) == pytest.approx((0.5**1.5, 2**1.5))
-
-
-def test_a_chip_that_was_never_measured_gets_the_range_of_new_chips() -> None:
-    ranges = {"training": {"known": (0.8, 1.2), "new": (0.5, 2.0)}}
-    c = Constants(base={}, moves={}, slopes={}, ranges=ranges, chips=frozenset({"A"}))
-    assert c.range("training", "A") == (0.8, 1.2)
-    assert c.range("training", "B") == (0.5, 2.0)
+    assert row_range(unsure, c) == pytest.approx((0.5**1.5, 2**1.5))
 
 
 def test_groups_fall_whole_into_folds() -> None:
     questions = [
-        question(read_row(cells(hardware=h, batch_or_concurrency=str(b)), 2))
+        question(read_row(cells(hardware=h, concurrency=str(b)), 2))
         for h in ("H100-SXM-80GB", "L40S", "MI300X")
         for b in (1, 2, 4)
     ]
-    part = folds(questions, "chip")
-    assert all(len(set(part[i : i + 3])) == 1 for i in (0, 3, 6))
-    assert set(part) <= set(range(FOLDS))
+    for grouping in GROUPINGS:
+        part = folds(questions, grouping)
+        assert all(len(set(part[i : i + 3])) == 1 for i in (0, 3, 6))
+        assert set(part) <= set(range(FOLDS))
     w = weights([*questions, questions[0], questions[0]])
     assert w.mean() == pytest.approx(1)
     assert w[0] < w[3]
 
 
+def test_a_third_of_the_sources_is_kept_from_choices() -> None:
+    one = question(read_row(cells(), 2))
+    held = [reserved(replace(one, row=replace(one.row, source=f"who{i}/what@1"))) for i in range(600)]
+    assert np.mean(held) == pytest.approx(1 / 3, abs=0.06)
+    first, second = (replace(one, row=replace(one.row, source=f"a/b@{i}")) for i in "12")
+    assert reserved(first) == reserved(second)
+
+
 def test_rows_that_may_mean_something_else_weigh_little() -> None:
-    plain = {"model": "Llama-2-70B", "n_gpus": "8", "batch_or_concurrency": "64", "parallelism": "tp=8"}
+    plain = {"model": "Llama-2-70B", "n_gpus": "8", "concurrency": "64", "tp": "8"}
     sure, inferred, low = (
-        question(read_row(cells(**(plain | changes)), 2))
-        for changes in ({}, {"parallelism": ""}, {"confidence": "low"})
+        question(read_row(cells(**(plain | changes)), 2)) for changes in ({}, {"tp": ""}, {"confidence": "low"})
     )
     w = weights([sure, inferred, low])
     assert w[1] / w[0] == pytest.approx(0.2)
@@ -83,9 +116,11 @@ def test_rows_that_may_mean_something_else_weigh_little() -> None:
 
 
 def test_classes_tell_services_passes_and_training_apart() -> None:
-    assert class_of(question(read_row(cells(), 2))) == "time per token"
-    served = cells(
-        model="Llama-2-70B", metric="output_throughput server", unit="tok/s", per="system", notes="MLPerf v5.1 closed"
-    )
-    assert class_of(question(read_row(served, 2))) == "server"
-    assert class_of(question(read_row(cells(metric="decode_speed", unit="tok/s", per="user"), 2))) == "decode pass"
+    def kind(**changes: str) -> str:
+        return class_of(question(read_row(cells(**changes), 2)))
+
+    assert kind() == "time per token"
+    served = dict(model="Llama-2-70B", metric="output_throughput", arrivals="server", per="system")
+    assert kind(**served, benchmark="mlperf-inference-v5.1", scenario="server", statistic="") == "server"
+    assert kind(metric="decode_speed", phase="decode", per="user", statistic="") == "decode pass"
+    assert kind(arrivals="all_at_once", num_requests="8") == "at once"

@@ -15,7 +15,7 @@ from rackmath.caching.sessions import Session, turns
 from rackmath.cli import render
 from rackmath.cli.agent_text import KINDS, session_figure, show_log, show_session
 from rackmath.cli.figures import check_picture, save
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import parse_layout
 from rackmath.errors import InputError
 from rackmath.prices.agents import HOUR, own_hardware, session_bill
@@ -41,7 +41,7 @@ MINUTES = 300.0
 @click.option("--on", "on", metavar="SYSTEM", help="Hardware of your own, with --own.")
 @click.option("--layout", default="tp8", show_default=True, help="Layout on it.")
 @click.option("--batch", type=float, default=64.0, show_default=True, help="Sessions that it answers at a time.")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--log", "log", metavar="FILE.jsonl", help="Price a log of usage records instead of a session.")
 @click.option("--date", "day", help="Day of the prices, as in 2026-11-21 (default: today).")

@@ -14,7 +14,7 @@ from rackmath.caching.lifetimes import best_lifetime, pareto, ski_rental
 from rackmath.caching.tiers import LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import estimate, parse_layout
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
@@ -48,7 +48,7 @@ _LEAST = 1e-9
 @click.option("--years", type=float, default=LIFETIME / _YEAR, show_default=True, help="Devices are written off over.")
 @click.option("--memory-price", type=float, default=1.0, show_default=True, help="Factor on all prices of devices.")
 @click.option("--reuse", type=float, default=300.0, show_default=True, help="Half of the next uses come within, in s.")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--plot", metavar="FILE", help="Draw cost against hold time: FILE.html, FILE.png or FILE.svg.")

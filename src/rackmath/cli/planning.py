@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 
 _OPTIONS = (
     click.option("--gpus", type=int, required=True, help="Accelerators at most."),
@@ -23,7 +23,7 @@ _OPTIONS = (
     click.option("--kv", help="Formats of the cache to try, such as bf16,fp8 (default: what the chip has)."),
     click.option("--drafted", help="Tokens to speculate, such as 0,1,3 (default: 0 to 3 where the model has MTP)."),
     click.option("--one-pool", is_flag=True, help="Leave out prompts that are read on accelerators of their own."),
-    click.option("--engine", type=click.Choice(FAMILIES), default="sglang", show_default=True),
+    click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True),
     click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from."),
     click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's."),
     click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses."),

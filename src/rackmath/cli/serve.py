@@ -12,7 +12,7 @@ from rackmath import catalogue
 from rackmath.cli import pictures, render
 from rackmath.cli.estimate_text import explain_estimate, longest_operators, show_estimate
 from rackmath.cli.figures import Figure, check_picture, save
-from rackmath.constants_file import FAMILIES, NOW, engine_of, losses_of
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW, engine_of, losses_of
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as run
 from rackmath.engine.capacity import largest_batch
@@ -42,7 +42,9 @@ _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 @click.option("--weights", help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).")
 @click.option("--kv", help="Format of the cache: bf16, fp8, nvfp4 (default: the config's).")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True, help="Family of the engine.")
+@click.option(
+    "--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True, help="Family of the engine."
+)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When its version is from.")
 @click.option("--drafted", type=float, default=0.0, help="Decode: tokens speculated and verified with each step.")
 @click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")

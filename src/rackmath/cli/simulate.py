@@ -13,7 +13,7 @@ import click
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.simulate_text import figure, show_result
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
 from rackmath.serving.simulator.outcome import series, timeline
 from rackmath.serving.simulator.run import Outcome
@@ -93,7 +93,7 @@ _ROWS = 1_000_000
 @click.option("--on-cluster", metavar="ADDRESS", help="Many runs on Ray: ray://host:10001, or auto.")
 @click.option("--weights", help="Format of the linear layers (default: the config's).")
 @click.option("--kv", help="Format of the cache (default: the config's).")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")

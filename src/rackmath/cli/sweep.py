@@ -13,7 +13,7 @@ import polars as pl
 from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, grid_chunks, plan_chunks
@@ -114,7 +114,7 @@ def compare(
 @click.option("--phase", type=click.Choice(["decode", "prefill"]), default="decode", show_default=True)
 @click.option("--weights", help="Format of the linear layers (default: the config's).")
 @click.option("--kv", help="Format of the cache (default: the config's).")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results.")

@@ -12,7 +12,8 @@ from rackmath.cli import render
 from rackmath.errors import InputError
 from rackmath.validation import bench_json
 from rackmath.validation.predict import Prediction, predict
-from rackmath.validation.rows import NEEDED
+from rackmath.validation.questions import question
+from rackmath.validation.rows import NEEDED, read_row
 from rackmath.validation.score import Score, score, scores
 
 _SHOWN = 12
@@ -25,15 +26,21 @@ _ADDED = ("predicted", "low", "high", "reason")
     "leave value empty to predict only)",
 )
 @click.argument("rows", metavar="IN.csv", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="CSV to write: the rows and four columns.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV to write: the rows and four columns.")
+@click.option("--explain", "row_id", metavar="ID", help="Row to explain instead: as read, its constants, its seconds.")
 @click.option("--constants", "path", type=click.Path(path_type=Path), help="Constants that `rackmath calibrate` wrote.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def predict_rows(rows: Path, out: Path, path: Path | None, as_json: bool) -> None:
+def predict_rows(rows: Path, out: Path | None, row_id: str | None, path: Path | None, as_json: bool) -> None:
     """Predict every row of a table of measurements, with a 90 % range or a reason to decline.
 
     Writes the rows with predicted, low and high in each row's own unit, and reason; prints
     error and coverage by group for the rows that have a value.
     """
+    if row_id is not None:
+        _explain(tables.read_csv(rows, "IN.csv", NEEDED), row_id, path, as_json)
+        return
+    if out is None:
+        raise InputError("--out", None, "name the file to write, or a row to --explain")
     if out.resolve() == rows.resolve():
         raise InputError("--out", str(out), "is the input; name another file")
     table = tables.read_csv(rows, "IN.csv", NEEDED)
@@ -53,7 +60,7 @@ def predict_rows(rows: Path, out: Path, path: Path | None, as_json: bool) -> Non
 @click.command(
     "calibrate",
     epilog="Example: rackmath calibrate mine.csv --add run.json --set hardware=H200-SXM-141GB --set n_gpus=8 "
-    "--set parallelism=tp=8 --set precision_weights=fp8 --out mine.toml",
+    "--set tp=8 --set weights=fp8 --out mine.toml",
 )
 @click.argument("rows", metavar="[ROWS.csv]", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -96,6 +103,22 @@ def calibrate_rows(
         ],
     )
     render.show_lines("first rows not used", [f"{name}: {reason}" for name, reason in done.excluded[:_SHOWN]])
+
+
+def _explain(table: list[dict[str, str]], row_id: str, path: Path | None, as_json: bool) -> None:
+    """Explain one row of a table."""
+    from rackmath.validation.explain import explain
+
+    place = next((i for i, cells in enumerate(table) if cells.get("id") == row_id), None)
+    if place is None:
+        raise InputError("--explain", row_id, "is no id in the table; `id` is a column of it")
+    row = read_row(table[place], place + 2)
+    found = explain(question(row), constants_file.constants(path))
+    if as_json:
+        render.show_json({title: [list(pair) for pair in pairs] for title, pairs in found.parts})
+        return
+    for title, pairs in found.parts:
+        render.show_pairs(title, list(pairs))
 
 
 def _rows_of(path: Path, said: tuple[str, ...]) -> list[dict[str, str]]:

@@ -1,79 +1,23 @@
 """Fitted constants -> the losses of one engine on one chip.
 
-A loss is a base value moved by the chip's generation, the engine's family and the year,
-on a scale where no move can leave the physical range: log-odds for parts of a peak, log
-for times, log of the excess for factors above one.
+A constant is a base value moved by the chip's generation, the engine's family and the stage of
+a run, on a scale where no move can leave the physical range (:mod:`rackmath.engine.terms`). A
+generation and a family move it by what their own rows say; how far moves reach is estimated
+from the rows, so that a combination without rows stays near the base.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import exp, inf, log
+from math import exp, log
+from typing import Any
 
+from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.losses import Losses
+from rackmath.engine.terms import FACTOR, OF_LOSSES, PART, TERM
 
 REFERENCE_YEAR = 2025.5
-
-SCALES: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "stream",
-            "stream_byte",
-            "stream_nibble",
-            "stream_expanded",
-            "cache",
-            "latent",
-            "matmul",
-            "matmul_byte",
-            "matmul_nibble",
-            "matmul_expanded",
-            "grouped",
-            "attention",
-            "latent_attention",
-            "recurrence",
-            "wire",
-            "wire_exchange",
-            "shown",
-            "interruption",
-            "lockstep",
-            "queueing",
-            "acceptance",
-            "exposed",
-        ),
-        "part",
-    ),
-    **dict.fromkeys(
-        (
-            "energy",
-            "unfused",
-            "rows",
-            "expert_rows",
-            "side",
-            "touches",
-            "launch",
-            "dispatch",
-            "host",
-            "host_sequence",
-            "imbalance",
-            "arrival",
-        ),
-        "positive",
-    ),
-    **dict.fromkeys(("reduction_latency", "exchange_latency", "software"), "factor"),
-}
-"""Range of each constant: part in (0, 1), positive, or factor of at least 1."""
-
-OF_TRAINING = ("exposed",)
-"""Constants of training."""
-
-OF_SCHEDULING = ("interruption", "lockstep", "queueing", "dispatch", "arrival", "acceptance")
-"""Constants of serving; the others are fields of :class:`Losses`."""
-
-_LOSSLESS = {"part": 1.0, "positive": 0.0, "factor": 1.0}
-
-_ABSENT = ("shown",)
-"""Parts of something that is not there without losses, rather than parts of a peak."""
 
 _COMPILED = ("llama.cpp",)
 """Families whose host code is compiled: it starts a kernel in no time to speak of."""
@@ -94,11 +38,29 @@ class Engine:
     """Year of the software, with its fraction. [years]"""
     stage: str = ""
     """immature for an early enablement run, balanced for routing made even; empty for neither."""
+    eager: bool = False
+    """Whether the host starts each kernel of a decode step, instead of a graph that replays them."""
+    unfused: bool = False
+    """Whether attention writes its scores to memory, as before its kernels were fused."""
 
     @property
     def members(self) -> tuple[str, ...]:
         """Names under which moves are kept."""
-        return ("", self.generation, self.family, self.stage)
+        return tuple(dict.fromkeys(m for m in (self.generation, self.family, self.stage) if m))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Rows of one family on one generation, in one phase."""
+
+    family: str
+    generation: str
+    phase: str
+    rows: int
+    first: float
+    """Date of the earliest. [years]"""
+    last: float
+    """Date of the latest. [years]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,53 +71,94 @@ class Constants:
     """Value by name, in its own unit."""
     moves: Mapping[str, Mapping[str, float]]
     """Moves on the inner scale, by name and by generation, family or stage."""
-    slopes: Mapping[str, Mapping[str, float]]
-    """The same per year after ``REFERENCE_YEAR``; an empty member means all."""
+    trends: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    """What the inner value loses per year, at least 0, by name and family: between the first and the last
+    of the family's rows on a generation, flat outside. [1/years]"""
+    evidence: tuple[Evidence, ...] = ()
+    """Rows behind them."""
     basis: str = ""
     """What they were fitted on, for the reader of a result."""
     ranges: Mapping[str, Mapping[str, tuple[float, float]]] = field(
         default_factory=dict[str, Mapping[str, tuple[float, float]]]
     )
-    """Measured over predicted, 5th and 95th percentile, by class and familiarity."""
+    """Measured over predicted, 5th and 95th percentile, by class of question and by how near rows are."""
     chips: frozenset[str] = frozenset()
     """Chips that rows of the fit were measured on."""
-    latest: float = inf
-    """Date of the latest rows of the fit, beyond which no trend is carried. [years]"""
 
-    def range(self, kind: str, chip: str) -> tuple[float, float]:
-        """90 % range of measured over predicted values of a class on a chip.
-
-        A chip that no row was measured on gets the range of chips left out of the fit.
-        """
-        known = self.ranges.get(kind, {})
-        return known.get("known" if chip in self.chips else "new", (1.0, 1.0))
-
-    def value(self, name: str, engine: Engine) -> float:
-        """Return one constant in its own unit; what was not fitted is not lost."""
+    def value(self, name: str, engine: Engine, step: float = 0.0) -> float:
+        """Return one constant in its own unit, ``step`` further on its inner scale; what was not fitted is not lost."""
+        if name == "started":
+            return self.value("dispatch", engine, step) if engine.eager else 0.0
+        if name == "unfused" and not engine.unfused:
+            return 0.0
         if (name == "imbalance" and engine.stage == "balanced") or (name == "dispatch" and engine.family in _COMPILED):
             return 0.0
         if name not in self.base:
-            return 0.0 if name in (*OF_SCHEDULING, *OF_TRAINING, *_ABSENT) else _LOSSLESS[SCALES[name]]
-        inner = inward(self.base[name], SCALES[name])
-        since = min(engine.date, self.latest) - REFERENCE_YEAR
-        moves, slopes = self.moves.get(name, {}), self.slopes.get(name, {})
-        for member in dict.fromkeys(engine.members):
-            inner += moves.get(member, 0.0) + slopes.get(member, 0.0) * since
-        return outward(inner, SCALES[name])
+            return TERM[name].absent
+        inner = inward(self.base[name], TERM[name].scale) + step
+        moves = self.moves.get(name, {})
+        inner += sum(moves.get(member, 0.0) for member in engine.members)
+        trend = self.trends.get(name, {}).get(engine.family, 0.0)
+        if trend:
+            inner -= trend * self.since(engine)
+        return outward(inner, TERM[name].scale)
 
-    def losses(self, engine: Engine, low: float = 1.0, high: float = 1.0) -> Losses:
-        """Losses of an engine, with a range around its times."""
-        names = (name for name in SCALES if name not in (*OF_SCHEDULING, *OF_TRAINING))
-        values = {name: self.value(name, engine) for name in names}
-        return Losses(**values, pieces=float(bool(self.base)), low=low, high=high, basis=self.basis)
+    def since(self, engine: Engine) -> float:
+        """Years from the last row of a family on a generation, none without rows and never after the last. [years]"""
+        spans = [(e.first, e.last) for e in self.evidence if e.family == engine.family]
+        own = [(e.first, e.last) for e in self.evidence if (e.family, e.generation) == engine_key(engine)]
+        if not spans:
+            return 0.0
+        first, last = min(s[0] for s in own or spans), max(s[1] for s in own or spans)
+        return min(max(engine.date, first), last) - max(s[1] for s in spans)
+
+    def rows(self, engine: Engine, phase: str = "") -> int:
+        """Rows of the fit of this family on this generation, of one phase or of all."""
+        return sum(
+            e.rows
+            for e in self.evidence
+            if (e.family, e.generation) == engine_key(engine) and (not phase or e.phase == phase)
+        )
+
+    def nearness(self, engine: Engine, chip: str, phase: str = "") -> str:
+        """How near rows are: chip, pair (of generation and family), one (of both), or none."""
+        if self.rows(engine, phase):
+            return "chip" if chip in self.chips else "pair"
+        apart = (
+            any(e.family == engine.family for e in self.evidence),
+            any(e.generation == engine.generation for e in self.evidence),
+        )
+        return "one" if any(apart) else "none"
+
+    def range(self, kind: str, engine: Engine, chip: str, phase: str = "") -> tuple[float, float]:
+        """90 % range of measured over predicted values of a class, as wide as rows are far.
+
+        An engine on a generation with rows enough has a range of its own.
+        """
+        table = self.ranges.get(kind, self.ranges.get("all", {}))
+        own = table.get(f"{engine.family} {engine.generation}")
+        near = self.nearness(engine, chip, phase)
+        if own is not None and near == "chip":
+            return own
+        return table.get(near, (1.0, 1.0))
+
+    def losses(self, engine: Engine, kernels: Kernels, low: float = 1.0, high: float = 1.0) -> Losses:
+        """Losses of an engine with a chip's kernels, with a range around its times."""
+        values: dict[str, Any] = {name: self.value(name, engine) for name in (*OF_LOSSES, "started")}
+        return Losses(**values, kernels=kernels, low=low, high=high, basis=self.basis)
+
+
+def engine_key(engine: Engine) -> tuple[str, str]:
+    """Family and generation: what rows are counted by."""
+    return engine.family, engine.generation
 
 
 def inward(value: float, scale: str) -> float:
-    """Physical value -> inner scale."""
-    if scale == "part":
+    """Physical value -> inner scale: log-odds of parts, log of the excess of factors, else log."""
+    if scale == PART:
         kept = min(max(value, _NEAR), 1 - _NEAR)
         return log(kept / (1 - kept))
-    if scale == "factor":
+    if scale == FACTOR:
         return log(max(value - 1, _NEAR))
     return log(max(value, _LEAST))
 
@@ -163,6 +166,6 @@ def inward(value: float, scale: str) -> float:
 def outward(inner: float, scale: str) -> float:
     """Inner scale -> physical value."""
     held = min(max(inner, -70.0), 40.0)
-    if scale == "part":
+    if scale == PART:
         return 1 / (1 + exp(-held))
-    return exp(held) + (1.0 if scale == "factor" else 0.0)
+    return exp(held) + (1.0 if scale == FACTOR else 0.0)

@@ -48,6 +48,13 @@ def pass_kernels(architecture: Architecture) -> int:
     return sum(count * layer_kernels(layer) for layer, count in architecture.groups) + OUTSIDE
 
 
+def routed_layers(architecture: Architecture) -> int:
+    """Layers of experts. [layers]"""
+    return sum(
+        count for layer, count in architecture.groups if any(isinstance(f, Experts) for f in layer.feed_forwards)
+    )
+
+
 def _mixer_kernels(mixer: Mixer) -> int:
     match mixer:
         case Grouped():

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rackmath.engine.communication import Communication, communication
-from rackmath.engine.kernels import pass_kernels
+from rackmath.engine.kernel_curves import Kernels
+from rackmath.engine.kernels import pass_kernels, routed_layers
 from rackmath.engine.layout import Layout
-from rackmath.engine.losses import Load, Losses, host_time, network_time, operator_time, reduction_time
+from rackmath.engine.losses import Losses, dispatch_time, host_time, kernel_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
@@ -33,29 +35,21 @@ class PassWork:
     latency: Communication
     """Their latencies. [s]"""
     kernels: Number
+    routed: Number
+    """Layers of experts. [layers]"""
     sequences: Number
     """Sequences that one group of ranks samples for. [sequences]"""
     ranks: Number
     """Ranks that experts are dealt to. [ranks]"""
-    heat: Number
-    """FLOPs that the chip's printed rate asks of each joule. [FLOP/J]"""
     training: Number = 0.0
     """1 in training, where products hide a part of tensor parallelism's collectives, else 0."""
     hidden: Number = 0.0
     """Part of dispatch and combine that another half-batch's work may hide: 0 or 1. [1]"""
 
-    def load(self, op: OperatorTime) -> Load:
-        """What one of its operators asks of an accelerator."""
-        return Load(
-            compute=op.compute,
-            memory=op.memory,
-            rows=op.operator.rows,
-            narrowness=op.narrowness,
-            scores=op.scores,
-            ranks=self.ranks,
-            heat=self.heat,
-            activations=op.activations,
-        )
+    def kernels_time(self, op: OperatorTime, k: Losses) -> Number:
+        """Seconds that one of its operators takes with an engine's kernels. [s]"""
+        found = k.kernels.curve(op.kernel).seconds(op.load)
+        return kernel_time(op.kernel, op.time, found, op.scores, self.ranks, k.factors)
 
     @property
     def exchange(self) -> Number:
@@ -104,9 +98,9 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         wire=wire,
         latency=latency,
         kernels=pass_kernels(architecture),
+        routed=float(routed_layers(architecture)),
         sequences=work.sequences,
         ranks=layout.expert,
-        heat=system.chip.heat,
         training=float(work.phase == "train"),
         hidden=hidden,
     )
@@ -122,15 +116,15 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     even: Number = 0.0
     waiting: Number = 0.0
     for op in work.operators:
-        args = (op.operator.kind, op.width, work.load(op))
         ideal = ideal + op.time
-        alone = operator_time(*args, balanced)
+        alone = work.kernels_time(op, balanced)
         even = even + alone
         if op.operator.kind == "experts":
-            waiting = waiting + operator_time(*args, k) - alone
-    network = exchange_time(work, k, even + waiting)
-    launches = work.kernels * k.launch
-    host = host_time(work.kernels, work.sequences, k) - launches
+            waiting = waiting + work.kernels_time(op, k) - alone
+    network = shown_time(work, collectives_time(work, k.kernels), k, even + waiting)
+    busy = even + waiting + network
+    launches = host_time(work.kernels, work.routed, 0.0, busy, k) - k.host
+    host = host_time(work.kernels, work.routed, work.sequences, busy, k) - launches
     before = even + waiting + network + launches + host
     # Longer products hide more of the collectives than ideal ones do: what they gain is theirs, not the network's.
     gained = maximum(work.exchange - network, 0.0)
@@ -145,15 +139,34 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     }
 
 
-def exchange_time(work: PassWork, k: Losses, local: Number) -> Number:
-    """Seconds of the collectives of a pass that ``local`` seconds of work do not hide. [s]"""
+class CollectiveSeconds(NamedTuple):
+    """Seconds of the collectives of a pass with a chip's kernels. [s]"""
+
+    tensor: Number
+    outside: Number
+    experts: Number
+    hops: Number
+
+
+def collectives_time(work: PassWork, kernels: Kernels) -> CollectiveSeconds:
+    """Seconds of the collectives of a pass, none hidden."""
     w, t = work.wire, work.latency
-    tensor = reduction_time(w.tensor, t.tensor, k)
+    return CollectiveSeconds(
+        tensor=reduction_time(w.tensor, t.tensor, kernels),
+        outside=reduction_time(w.outside, t.outside, kernels),
+        experts=dispatch_time(w.dispatch + w.combine, t.dispatch + t.combine, kernels),
+        hops=w.pipeline / kernels.wire + t.pipeline,
+    )
+
+
+def shown_time(work: PassWork, found: CollectiveSeconds, k: Losses, local: Number) -> Number:
+    """Seconds of the collectives of a pass under an engine that ``local`` seconds of work do not hide. [s]"""
+    w, t = work.wire, work.latency
+    tensor = maximum(found.tensor * k.network, w.tensor + t.tensor)
     tensor = tensor - work.training * minimum((1 - k.shown) * tensor, local)
-    outside = reduction_time(w.outside, t.outside, k)
-    experts = network_time(w.dispatch + w.combine, t.dispatch + t.combine, k.wire_exchange, k.exchange_latency)
-    hops = network_time(w.pipeline, t.pipeline, k.wire, k.reduction_latency)
-    return tensor + outside + experts + hops - work.hideable(local, experts)
+    outside = maximum(found.outside * k.network, w.outside + t.outside)
+    experts = maximum(found.experts * k.exchange, work.experts)
+    return tensor + outside + experts + found.hops - work.hideable(local, experts)
 
 
 def _without_latency(system: System) -> System:

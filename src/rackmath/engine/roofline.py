@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rackmath.engine.kernel_curves import KernelLoad
 from rackmath.engine.layout import Layout
 from rackmath.engine.sharding import operator_share, stage_share
-from rackmath.hardware import System
+from rackmath.hardware import Chip, System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number, ceiling, maximum, minimum
+from rackmath.models.numbers import Number, largest_part, maximum, minimum
 from rackmath.models.operators import Operator, Pass, operators
 
 TERMS = ("compute", "weights", "cache", "activations", "communication")
@@ -33,10 +34,30 @@ class OperatorTime:
     """Reading inputs and writing outputs. [s]"""
     scores: Number
     """Moving one byte per score of attention to memory and back. [s/B]"""
-    narrowness: Number
-    """Sum of the inverse widths of one matrix on one rank. [1/elements]"""
-    width: str
-    """How its weights are stored against how they are multiplied (see ``WIDTHS``)."""
+    kernel: str
+    """Kind of kernel whose curve times it: ``product.wide``, ``attention.decode``, ..."""
+    outputs: Number
+    """Output width of the matrix on one rank. [elements]"""
+    inputs: Number
+    """Input width of the matrix on one rank. [elements]"""
+    launches: Number
+    """Kernels that a pass starts for it. [kernels]"""
+    matrices: Number
+    """Parts that its kernels take one after the other, all launches. [1]"""
+
+    @property
+    def load(self) -> KernelLoad:
+        """What its kernels ask of the accelerator."""
+        inner = np.where(np.isfinite(self.inputs), self.inputs, 0.0)
+        return KernelLoad(
+            compute=self.compute,
+            memory=self.memory,
+            rows=self.operator.rows,
+            narrowness=1 / self.outputs + 1 / self.inputs,
+            launches=self.launches,
+            depth=self.launches * minimum(inner, DEEPEST),
+            matrices=self.matrices,
+        )
 
     @property
     def memory(self) -> Number:
@@ -61,7 +82,7 @@ class Spent:
 
 def held_sequences(batch: Number, layout: Layout) -> Number:
     """Sequences on the fullest data-parallel group; no group is smaller than one. [sequences]"""
-    return maximum(ceiling(batch / layout.data), 1.0)
+    return maximum(largest_part(batch, layout.data), 1.0)
 
 
 def local_pass(
@@ -85,7 +106,7 @@ def local_pass(
         own = batch / layout.data
         shared = own * layout.expert_groups * new
         return Pass(phase=phase, sequences=own, new_tokens=new, context=context, expert_tokens=shared)
-    micro = maximum(ceiling(held_sequences(batch, layout) / layout.pipeline), 1.0)
+    micro = maximum(largest_part(held_sequences(batch, layout), layout.pipeline), 1.0)
     met = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * layout.pipeline))
     return Pass(
         phase=phase,
@@ -108,29 +129,82 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
     if work.phase != "decode":
         layout = replace(layout, context_parallel=1.0)
     uneven = stage_share(architecture, layout) * layout.pipeline
+    joined: dict[str, OperatorTime] = {}
     for op in operators(architecture, work):
         part, held = operator_share(op, layout)
         scale = op.count * (uneven if op.layered else 1.0)
         per_byte = scale / chip.memory_bandwidth
-        yield OperatorTime(
+        outputs, inputs = _sides(op, layout)
+        each = OperatorTime(
             operator=op,
             compute=op.flops * part * (scale / chip.rate(op.compute)),
             weights=op.weight_bytes * part * per_byte,
             cache=(op.cache_read + op.cache_written) * held * per_byte,
             activations=op.activation_bytes * part * per_byte,
             scores=op.scores * part * per_byte,
-            narrowness=_narrowness(op, layout),
-            width=stored_width(op.bits, chip.runs_at(op.compute)),
+            kernel=_kernel(op, work, architecture, chip),
+            outputs=outputs,
+            inputs=inputs,
+            launches=0.0 if op.kind == "other" else scale,
+            matrices=op.matrices * scale * _parts_held(op, part, held, layout),
         )
+        if not op.kernel:
+            yield each
+            continue
+        # A kernel reads what it computes on once, and one format of weights at a time.
+        name = f"{op.kernel} {each.kernel} {op.compute}"
+        joined[name] = _joined(joined[name], each) if name in joined else each
+    yield from joined.values()
 
 
-def _narrowness(op: Operator, layout: Layout) -> Number:
-    """Inverse output and input width of one matrix on one rank, added up. [1/elements]"""
+def _joined(first: OperatorTime, other: OperatorTime) -> OperatorTime:
+    """Two products of one input as one, wider product; two of one mixture in one kernel."""
+    mixture = first.operator.kind == "experts"
+    shared = 0.0 if mixture else other.operator.sides[1] / (other.operator.sides[0] + other.operator.sides[1])
+    return replace(
+        first,
+        compute=first.compute + other.compute,
+        weights=first.weights + other.weights,
+        activations=first.activations + other.activations * (1 - shared),
+        outputs=first.outputs if mixture else first.outputs + other.outputs,
+    )
+
+
+def _parts_held(op: Operator, part: Number, held: Number, layout: Layout) -> Number:
+    """Part of an operator's matrices on one rank: experts whole, caches by their heads. [1]"""
+    if op.kind == "experts":
+        return part * layout.expert_slices
+    return held if op.cache_split else 1.0
+
+
+def _sides(op: Operator, layout: Layout) -> tuple[Number, Number]:
+    """Output and input width of one matrix on one rank; of attention the width of a head, which no rank cuts."""
+    if op.kind not in ("product", "experts"):
+        return op.sides
     if op.split == "none":
         ranks: Number = 1.0
     else:
         ranks = layout.expert_slices if op.split == "experts" else layout.tensor
-    return ranks / op.sides[op.cut] + 1 / op.sides[1 - op.cut]
+    cut = op.sides[op.cut] / ranks
+    return (cut, op.sides[1]) if op.cut == 0 else (op.sides[0], cut)
+
+
+def _kernel(op: Operator, work: Pass, architecture: Architecture, chip: Chip) -> str:
+    """Kind of kernel that runs an operator, and the variant of its curve."""
+    if op.kind in ("product", "experts"):
+        return f"{op.kind}.{stored_width(op.bits, chip.runs_at(op.compute))}"
+    if op.kind == "other":
+        return "other.train" if work.phase == "train" else "other"
+    phase = "decode" if work.phase == "decode" else "prompt"
+    narrow = op.kind == "attention" and phase == "decode" and architecture.cache_format.bytes_per_element < WIDE
+    return f"{op.kind}.{phase}{'_byte' if narrow else ''}"
+
+
+DEEPEST = 16_384.0
+"""Widest sum over inputs among the kernel timings: kernels of wider matrices split it. [elements]"""
+
+WIDE = 1.5
+"""Bytes of a cache's element above which kernels read it as 16 bit. [B]"""
 
 
 def stored_width(bits: float, precision: str) -> str:

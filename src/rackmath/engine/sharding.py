@@ -15,11 +15,11 @@ from rackmath.models.numbers import Number, above_one, ceiling, maximum, minimum
 from rackmath.models.operators import Operator
 from rackmath.models.weights import cache_parts, layer_weights, model_weights, weight_parts
 
-USABLE = 1.0
+USABLE = 0.95
 """Part of the printed capacity that weights, cache and activations may fill.
 
-Printed gigabytes are gibibytes, 7.4 % more (81,559 MiB on an H100 80GB); engines keep about as
-much for themselves.
+Printed gigabytes are gibibytes, 7 % more (81,559 MiB on an H100 80GB); engines take 0.9 of those (vLLM's
+``gpu_memory_utilization``) and keep one or two of them for graphs and collectives.
 """
 
 _LIVE = 8

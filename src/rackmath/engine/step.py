@@ -192,7 +192,7 @@ class _Call:
             gpus=found.layout.gpus,
             layout=found.layout,
             basis=k.basis,
-            assumptions=_assumptions(a, self.system, self.phase, self.absorbed),
+            assumptions=(*_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
         )
 
 

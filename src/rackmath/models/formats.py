@@ -77,6 +77,14 @@ F16 = Format(name="f16", bits=16, compute="fp16")
 Q8_0 = Format(name="q8_0", bits=8.5, compute="fp16")
 Q4_K_M = Format(name="q4_k_m", bits=4.85, compute="fp16")
 Q4_0 = Format(name="q4_0", bits=4.55, compute="fp16")
+Q6_K = Format(name="q6_k", bits=6.57, compute="fp16")
+Q5_K_M = Format(name="q5_k_m", bits=5.69, compute="fp16")
+Q3_K_M = Format(name="q3_k_m", bits=3.91, compute="fp16")
+Q2_K = Format(name="q2_k", bits=3.0, compute="fp16")
+IQ4_XS = Format(name="iq4_xs", bits=4.3, compute="fp16")
+IQ3_XXS = Format(name="iq3_xxs", bits=3.2, compute="fp16")
+IQ2_XXS = Format(name="iq2_xxs", bits=2.4, compute="fp16")
+IQ1_S = Format(name="iq1_s", bits=1.9, compute="fp16")
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -103,6 +111,14 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             Q8_0,
             Q4_K_M,
             Q4_0,
+            Q6_K,
+            Q5_K_M,
+            Q3_K_M,
+            Q2_K,
+            IQ4_XS,
+            IQ3_XXS,
+            IQ2_XXS,
+            IQ1_S,
         )
     }
 )

@@ -8,6 +8,7 @@ attention kernel does; what is stored but not read is in :mod:`rackmath.models.c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import mixer_cache
@@ -50,6 +51,8 @@ class Traffic:
     kind: str = "attention"
     scores: Number = 0.0
     """Products of a query and a key, over all heads."""
+    head: float = inf
+    """Width of a head's key. [elements]"""
 
 
 def visible_pairs(new: Number, context: Number, limit: float | None = None) -> Number:
@@ -153,6 +156,7 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         split="heads",
         parts=m.query_heads,
         cache_split=m.kv_heads,
+        head=m.key_dim,
         scores=sequences * m.query_heads * pairs,
         flops=sequences * (pair * pairs + index_flops),
         read=sequences * (keys * per_token + index_read) * width,

@@ -40,3 +40,15 @@ def above_one(n: Number) -> Number:
     if isinstance(n, np.ndarray):
         return np.where(n > 1, 1.0, 0.0)
     return 1.0 if n > 1 else 0.0
+
+
+def largest_part(total: Number, parts: Number) -> Number:
+    """Largest of ``parts`` groups that ``total`` things are dealt to: whole numbers are rounded up, means interpolated.
+
+    A running batch of 1.5 sequences is one half of the time and two the other half, so that the largest of one group
+    is 1.5, not 2.
+    """
+    below = np.floor(total)
+    low, high = np.ceil(below / parts), np.ceil((below + 1) / parts)
+    value = low + (total - below) * (high - low)
+    return value if np.ndim(value) else float(value)

@@ -7,7 +7,7 @@ arrays in a :class:`Pass`. A multiply-add is 2 FLOP.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -75,7 +75,11 @@ class Operator:
     kind: str = "product"
     """product, experts (a product per expert), attention, latent (one key for all heads) or other."""
     rows: Number = 1.0
-    """Tokens that meet one matrix at once: those of one expert in the mean. [tokens]"""
+    """Tokens that meet one matrix at once: those of one expert in the mean; keys that attention meets. [tokens]"""
+    matrices: Number = 0.0
+    """Parts that one kernel takes one after the other: experts that are read, caches that are attended to. [1]"""
+    kernel: str = ""
+    """Operators of one name here run as one kernel: projections of the same input, products of one mixture."""
     bits: float = 16
     """Bits of one stored weight. [bit]"""
     scores: Number = 0.0
@@ -120,8 +124,8 @@ def operators(architecture: Architecture, work: Pass) -> list[Operator]:
         Grouped by distinct layers, with multiplicities.
     """
     found = list(_outside(architecture, work))
-    for layer, count in architecture.groups:
-        found += _layer_operators(architecture, layer, count, work)
+    for place, (layer, count) in enumerate(architecture.groups):
+        found += _layer_operators(architecture, layer, count, work, place)
     return found
 
 
@@ -152,19 +156,53 @@ def _sampled(work: Pass) -> Number:
     return 1.0 if work.phase == "prefill" else work.new_tokens
 
 
-def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass) -> Iterator[Operator]:
+def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass, place: int) -> Iterator[Operator]:
     for weight in layer_weights(layer, a.hidden):
         if weight.name == "self_attn.kv_b_proj":
             yield _latent_expansion(a, layer, weight, count, work)
         else:
-            yield _linear(a, layer, weight, count, work.tokens, work)
+            yield replace(_linear(a, layer, weight, count, work.tokens, work), kernel=_kernel(weight, place))
     for mixer in layer.mixers:
         t = mixer_traffic(mixer, a, work.sequences, work.new_tokens, work.context, work.uses_absorbed)
-        yield _core(t, count)
+        yield _core(t, count, work)
 
 
-def _core(t: Traffic, count: int) -> Operator:
+_FUSED = {
+    "q_proj": "qkv",
+    "q_proj.gate": "qkv",
+    "k_proj": "qkv",
+    "v_proj": "qkv",
+    "q_a_proj": "down",
+    "kv_a_proj_with_mqa": "down",
+    "kv_proj": "down",
+    "in_proj_qkv": "in",
+    "in_proj_z": "in",
+    "in_proj_b": "in",
+    "in_proj_a": "in",
+    "gate_proj": "gate_up",
+    "up_proj": "gate_up",
+}
+"""Projections of one input that engines join into one product. Source: vLLM's and SGLang's parallel linear layers."""
+
+
+def _kernel(weight: Weight, place: int) -> str:
+    """Name of the kernel that a matrix of the layer at ``place`` shares with others; empty for one of its own."""
+    if not weight.columns or not weight.multiplied:
+        return ""
+    if weight.role == "experts":
+        return f"{place}.experts"
+    block, _, leaf = weight.name.partition(".")
+    if "." in leaf and leaf not in _FUSED:
+        inner, _, leaf = leaf.rpartition(".")
+        block = f"{block}.{inner}"
+    return f"{place}.{block}.{_FUSED[leaf]}" if leaf in _FUSED else ""
+
+
+def _core(t: Traffic, count: int, work: Pass) -> Operator:
     return Operator(
+        rows=work.context,
+        matrices=work.sequences * (t.cache_split or 1.0),
+        sides=(t.head, inf),
         name=t.name,
         role=t.role,
         compute="bf16",
@@ -209,6 +247,7 @@ def _linear(a: Architecture, layer: Layer | None, weight: Weight, count: int, to
         layered=layer is not None,
         kind=kind if weight.multiplied and weight.columns else "other",
         rows=met * tokens / touched,
+        matrices=weight.copies * touched if kind == "experts" else 0.0,
         bits=form.bits,
         sides=(weight.rows, weight.columns or inf),
         cut=0 if weight.columns == a.hidden else 1,

@@ -12,7 +12,9 @@ CONVERTED = ("attention", "recurrent", "indexer", "feed_forward", "shared", "exp
 """Tensor classes that a quantiser converts; embedding, head, router and norms keep their format."""
 
 
-WHOLE_FILE = ("f16", "q8_0", "q4_k_m", "q4_0")
+WHOLE_FILE = (
+    "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "iq4_xs", "iq3_xxs", "iq2_xxs", "iq1_s",
+)  # fmt: skip
 """Formats of files that store embedding and head narrow as well (llama.cpp)."""
 
 _FEED_FORWARD = ("feed_forward", "shared", "experts")

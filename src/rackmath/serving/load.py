@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from rackmath.engine import Layout
@@ -32,10 +33,20 @@ class Load:
     """Tokens of a prompt. [tokens]"""
     output: Number
     """Tokens of an answer. [tokens]"""
+    cached: Number = 0.0
+    """Tokens of a prompt that the cache holds already. [tokens]"""
     drafted: Number = 0.0
     """Tokens that a step speculates beside its next one. [tokens]"""
+    seats: Number = inf
+    """Sequences that the engine runs at once at most (``max_num_seqs``). [sequences]"""
+    budget: Number = CHUNK
+    """Tokens of prompts in one pass at most (``max_num_batched_tokens``). [tokens]"""
     looks: Number = 1.0
     """Steps from one look of the engine at new requests to the next. [steps]"""
+    mixed: Number = 1.0
+    """1 where a pass mixes prompts with answers within its budget, 0 where prompts come first. [1]"""
+    varied: Number = 0.0
+    """1 where answers differ in length as exponential ones do, 0 where all are as long. [1]"""
     wave: bool = False
     """All requests arrive at once and none follows, as in a one-shot benchmark."""
 
@@ -77,6 +88,8 @@ class Times(NamedTuple):
     """What one prompt takes of its group when passes are filled. [s]"""
     alone: Number
     """A prompt read by itself, as a first token waits for it. [s]"""
+    lone_step: Number = 0.0
+    """One decode step of a single sequence. [s]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -193,6 +193,6 @@ def _reread(system: System, work: Workload, space: Space, losses: Losses | None,
     layout = found.layouts[reader]
     timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses)
     again = Workload(input=work.input + work.output / 2, output=work.output)
-    _, full, _ = reading_time(layout, again, float(p.chunk[standard]), timer)
+    _, full, _ = reading_time(layout, again.input, again.input - again.read, float(p.chunk[standard]), timer)
     spent = float(full) * float(layout.gpus) / float(layout.data)
     return spent * float(p.per_gpu[standard])

@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine import Layout
-from rackmath.engine.capacity import largest_batch
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.serving.load import CHUNK, Load, Scheduling, Steady, Times
-from rackmath.serving.steady import decode_time, lone_prompt, prompt_time
-from rackmath.serving.waits import time_per_output_token
+from rackmath.serving.load import Load, Scheduling, Steady, Times
+from rackmath.serving.steady import capacity_of, decode_time, prompt_times
+from rackmath.serving.waits import prompts_met, time_per_output_token
 
 _MEAN_OF_SLOWEST = 0.9
 """Mean time per token over its 99th percentile: 0.82 to 0.92 in MLPerf's results where that limit binds. [1]"""
@@ -59,8 +58,8 @@ def open_loop(
 
     Rate and time per token are not numbers where no batch keeps the limits.
     """
-    prompt, alone = prompt_time(layout, load, timer), lone_prompt(architecture, layout, load, timer, s)
-    held = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=CHUNK)
+    prompt, alone = prompt_times(architecture, layout, load, timer, s)
+    held = capacity_of(architecture, system, layout, load)
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
@@ -103,6 +102,65 @@ def open_loop(
         found,
         requests_per_second=np.where(fits, found.requests_per_second, np.nan),
         time_per_output_token=np.where(fits, found.time_per_output_token, np.nan),
+    )
+
+
+def at_rate(
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    load: Load,
+    rate: Number,
+    timer: Timer,
+    s: Scheduling,
+    running: Number | None = None,
+) -> Steady:
+    r"""Steady state of requests that arrive by themselves at a given rate.
+
+    By Little's law :math:`B = \lambda O t(B)` sequences decode, with t the time per token; the batch is found by
+    halving. Beyond the rate at which the largest batch is served requests wait: the first token then lies as far off
+    as the mean request of ``load.concurrency``, all that the run sends, has waited.
+
+    Parameters
+    ----------
+    load : Load
+        ``concurrency`` is the number of requests of the run; infinite where it does not say.
+    rate : Number
+        Arrivals at this replica. [requests/s]
+    running : Number, optional
+        Batch to take, where it is known already.
+    """
+    alone_load = replace(load, concurrency=1.0)
+    prompt, alone = prompt_times(architecture, layout, alone_load, timer, s)
+    held = maximum(capacity_of(architecture, system, layout, load), 1.0)
+
+    def times(batch: Number) -> tuple[Times, Number]:
+        t = Times(decode_time(layout, load, maximum(batch, 1.0), timer), prompt, alone)
+        return t, time_per_output_token(t, batch, load, layout.data, s)
+
+    if running is None:
+        wide = np.broadcast_shapes(*(np.shape(x) for x in (held, rate, prompt)))
+        low, high = np.full(wide, np.log(_IDLEST)), np.broadcast_to(np.log(held), wide)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            enough = np.exp(middle) >= rate * load.output * times(np.exp(middle))[1]
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        running = np.exp(high)
+    t, tpot = times(running)
+    served = minimum(running / (load.output * tpot), layout.data / maximum(prompt, 1e-12))
+    busy = load.output * tpot
+    unmet = s.arrival + t.step + alone + prompts_met(t, running, busy, load, layout.data)
+    known = np.isfinite(load.concurrency)
+    late = np.where(known, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
+    return Steady(
+        time_per_output_token=tpot,
+        time_to_first_token=unmet + late,
+        median_to_first_token=unmet + late,
+        requests_per_second=minimum(rate, served),
+        running=running,
+        decode=t.step,
+        prefill=prompt,
+        capacity=held,
     )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from rackmath.engine import Layout
 from rackmath.engine.timer import Timer
-from rackmath.models.numbers import Number, ceiling, maximum
-from rackmath.serving.workload import Workload
+from rackmath.models.numbers import Number, ceiling, maximum, minimum
 
 
-def reading_time(layout: Layout, work: Workload, chunk: Number, timer: Timer) -> tuple[Number, Number, Number]:
+def reading_time(
+    layout: Layout, length: Number, cached: Number, chunk: Number, timer: Timer, present: Number = inf
+) -> tuple[Number, Number, Number]:
     r"""Time that one prompt takes of its group: alone, and when passes are filled. [s], [s], [prompts]
 
     A prompt longer than a chunk is read in m equal pieces, each of which sees those
@@ -23,20 +26,24 @@ def reading_time(layout: Layout, work: Workload, chunk: Number, timer: Timer) ->
 
     Parameters
     ----------
+    length, cached : Number
+        Tokens of the prompt, and those of them that the cache holds. [tokens]
     chunk : Number
         Tokens of prompts in one pass at most. [tokens]
+    present : Number
+        Prompts that there are at most on a group. [prompts]
 
     Returns
     -------
     tuple of Number
         Time alone, time per prompt in a full pass, prompts in a full pass.
     """
-    known = work.input - work.read
-    pieces = ceiling(work.read / chunk)
-    each = work.read / pieces
-    seen = known + each * (pieces - 1) / 2
+    read = maximum(length - cached, 1.0)
+    pieces = ceiling(read / chunk)
+    each = read / pieces
+    seen = cached + each * (pieces - 1) / 2
     stages = layout.pipeline * 1.0
     alone = timer("prefill", layout, layout.data * 1.0, seen + each, 0.0, seen) * (pieces + stages - 1) / stages
-    together = maximum(np.floor(chunk / work.read), 1.0)
+    together = maximum(np.floor(minimum(chunk / read, maximum(present, 1.0))), 1.0)
     full = timer("prefill", layout, layout.data * together, seen + each, 0.0, seen) / together
     return alone, np.where(together > 1, full, alone), together

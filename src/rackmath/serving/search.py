@@ -143,7 +143,7 @@ def _grid(
     deep = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None, None] for n in names})
     flat = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None] for n in names})
     drafted, chunks = np.array(space.drafted), np.array(space.chunks)
-    alone, full, together = reading_time(flat, work, chunks, timer)
+    alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
     shape = (len(found), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
     return _Grid(

@@ -15,8 +15,9 @@ from rackmath.engine.timer import Timer
 from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.serving.load import CHUNK, Load, Pool, Scheduling, Steady, Times
+from rackmath.models.numbers import Number, ceiling, maximum, minimum
+from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
+from rackmath.serving.prompts import reading_time
 from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
 
 _ROUNDS = 6
@@ -48,11 +49,13 @@ def closed_loop(
     running : Number, optional
         Batch to take the step's time at; by default iterated to the fixed point.
     """
-    prompt, alone = prompt_time(layout, load, timer), lone_prompt(architecture, layout, load, timer, s)
-    capacity = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=CHUNK)
+    prompt, alone = prompt_times(architecture, layout, load, timer, s)
+    capacity = capacity_of(architecture, system, layout, load)
+
+    lone = decode_time(layout, load, 1.0, timer) if load.wave else 0.0
 
     def at(batch: Number) -> Steady:
-        times = Times(decode_time(layout, load, batch, timer), prompt, alone)
+        times = Times(decode_time(layout, load, batch, timer), prompt, alone, lone)
         return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
@@ -78,12 +81,11 @@ def disaggregated(
     Prompts do not interrupt answers; their caches are sent over. ``running`` as in
     :func:`closed_loop`.
     """
-    prompt, alone = prompt_time(prefill.layout, load, timer), lone_prompt(architecture, prefill.layout, load, timer, s)
+    prompt, alone = prompt_times(architecture, prefill.layout, load, timer, s)
     served = prefill.workers * prefill.layout.data / prompt
     gpus = prefill.workers * prefill.layout.gpus + decode.workers * decode.layout.gpus
     transfer = transfer_time(architecture, system, prefill.layout, decode.layout, load.input, gpus)
-    held = largest_batch(architecture, system, decode.layout, context=load.input + load.output, tokens=CHUNK)
-    capacity = decode.workers * held
+    capacity = decode.workers * capacity_of(architecture, system, decode.layout, load)
 
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
@@ -123,10 +125,18 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
     held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)
     rate = running / (load.output * tpot)
     waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0)
+    mean, median = waiting / rate, waiting / rate
+    if load.wave:
+        # Of requests that came at once, those that found no seat wait for those before them; the last one ends it.
+        share = waiting / load.concurrency
+        mean, median = share * waiting / (2 * rate), maximum(load.concurrency / 2 - limit, 0.0) / rate
+        # The longest of n exponential answers is ln n times the mean one; few sequences run beside it.
+        tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
+        rate = load.concurrency / (waiting / rate + first + load.output * tpot + tail)
     return Steady(
         time_per_output_token=tpot,
-        time_to_first_token=first + waiting / rate,
-        median_to_first_token=first - held_up + waiting / rate,
+        time_to_first_token=first + mean,
+        median_to_first_token=first - held_up + median,
         requests_per_second=rate,
         running=running,
         decode=t.step,
@@ -165,21 +175,20 @@ def settled_pools(
     )
 
 
-def prompts_together(load: Load) -> Number:
-    """Prompts that one group reads in one pass: as many as fill a chunk, at least one."""
-    return maximum(np.floor(CHUNK / maximum(load.input, 1.0)), 1.0)
+def capacity_of(architecture: Architecture, system: System, layout: Layout, load: Load) -> Number:
+    """Sequences that one replica runs at once: as many as fit beside the weights, and as its engine is set to."""
+    held = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=load.budget)
+    return minimum(held, load.seats)
 
 
-def prompt_time(layout: Layout, load: Load, timer: Timer) -> Number:
-    """Time that one prompt takes of its group when passes are filled. [s]"""
-    together = minimum(prompts_together(load), maximum(load.concurrency / layout.data, 1.0))
-    together = maximum(np.floor(together), 1.0)
-    return timer("prefill", layout, together * layout.data, load.input, 0.0) / together
-
-
-def lone_prompt(architecture: Architecture, layout: Layout, load: Load, timer: Timer, s: Scheduling) -> Number:
-    """Time of a pass with one prompt on every group. [s]"""
-    return started(timer("prefill", layout, layout.data, load.input, 0.0), architecture, s)
+def prompt_times(
+    architecture: Architecture, layout: Layout, load: Load, timer: Timer, s: Scheduling
+) -> tuple[Number, Number]:
+    """Time that one prompt takes of its group when passes are filled, and time of one by itself. [s], [s]"""
+    present = load.concurrency / layout.data
+    alone, full, _ = reading_time(layout, load.input, load.cached, load.budget, timer, present)
+    pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.budget)
+    return full, started(alone, architecture, s, pieces)
 
 
 def decode_time(layout: Layout, load: Load, running: Number, timer: Timer) -> Number:

@@ -15,12 +15,16 @@ def time_per_output_token(t: Times, running: Number, load: Load, groups: Number,
 
     In the time of one answer B others finish and B prompts are read, each of which stops
     its own of g groups and, where groups meet in expert exchanges, a part of all. In a
-    wave the average request meets half of them (w = 1/2).
+    wave the average request meets half of them (w = 1/2), and the whole where others wait
+    for its seat. No step meets more prompts than fill a pass.
     """
     waits = s.lockstep + (1 - s.lockstep) / groups
-    met = 0.5 if load.wave else 1.0
-    interrupted = s.interruption * met * running / maximum(load.output, 1.0) * t.prompt * waits
-    return t.step / s.accepted(load.drafted) + interrupted
+    met = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
+    prompts = met * running / maximum(load.output, 1.0) * waits
+    # A mixed step takes in no more tokens of prompts than the engine's budget.
+    most = load.budget / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
+    most = most + (1.0 - load.mixed) * prompts
+    return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.prompt
 
 
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rackmath import catalogue, constants_file
 from rackmath.engine import Losses
+from rackmath.engine.constants import Engine
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -28,6 +29,7 @@ class Asked:
     space: Space
     losses: Losses | None
     scheduling: Scheduling
+    engine: Engine
     price: float | None
     """Of one accelerator. [USD/s]"""
     notes: tuple[str, ...]
@@ -36,7 +38,7 @@ class Asked:
         """90 % range of measured over predicted values of a class; none of the pure bound."""
         if self.losses is None:
             return 1.0, 1.0
-        return constants_file.constants().range(kind, self.system.chip.name)
+        return constants_file.range_of(self.system, self.engine, kind)
 
 
 def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
@@ -69,18 +71,21 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
     )
     engine = constants_file.engine_of(system, given["engine"], given["year"])
     ideal = given["as_ideal"]
+    losses = None if ideal else constants_file.losses_of(system, engine, "time per token")
     return Asked(
         architecture=architecture,
         system=system,
         work=work,
         limits=limits,
         space=space,
-        losses=None if ideal else constants_file.losses_of(system, engine, "time per token"),
+        losses=losses,
         scheduling=constants_file.scheduling_of(engine),
+        engine=engine,
         price=catalogue.price_of(system, given["usd_per_gpu_hour"]),
         notes=(
             *catalogue.price_note(system, given["usd_per_gpu_hour"]),
             *_assumptions(given["engine"], given["year"], space, ideal),
+            *(losses.assumptions if losses else ()),
         ),
     )
 

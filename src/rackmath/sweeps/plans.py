@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rackmath import catalogue
-from rackmath.constants_file import NOW
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.choice import describe
 from rackmath.serving.search import search
@@ -41,7 +41,7 @@ DEFAULTS: Mapping[str, Any] = {
     "kv": None,
     "drafted": None,
     "one-pool": False,
-    "engine": "sglang",
+    "engine": DEFAULT_ENGINE,
     "year": NOW,
     "usd-per-gpu-hour": None,
     "ideal": False,

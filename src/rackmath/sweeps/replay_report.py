@@ -169,8 +169,11 @@ def ends(job: Job) -> dict[str, Any] | None:
     """Percentiles where every step takes the low or the high end of its 90 % range."""
     if job.members[0].software is None or len(job.work) > _RANGED:
         return None
-    constants = constants_file.constants()
-    spans = {chip: constants.range("time per token", chip) for chip in (one.system.chip.name for one in job.members)}
+    spans = {
+        one.system.chip.name: constants_file.range_of(one.system, one.software, "time per token")
+        for one in job.members
+        if one.software is not None
+    }
     found: dict[str, Any] = {"steps": list(spans[job.members[0].system.chip.name])}
     for end, name in enumerate(("low", "high")):
         other = slowed(job, {chip: span[end] for chip, span in spans.items()})
@@ -194,6 +197,8 @@ def assumptions(job: Job) -> list[str]:
         *(note for system in priced.values() for note in catalogue.price_note(system, given["usd_per_gpu_hour"])),
         "the bound, without losses" if last.software is None
         else f"step times of {given['engine']} of {given['year']:g}",
+        *dict.fromkeys(note for one in job.members if one.software is not None
+                       for note in constants_file.unseen_notes(one.system, one.software, "time per token")),
         f"tables within {max(d.deployment.times.error for d in job.members):.1%} of the engine where they were checked",
         *(f"a replica of {one.deployment.layout.text()} holds {one.batching.memory:,} tokens of cache in blocks of "
           f"{one.batching.block}, {one.batching.seats} seats" for one in job.members),

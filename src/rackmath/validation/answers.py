@@ -10,14 +10,18 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath import kernel_files
 from rackmath.engine import Layout, Losses
-from rackmath.engine.constants import OF_SCHEDULING, OF_TRAINING, Constants, Engine
+from rackmath.engine.constants import Constants, Engine
+from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import widths
+from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
-from rackmath.serving import Load, Pool, Scheduling, Steady, closed_loop, disaggregated, open_loop
+from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
+from rackmath.serving.engines import FUSED_SINCE, GRAPHS_SINCE, UNMIXED
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -47,6 +51,11 @@ class Group:
         return np.array([getattr(q, name) for q in self.questions], dtype=float)
 
     @property
+    def kernels(self) -> Kernels:
+        """Curves of the system's kernels in the engine of the questions."""
+        return kernel_files.kernels(self.system.chip, self.questions[0].row.family)
+
+    @property
     def layout(self) -> Layout:
         """Layouts of the workers that write answers."""
         return _stacked([q.deployment.layout for q in self.questions])
@@ -70,9 +79,9 @@ class Group:
 
 def groups(questions: Sequence[Question]) -> list[Group]:
     """Sort questions into groups that one broadcast can answer."""
-    found: defaultdict[tuple[int, str, str], list[int]] = defaultdict(list)
+    found: defaultdict[tuple[int, str, str, str], list[int]] = defaultdict(list)
     for i, q in enumerate(questions):
-        found[id(q.architecture), q.system.name, q.kind].append(i)
+        found[id(q.architecture), q.system.name, q.kind, q.row.family].append(i)
     return [
         Group(
             architecture=questions[places[0]].architecture,
@@ -126,6 +135,8 @@ def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None)
         "speed": 1 / steady.time_per_output_token,
         "ttft": steady.time_to_first_token,
         "ttft_median": steady.median_to_first_token,
+        "latency": steady.time_to_first_token + np.maximum(group.array("output") - 1, 0) * steady.time_per_output_token,
+        "requests": steady.requests_per_second * workers,
         "output": steady.requests_per_second * workers * group.array("output"),
         "total": steady.requests_per_second * workers * (group.array("input") + group.array("output")),
     }
@@ -140,8 +151,13 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         concurrency=group.array("load"),
         input=group.array("input"),
         output=np.maximum(group.array("output"), 1.0),
+        cached=group.array("cached"),
         drafted=group.array("drafted"),
         looks=group.array("looks"),
+        seats=group.array("seats"),
+        budget=group.array("budget"),
+        mixed=np.array([q.row.family not in UNMIXED for q in group.questions], dtype=float),
+        varied=group.array("varied"),
         wave=group.kind == "wave",
     )
     a, system, layout, workers = group.architecture, group.system, group.layout, group.workers
@@ -149,7 +165,11 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         decode = Pool(layout=layout, workers=workers)
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
         return state, np.ones(len(group.questions))
-    each = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0))
+    each = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0), seats=load.seats / workers)
+    if group.kind == "open":
+        many = np.array([q.row.num_requests or np.inf for q in group.questions])
+        each = replace(each, concurrency=np.maximum(many / workers, 1.0))
+        return at_rate(a, system, layout, each, group.array("rate") / workers, timer, s, running), workers
     if group.kind == "server":
         limits = [q.limits for q in group.questions]
         first = np.array([limit.time_to_first_token for limit in limits])
@@ -163,17 +183,19 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     layout, workers = group.layout, group.workers
     batch = np.maximum(group.array("load") / workers, 1.0)
     length, output, context = group.array("input"), group.array("output"), group.array("context")
-    if group.kind == "decode":
-        step = timer("decode", layout, batch, context, group.array("drafted"))
-        return batch * workers * s.accepted(group.array("drafted")) / step, batch
     latency = np.array([q.quantity == "latency" for q in group.questions])
+    if group.kind == "decode":
+        step = timer("decode", layout, batch, context, group.array("drafted")) / s.accepted(group.array("drafted"))
+        return np.where(latency, step, batch * workers / step), batch
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
     prompt = prompt * _staggered(group, length)
     prompt = started(prompt, group.architecture, s)
     if group.kind == "prefill":
         speed = batch * workers * length / prompt
-        return np.where(latency, prompt, speed), batch
+        # What a user measures through an interface includes the time of a request outside the engine.
+        asked = np.array([q.row.per in ("request", "user") for q in group.questions])
+        return np.where(latency, prompt + asked * s.arrival, speed), batch
     total = prompt + output * timer("decode", layout, batch, length + output / 2, 0.0)
     made = batch * workers * output / total
     return np.where(latency, total, made), batch
@@ -201,22 +223,38 @@ def _staggered(group: Group, length: Array) -> Array:
 def engine_of(question: Question) -> Engine:
     """What the constants of a question depend on."""
     row = question.row
-    return Engine(generation=question.system.chip.generation, family=row.family, date=row.date, stage=row.stage)
+    return Engine(
+        generation=question.system.chip.generation,
+        family=row.family,
+        date=row.when,
+        stage=row.stage,
+        eager=row.flag("eager") or row.when < GRAPHS_SINCE.get(row.family, 0.0),
+        unfused=row.flag("attention_math") or row.when < FUSED_SINCE.get(row.family, 0.0),
+    )
 
 
-def stacked_constants(constants: Constants, engines: Sequence[Engine]) -> tuple[Losses, Outside]:
-    """Losses and the constants beside them, with one value per question."""
+_FITTED = {"started": "dispatch"}
+"""Losses that are another constant under a condition."""
+
+
+def stacked_constants(
+    constants: Constants, engines: Sequence[Engine], moved: tuple[str, float] | None = None
+) -> tuple[Losses, Outside]:
+    """Losses and the constants beside them, with one value per question.
+
+    ``moved`` names a constant and a step on its inner scale that every engine takes.
+    """
     distinct = sorted(set(engines))
     place = {engine: i for i, engine in enumerate(distinct)}
     at = np.array([place[engine] for engine in engines])
-    records = [constants.losses(engine) for engine in distinct]
-    numbers = [f.name for f in fields(Losses) if f.name != "basis"]
-    stacked: dict[str, Any] = {n: np.array([getattr(r, n) for r in records])[at] for n in numbers}
-    beside = {
-        n: np.array([constants.value(n, engine) for engine in distinct])[at] for n in (*OF_SCHEDULING, *OF_TRAINING)
-    }
-    exposed = beside.pop("exposed")
-    return Losses(**stacked), Outside(serving=Scheduling(**beside), exposed=exposed)
+
+    def stacked(names: Sequence[str]) -> dict[str, Any]:
+        steps = {n: moved[1] if moved and moved[0] == _FITTED.get(n, n) else 0.0 for n in names}
+        return {n: np.array([constants.value(n, engine, steps[n]) for engine in distinct])[at] for n in names}
+
+    return Losses(**stacked((*OF_LOSSES, "started"))), Outside(
+        serving=Scheduling(**stacked(OF_SCHEDULING)), **stacked(("exposed",))
+    )
 
 
 def taken(record: T, at: Ints) -> T:
@@ -226,7 +264,7 @@ def taken(record: T, at: Ints) -> T:
         value = getattr(record, f.name)
         if isinstance(value, Scheduling):
             parts[f.name] = taken(value, at)
-        elif not isinstance(value, str):
+        elif not isinstance(value, (str, tuple, Kernels)):
             numbers = np.asarray(value)
             parts[f.name] = numbers[at] if numbers.ndim else numbers
     return type(record)(**parts)

@@ -7,17 +7,21 @@ names. What they leave out (hardware, accelerators, parallelism, precision) is g
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from rackmath.errors import InputError
 from rackmath.validation.rows import COLUMNS
 
 _METRICS = (
-    ("median_tpot_ms", "decode", "tpot_median", "ms", "user"),
-    ("mean_tpot_ms", "decode", "tpot_mean", "ms", "user"),
-    ("median_ttft_ms", "prefill", "ttft_median", "ms", "user"),
-    ("total_token_throughput", "mixed", "total_throughput (input+output)", "tok/s", "system"),
-    ("total_throughput", "mixed", "total_throughput (input+output)", "tok/s", "system"),
+    ("median_tpot_ms", "tpot", "p50", "request", 1e-3),
+    ("mean_tpot_ms", "tpot", "mean", "request", 1e-3),
+    ("median_ttft_ms", "ttft", "p50", "request", 1e-3),
+    ("mean_ttft_ms", "ttft", "mean", "request", 1e-3),
+    ("mean_e2el_ms", "e2e", "mean", "request", 1e-3),
+    ("mean_e2e_latency_ms", "e2e", "mean", "request", 1e-3),
+    ("total_token_throughput", "total_throughput", "", "system", 1.0),
+    ("total_throughput", "total_throughput", "", "system", 1.0),
 )
 _GIVEN = ("hardware",)
 
@@ -43,25 +47,29 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
     model = said.get("model") or str(data.get("model_id") or data.get("model") or "")
     if not model:
         raise InputError("--set", "model", "the file names no model: add --set model=...")
+    users, rate = _number(data, "max_concurrency", "conc"), _number(data, "request_rate")
     common = {
         "model": model.rsplit("/", maxsplit=1)[-1],
         "n_gpus": "1",
-        "engine": str(data.get("backend") or data.get("framework") or "vllm"),
-        "batch_or_concurrency": _text(data.get("max_concurrency") or data.get("conc")),
-        "input_len": _text(_mean(data, "total_input_tokens", "random_input_len", "isl")),
-        "output_len": _text(_mean(data, "total_output_tokens", "random_output_len", "osl")),
-        "year": _text(str(data.get("date", ""))[:4]),
+        "engine": str(data.get("backend") or data.get("framework") or "vllm").removeprefix("openai-"),
+        "phase": "serving",
+        "arrivals": "closed" if users else "poisson" if rate else "all_at_once",
+        "concurrency": _text(users),
+        "request_rate": _text(rate),
+        "num_requests": _text(_number(data, "num_prompts", "completed")),
+        "input_mean": _text(_mean(data, "total_input_tokens", "random_input_len", "isl")),
+        "output_mean": _text(_mean(data, "total_output_tokens", "random_output_len", "osl")),
+        "date": _date(str(data.get("date", ""))),
         "confidence": "high",
         "source": "benchmark of the user's own",
         **said,
     }
     found: list[dict[str, str]] = []
-    for key, phase, metric, unit, per in _METRICS:
-        value = data.get(key)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-            found.append(
-                {**common, "phase": phase, "metric": metric, "value": repr(float(value)), "unit": unit, "per": per}
-            )
+    for key, metric, statistic, per, scale in _METRICS:
+        value = _number(data, key)
+        if value:
+            cells = {"metric": metric, "statistic": statistic, "per": per, "value": repr(value * scale)}
+            found.append({**common, **cells})
     if not found:
         known = ", ".join(dict.fromkeys(m[0] for m in _METRICS))
         raise InputError("--add", sorted(data)[:5], f"holds none of {known}")
@@ -70,11 +78,24 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
 
 def _mean(data: Mapping[str, Any], total: str, *nominal: str) -> float | None:
     """Mean tokens of a request: measured where the file has them, else nominal."""
-    done = data.get("completed")
-    if isinstance(data.get(total), (int, float)) and isinstance(done, (int, float)) and done > 0:
-        return float(data[total]) / float(done)
-    return next((float(data[n]) for n in nominal if isinstance(data.get(n), (int, float))), None)
+    made, done = _number(data, total), _number(data, "completed")
+    return made / done if made and done else _number(data, *nominal)
 
 
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
+def _number(data: Mapping[str, Any], *names: str) -> float | None:
+    """First of several entries that is a finite, positive number; ``inf`` as a rate means at once."""
+    for name in names:
+        value = data.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value > 0:
+            return float(value)
+    return None
+
+
+def _date(text: str) -> str:
+    """Day of ``20260522-101500`` or ``2026-05-22 10:15``."""
+    digits = "".join(c for c in text if c.isdigit())[:8]
+    return f"{digits[:4]}-{digits[4:6]}-{digits[6:]}" if len(digits) == 8 else digits[:4]
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.10g}"

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.constants import SCALES, Constants, inward, outward
+from rackmath import kernel_files
+from rackmath.engine.constants import Constants, Evidence, inward, outward
+from rackmath.engine.terms import TERM
 from rackmath.errors import InputError, RackmathError
 from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
-from rackmath.validation.left_out import left_out, weights
-from rackmath.validation.priors import CENTRES, priors
+from rackmath.validation.left_out import GROUPINGS, left_out, weights
+from rackmath.validation.priors import priors
 from rackmath.validation.questions import TIMES, Question, question
-from rackmath.validation.ranges import fitted_ranges
+from rackmath.validation.ranges import fitted_ranges, phase_of
 from rackmath.validation.rows import read_row
 
-_FLAWED = re.compile(r"artefact|outlier|anomalous|impossible", re.IGNORECASE)
-"""What a source's own notes say of a row that measures something else than it names."""
+FLAWED = (
+    "inconsistent",
+    "outlier",
+    "outlier_in_source",
+    "author_flags_as_anomalous",
+    "suspect",
+    "contradicts",
+    "beats_bound",
+    "kernel_artefact",
+    "awq_gemv_kernel",
+    "pruned_model",
+    "partial_success",
+    "unstable",
+    "output_length_uncertain",
+    "layout_unknown",
+    "layout_incomplete",
+    "layout_uncertain",
+)
+"""Flags of rows that measure something else than they name, or that contradict themselves."""
 
 FEWEST = 8
 """Rows below which constants are not fitted."""
@@ -43,9 +61,7 @@ class Calibration:
 def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Questions of the rows that can be fitted on, and the others with the reason.
 
-    A row is left out where it cannot be asked, has no value, is called an artefact, an
-    outlier, anomalous or impossible by its own notes, or where its value and elapsed time make
-    another number of requests than it states.
+    A row is left out where it cannot be asked, has no value, or is flagged as flawed.
     """
     found: list[Question] = []
     others: list[tuple[str, str]] = []
@@ -57,9 +73,9 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
         except RackmathError as error:
             others.append((name, str(error)))
             continue
-        flaw = _flaw(one)
+        flaw = next((flag for flag in FLAWED if one.row.flag(flag)), "")
         if flaw:
-            others.append((name, flaw))
+            others.append((name, f"flagged: {flaw}"))
         elif one.row.value:
             found.append(one)
         else:
@@ -82,7 +98,7 @@ def calibrate(
     shipped, spread : Constants, mapping, optional
         Constants to start from and how far each may still go, by name, kind and member:
         then a few rows of one's own move what they can tell about, and ranges keep the
-        shipped ones or shrink. Without them everything is fitted from the priors and ranges
+        shipped ones. Without them everything is fitted from the priors and ranges
         come from groups left out, which takes minutes.
 
     Errors: :class:`InputError` for fewer than ``FEWEST`` usable rows.
@@ -97,15 +113,15 @@ def calibrate(
         )
     if shipped is None:
         return _from_scratch(questions, others, progress)
-    known = [_narrowed(p, shipped, spread or {}) for p in priors()]
-    fitted = fit(questions, weights(questions), known, progress=progress, rounds=2)
+    known = [_narrowed(p, shipped, spread or {}) for p in _shipped_priors(shipped, questions)]
+    fitted = fit(questions, weights(questions), known, progress=progress, rounds=2, shrink=False)
     constants = replace(
         fitted.constants,
         ranges=shipped.ranges,
         chips=_chips(questions) | shipped.chips,
-        latest=max(_latest(questions), shipped.latest),
+        evidence=shipped.evidence,
+        basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own",
     )
-    constants = replace(constants, basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own")
     return Calibration(
         constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(others)
     )
@@ -114,20 +130,32 @@ def calibrate(
 def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
-    fitted = fit(questions, weights(questions), priors(), progress=progress)
+    timed = kernel_files.timed_generations()
+    fitted = fit(questions, weights(questions), priors(questions, timed), progress=progress)
     values: dict[str, Array] = {}
-    for grouping in ("model on chip", "chip", "source"):
+    for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping] = left_out(questions, fitted.constants, grouping)
+        values[grouping] = left_out(questions, fitted.constants, fitted.priors, grouping)
     constants = replace(
         fitted.constants,
-        ranges=fitted_ranges(questions, values["model on chip"], values["chip"]),
+        ranges=fitted_ranges(questions, values),
         chips=_chips(questions),
-        latest=_latest(questions),
-        basis=f"{len(questions)} published measurements on {len(_chips(questions))} chips",
+        evidence=evidence(questions),
+        basis=f"kernel timings and {len(questions):,} published measurements on {len(_chips(questions))} chips",
     )
     return Calibration(
         constants=constants, fitted=fitted, questions=tuple(questions), left_out=values, excluded=tuple(others)
+    )
+
+
+def evidence(questions: Sequence[Question]) -> tuple[Evidence, ...]:
+    """Rows by family, generation and phase, with the span of their dates."""
+    dates: dict[tuple[str, str, str], list[float]] = {}
+    for q in questions:
+        dates.setdefault((q.row.family, q.system.chip.generation, phase_of(q)), []).append(q.row.when)
+    return tuple(
+        Evidence(family=f, generation=g, phase=p, rows=len(d), first=min(d), last=max(d))
+        for (f, g, p), d in sorted(dates.items())
     )
 
 
@@ -137,67 +165,80 @@ def constants_text(c: Calibration, command: str) -> str:
 
 
 def _lines(c: Calibration, command: str) -> Iterator[str]:
-    yield "# Constants that separate engines from the ideal bound. Generated; do not edit. Command:"
+    yield "# Constants that engines add to their kernels. Generated; do not edit. Command:"
     yield f"#   {command}"
-    yield "# A base value is in its own unit, with one standard deviation either way. Moves and slopes are on"
-    yield "# the inner scale (log-odds of parts, log of times and of excesses), with their standard deviation."
+    yield f"# {len(c.fitted.priors)} constants, as many as {c.fitted.effective:.0f} free ones (effective parameters)."
+    yield "# A base value is in its own unit, with one standard deviation either way. Moves are on the inner scale"
+    yield "# (log-odds of parts, log of the excess of factors, else log), with their standard deviation."
     yield f'basis = "{c.constants.basis}"'
     yield "chips = [" + ", ".join(f'"{name}"' for name in sorted(c.constants.chips)) + "]"
-    yield f"latest = {c.constants.latest:.6g} # year of the latest rows: no trend is carried beyond it"
     deviation = dict(zip(((p.kind, p.name, p.member) for p in c.fitted.priors), c.fitted.deviation, strict=True))
     for name, value in c.constants.base.items():
-        scale, sd = SCALES[name], float(deviation["base", name, ""])
+        scale, sd = TERM[name].scale, float(deviation["base", name, ""])
         low, high = (outward(inward(value, scale) + way * sd, scale) for way in (-1, 1))
+        unit = "" if TERM[name].unit == "1" else f" [{TERM[name].unit}]"
         yield ""
-        yield f"[base.{name}] # {CENTRES[name][1]}"
+        yield f"[base.{name}] # {TERM[name].meaning}{unit}"
         yield f"value = {value:.6g}"
         yield f"low = {low:.4g}"
         yield f"high = {high:.4g}"
         yield f"deviation = {sd:.4g}"
-    for kind, table in (("move", c.constants.moves), ("slope", c.constants.slopes)):
-        for name, members in table.items():
-            yield ""
-            yield f"[{kind}.{name}]"
-            for member, value in members.items():
-                sd = float(deviation[kind, name, member])
-                yield f'"{member}" = {{ value = {value:.5g}, deviation = {sd:.3g} }}'
-    for kind, pair in c.constants.ranges.items():
+    for name, members in c.constants.moves.items():
+        yield ""
+        yield f"[move.{name}]"
+        for member, value in members.items():
+            sd = float(deviation["move", name, member])
+            yield f'"{member}" = {{ value = {value:.5g}, deviation = {sd:.3g} }}'
+    for kind, table in c.constants.ranges.items():
         yield ""
         yield f'[range."{kind}"]'
-        for which, (low, high) in pair.items():
-            yield f"{which} = [{low:.4g}, {high:.4g}]"
-
-
-def _flaw(asked: Question) -> str:
-    """Why a row contradicts itself, by its notes or by its figures; empty where it does not."""
-    row = asked.row
-    named = _FLAWED.search(row.notes)
-    if named is not None:
-        return f"the row calls itself flawed: {named.group(0)}"
-    if not (row.at_once and row.elapsed and row.value and row.load and asked.quantity == "total"):
-        return ""
-    made = row.value / asked.scale * row.elapsed / (asked.input + asked.output)
-    if abs(made / row.load - 1) <= 1 - _ROUNDING:
-        return ""
-    return f"value times elapsed_s make {made:.3g} requests, batch_or_concurrency says {row.load:g}: mislabelled"
+        for which, (low, high) in table.items():
+            yield f'"{which}" = [{low:.4g}, {high:.4g}]'
+    for e in c.constants.evidence:
+        yield ""
+        yield "[[evidence]]"
+        yield f'family = "{e.family}"'
+        yield f'generation = "{e.generation}"'
+        yield f'phase = "{e.phase}"'
+        yield f"rows = {e.rows}"
+        yield f"first = {e.first:.6g}"
+        yield f"last = {e.last:.6g}"
 
 
 def _possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
-    """Drop rows that beat the ideal bound by more than rounding."""
+    """Drop rows that beat the ideal bound by more than rounding, and those that no batch can serve."""
     measured = np.array([q.row.value for q in questions], dtype=float)
     bound = ideal_values(questions)
     slow = np.array([q.quantity in TIMES for q in questions])
     beats = np.where(slow, measured < bound * _ROUNDING, measured > bound / _ROUNDING)
-    kept = [q for q, out in zip(questions, beats, strict=True) if not out]
+    kept = [q for q, out, b in zip(questions, beats, bound, strict=True) if not out and np.isfinite(b)]
     reasons = [
-        (q.row.id, f"value {q.row.value:g} beats the ideal bound {b:.4g}: impossible, so mislabelled")
+        (
+            q.row.id,
+            f"value {q.row.value:g} beats the ideal bound {b:.4g}: impossible, so mislabelled"
+            if np.isfinite(b)
+            else "does not fit: no batch can run",
+        )
         for q, out, b in zip(questions, beats, bound, strict=True)
-        if out
+        if out or not np.isfinite(b)
     ]
     return kept, reasons
 
 
 _ROUNDING = 0.9
+
+
+def _shipped_priors(shipped: Constants, questions: Sequence[Question]) -> tuple[Prior, ...]:
+    """Priors of the rows' own members, and of every move that is shipped, which stays as it is."""
+    found = list(priors(questions, kernel_files.timed_generations()))
+    known = {(p.name, p.member) for p in found}
+    kept = ((name, member) for name, members in shipped.moves.items() for member in members)
+    found += [
+        Prior(name=name, kind="move", member=member, axis="", centre=0.0, width=1.0)
+        for name, member in kept
+        if (name, member) not in known
+    ]
+    return tuple(found)
 
 
 def _narrowed(prior: Prior, shipped: Constants, spread: Mapping[tuple[str, str, str], float]) -> Prior:
@@ -207,10 +248,6 @@ def _narrowed(prior: Prior, shipped: Constants, spread: Mapping[tuple[str, str, 
 
 
 _LEAST_WIDTH = 0.05
-
-
-def _latest(questions: Sequence[Question]) -> float:
-    return max(q.row.date for q in questions)
 
 
 def _chips(questions: Sequence[Question]) -> frozenset[str]:

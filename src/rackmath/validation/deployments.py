@@ -1,20 +1,14 @@
-"""The parallelism of a row -> layouts: what it states, in any of the spellings in use."""
+"""The parallelism of a row -> layouts."""
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
 from rackmath.engine.layout import expert_count, head_count
 from rackmath.errors import NotUnderstood
 from rackmath.models.architecture import Architecture
-
-_PAIR = re.compile(r"([a-z_]+)=(\d+)")
-_POOL = re.compile(r"(prefill|decode)\[([^\]]*)\]")
-_EXPERTS = frozenset({"ep", "moe_ep", "moe_tp"})
-_CORES = re.compile(r"over (\d+) \w*cores \((\d+) chips\)")
+from rackmath.validation.rows import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,106 +28,85 @@ class Deployment:
     """What was assumed where the row does not say."""
 
 
-def deployment(text: str, gpus: int, architecture: Architecture) -> Deployment | None:
-    """Read a row's parallelism; None where it says nothing on many accelerators.
+def deployment(row: Row, architecture: Architecture) -> Deployment | None:
+    """Layouts of a row; None where it says nothing on many accelerators.
 
     Errors: :class:`NotUnderstood` for widths that contradict the number of accelerators.
     """
-    plain = text.lower()
-    overlap = "two-batch overlap" in plain and "no two-batch" not in plain
-    pools = dict(_POOL.findall(plain))
-    if len(pools) == 2:
-        first, first_gpus = _pool(pools["prefill"], architecture)
-        second, second_gpus = _pool(pools["decode"], architecture)
-        return Deployment(
-            layout=second,
-            workers=max(second_gpus / float(second.gpus), 1.0),
-            prefill=first,
-            prefill_workers=max(first_gpus / float(first.gpus), 1.0),
-            two_batch=overlap,
-        )
-    if split := re.search(r"layer split over (\d+)", plain):
-        return Deployment(layout=Layout(pipeline=int(split.group(1))), workers=1.0, layer_split=True)
-    widths = {key: int(value) for key, value in _PAIR.findall(plain)}
-    if not widths:
-        return Deployment(layout=Layout(), workers=1.0) if gpus == 1 else None
-    if cores := _CORES.search(plain):
-        widths = _of_chips(widths, int(cores.group(1)) // max(int(cores.group(2)), 1))
-    layout = _layout(widths, gpus, architecture)
-    workers = gpus / float(layout.gpus)
+    overlap = row.flag("two_batch_overlap")
+    if row.topology == "disaggregated":
+        return replace(_pools(row, architecture), two_batch=overlap)
+    if row.flag("layer_split"):
+        return Deployment(layout=Layout(pipeline=int(row.pp or row.gpus)), workers=1.0, layer_split=True)
+    if row.tp is None and row.pp is None and row.dp is None and row.ep is None:
+        return Deployment(layout=Layout(), workers=1.0) if row.gpus == 1 else None
+    data = int(row.dp or 1) if row.dp_kind == "attention" else 1
+    layout = _layout(int(row.tp or 1), int(row.pp or 1), data, row.ep, row.moe_tp, architecture)
+    if row.cp and row.cp > 1:
+        layout = replace(layout, context_parallel=int(row.cp))
+    workers = row.gpus / float(layout.gpus)
     if workers < 1 or workers != int(workers):
-        raise NotUnderstood("parallelism", text, f"its {layout.gpus} accelerators do not divide n_gpus = {gpus}")
+        raise NotUnderstood(
+            "tp, pp, dp", layout.text(), f"its {layout.gpus} accelerators do not divide n_gpus = {row.gpus}"
+        )
     return Deployment(layout=layout, workers=workers, two_batch=overlap)
 
 
-def _of_chips(widths: dict[str, int], cores: int) -> dict[str, int]:
-    """Widths counted in cores as widths counted in chips: the cores of a chip share its tensor ranks first."""
-    inside = math.gcd(widths.get("tp", 1), cores)
-    outside = math.gcd(widths.get("attention_dp", 1), cores // inside)
-    return widths | {"tp": widths.get("tp", 1) // inside, "attention_dp": widths.get("attention_dp", 1) // outside}
+def _pools(row: Row, architecture: Architecture) -> Deployment:
+    """Two pools; a worker has the pool's accelerators over its workers."""
+    for name in ("prefill_gpus", "decode_gpus"):
+        if not getattr(row, name):
+            raise NotUnderstood(name, getattr(row, name), "a disaggregated row needs the accelerators of both pools")
+    first, readers = _pool(row, "prefill", architecture)
+    second, writers = _pool(row, "decode", architecture)
+    stated = row.prefill_workers is not None and row.decode_workers is not None
+    return Deployment(
+        layout=second,
+        workers=writers,
+        prefill=first,
+        prefill_workers=readers,
+        inferred="" if stated else "workers of a pool as their widths make them: the row does not say",
+    )
 
 
-def attention_split(found: Deployment, architecture: Architecture) -> Deployment:
-    """Return the deployment with attention data-parallel and experts spread, where there are experts."""
-    experts = expert_count(architecture)
-    if not experts:
-        return found
-    ranks = int(found.layout.tensor)
-    return replace(found, layout=Layout(expert=min(ranks, experts), data=ranks, pipeline=found.layout.pipeline))
+def _pool(row: Row, which: str, architecture: Architecture) -> tuple[Layout, float]:
+    """Layout of one worker of a pool, and how many there are.
 
-
-def _pool(text: str, architecture: Architecture) -> tuple[Layout, int]:
-    """Layout of one worker of a pool of a disaggregated deployment, and the pool's accelerators.
-
-    A worker has the pool's accelerators over its workers; widths that leave some of them
-    over are completed: data-parallel attention where the row says so, wherever only the
-    width of experts is named, or where heads do not divide; else tensor parallelism.
+    Accelerators of a worker that no width names attend to other sequences where experts need them all
+    or heads do not divide, else they widen tensor parallelism.
     """
-    widths = {key: int(value) for key, value in _PAIR.findall(text)}
-    ranks = widths.get("tp", 1) * widths.get("pp", 1) * widths.get("attention_dp", 1)
-    gpus = max(widths.get("gpus", ranks * widths.get("workers", 1)), 1)
-    each = max(gpus // widths.get("workers", max(gpus // max(ranks, widths.get("ep", 1)), 1)), 1)
-    if "attention_dp" in widths:
-        return _layout(widths, gpus, architecture), gpus
+    gpus, workers, tensor, data, expert = (
+        getattr(row, f"{which}_{name}") for name in ("gpus", "workers", "tp", "dp", "ep")
+    )
+    total = int(gpus or 1)
+    ranks = int(tensor or 1) * int(data or 1)
+    count = int(workers or max(total // max(ranks, int(expert or 1)), 1))
+    each = max(total // max(count, 1), 1)
     heads = head_count(architecture) or each
-    tensor = min(widths.get("tp", each if widths.get("ep", 1) == 1 else 1), each)
-    spread = widths.get("dp_attention") == 1 or "tp" not in widths or heads % tensor != 0
-    if spread:
-        tensor = 1 if tensor == each or heads % tensor else tensor
-        return Layout(tensor=tensor, expert=_ranks(architecture, each), data=each // tensor), gpus
-    if each % tensor == 0 and tensor < each:
-        tensor = each if heads % each == 0 else tensor
-    data = each // tensor
-    expert = _ranks(architecture, min(max(widths.get("ep", 1), 1 if data == 1 else each), tensor * data))
-    return Layout(tensor=tensor, expert=expert, data=data), gpus
+    wide = min(int(tensor or each), each)
+    if data is None and tensor is None and (int(expert or 1) > 1 or heads % each):
+        wide = 1
+    groups = int(data) if data and wide * int(data) <= each else max(each // wide, 1)
+    layout = _layout(wide, 1, groups, expert, None, architecture)
+    return layout, max(total / float(layout.gpus), 1.0)
 
 
-def _ranks(architecture: Architecture, width: int) -> int:
-    """Ranks that experts are dealt to; one for a dense model."""
-    return min(width, expert_count(architecture)) if expert_count(architecture) else 1
-
-
-def _layout(widths: dict[str, int], gpus: int, architecture: Architecture) -> Layout:
-    tensor, pipeline = widths.get("tp", 1), widths.get("pp", 1)
-    data = widths.get("attention_dp", 1)
-    if widths.get("dp_attention") == 1 and data == 1:
-        # SGLang's switch: attention data-parallel over all ranks that hold the experts.
-        tensor, data = 1, max(tensor, widths.get("ep", 1))
-    elif data == 1 and "tp" not in widths and "dp" in widths:
-        data = widths["dp"]
-    expert = widths.get("moe_ep", widths.get("ep", 1))
+def _layout(
+    tensor: int, pipeline: int, data: int, expert: float | None, sliced: float | None, architecture: Architecture
+) -> Layout:
+    """Layout of one worker; experts that nothing deals are sliced by tensor parallelism, or dealt to its groups."""
+    experts = expert_count(architecture)
     ranks = tensor * data
-    if not expert_count(architecture):
+    if not experts:
         return Layout(tensor=tensor, pipeline=pipeline, data=data)
-    if data > 1 and "moe_tp" in widths:
-        # Slices of experts lie over groups as well: together the ranks hold one set.
-        expert = widths["moe_tp"] * expert
-    elif data > 1 and (widths.get("dp_attention") == 1 or (_EXPERTS.isdisjoint(widths) and "attention_dp" in widths)):
-        # Only attention is data-parallel: its ranks together hold one set of experts.
-        expert = ranks
-    elif expert > ranks and expert <= gpus and "tp" in widths:
-        # tp counts attention; the experts' ranks beyond it are data-parallel groups.
-        data = expert // tensor
-        ranks = tensor * data
-    expert = min(max(expert, 1), ranks)
-    return Layout(tensor=tensor, expert=expert, pipeline=pipeline, data=data)
+    dealt = int(expert or 1)
+    if data > 1 and (expert is None or dealt == 1 or sliced):
+        # Groups together hold one set of experts, whether dealt or sliced.
+        dealt = ranks
+    elif dealt > ranks:
+        # Widths of attention are stated for one group of several.
+        data, ranks = dealt // tensor, dealt
+    dealt = min(max(dealt, 1), ranks, experts)
+    while ranks % dealt or (dealt > tensor and dealt % tensor) or (dealt <= tensor and tensor % dealt):
+        dealt -= 1
+    return Layout(tensor=tensor, expert=dealt, pipeline=pipeline, data=data)

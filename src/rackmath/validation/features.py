@@ -16,9 +16,10 @@ import numpy as np
 from rackmath.engine import Layout, Losses
 from rackmath.engine.communication import Communication
 from rackmath.engine.gather import gathered
+from rackmath.engine.kernel_curves import Kernels, KernelSeconds
 from rackmath.engine.layout import widths
-from rackmath.engine.losses import Load, host_time, operator_time
-from rackmath.engine.pass_work import PassWork, exchange_time
+from rackmath.engine.losses import Factors, factors_of, host_time, kernel_time
+from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_time, shown_time
 from rackmath.models.numbers import Number
 from rackmath.validation.answers import Array, Group, Ints, taken
 
@@ -27,8 +28,11 @@ from rackmath.validation.answers import Array, Group, Ints, taken
 class Operators:
     """Operators of one kind and width over all passes."""
 
-    load: Load
-    """With one number per operator and pass."""
+    seconds: KernelSeconds
+    """Of the chip's kernels, one number per operator and pass."""
+    ideal: Array
+    scores: Array
+    ranks: Array
     owner: Ints
     """Pass that each belongs to."""
 
@@ -37,9 +41,12 @@ class Operators:
 class Features:
     """Ideal work of all passes; a pass is one call of a timer for one question."""
 
-    operators: dict[tuple[str, str], Operators]
+    operators: dict[str, Operators]
+    """By kind of kernel."""
     work: PassWork
-    """Collectives, kernels and sequences, one value per pass."""
+    """Ideal collectives, kernels and sequences, one value per pass."""
+    collectives: CollectiveSeconds
+    """With the chip's kernels."""
     passes: Array
     question: Ints
     """Question that each pass belongs to."""
@@ -50,12 +57,13 @@ class Features:
         """Seconds of every pass, with losses given per question. [s] (passes,)"""
         of_pass = taken(k, self.question)
         total = np.zeros(len(self.passes))
-        for (kind, width), ops in self.operators.items():
-            each = taken(k, self.question[ops.owner])
-            seconds = operator_time(kind, width, ops.load, each)
+        for kind, ops in self.operators.items():
+            at = self.question[ops.owner]
+            each = Factors(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
+            seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, each)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
-        total = total + exchange_time(self.work, of_pass, total)
-        total = total + host_time(self.work.kernels, self.work.sequences, of_pass)
+        total = total + shown_time(self.work, self.collectives, of_pass, total)
+        total = total + host_time(self.work.kernels, self.work.routed, self.work.sequences, total, of_pass)
         return self.passes * total * of_pass.software
 
 
@@ -89,13 +97,14 @@ def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Feature
         ranges: list[tuple[int, int]] = []
         for work, passes in recorder.made:
             size = len(group.questions)
-            placed.append(_Placed(work, passes, group.index, np.arange(start, start + size)))
+            placed.append(_Placed(work, passes, group.index, np.arange(start, start + size), group.kernels))
             ranges.append((start, start + size))
             start += size
         calls.append(tuple(ranges))
     return Features(
         operators=_operators(placed),
         work=_collectives(placed),
+        collectives=_with_kernels(placed),
         passes=np.concatenate([p.passes for p in placed]),
         question=np.concatenate([p.question for p in placed]),
         calls=tuple(calls),
@@ -110,26 +119,27 @@ class _Placed:
     passes: Array
     question: Ints
     owner: Ints
+    kernels: Kernels
 
     def wide(self, value: Number) -> Array:
         """One value per question."""
         return _wide(value, len(self.owner))
 
 
-def _operators(placed: Sequence[_Placed]) -> dict[tuple[str, str], Operators]:
-    """Operators of all passes, by kind and width."""
-    parts: defaultdict[tuple[str, str], list[tuple[Load, Ints]]] = defaultdict(list)
+def _operators(placed: Sequence[_Placed]) -> dict[str, Operators]:
+    """Operators of all passes, by kind of kernel."""
+    parts: defaultdict[str, list[tuple[list[Array], Ints]]] = defaultdict(list)
     for p in placed:
         for op in p.work.operators:
-            load = Load(*(p.wide(number) for number in p.work.load(op)))
-            parts[op.operator.kind, op.width].append((load, p.owner))
-    return {
-        key: Operators(
-            load=Load(*(np.concatenate(column) for column in zip(*(load for load, _ in rows), strict=True))),
-            owner=np.concatenate([owner for _, owner in rows]),
-        )
-        for key, rows in parts.items()
-    }
+            found = p.kernels.curve(op.kernel).seconds(op.load)
+            numbers = (*found, op.time, op.scores, p.work.ranks)
+            parts[op.kernel].append(([p.wide(number) for number in numbers], p.owner))
+    result: dict[str, Operators] = {}
+    for kind, rows in parts.items():
+        columns = [np.concatenate(column) for column in zip(*(numbers for numbers, _ in rows), strict=True)]
+        owner = np.concatenate([owner for _, owner in rows])
+        result[kind] = Operators(KernelSeconds(*columns[:3]), *columns[3:], owner=owner)
+    return result
 
 
 def _collectives(placed: Sequence[_Placed]) -> PassWork:
@@ -152,12 +162,18 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
         wire=exchange(lambda w: w.wire),
         latency=exchange(lambda w: w.latency),
         kernels=joined(lambda w: w.kernels),
+        routed=joined(lambda w: w.routed),
         sequences=joined(lambda w: w.sequences),
         ranks=1.0,
-        heat=1.0,
         training=joined(lambda w: w.training),
         hidden=joined(lambda w: w.hidden),
     )
+
+
+def _with_kernels(placed: Sequence[_Placed]) -> CollectiveSeconds:
+    """Seconds of the collectives of all passes with each chip's kernels."""
+    found = [(p, collectives_time(p.work, p.kernels)) for p in placed]
+    return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in found]) for i in range(4)))
 
 
 class Replay:
@@ -173,6 +189,10 @@ class Replay:
         """Return the next recorded pass's seconds."""
         start, stop = self.left.pop(0)
         return self.times[start:stop]
+
+
+def _at(value: Number, at: Ints) -> Number:
+    return value[at] if isinstance(value, np.ndarray) else value
 
 
 def _wide(value: Number, size: int) -> Array:

@@ -7,11 +7,12 @@ family and year are drawn to zero, so that thin groups borrow from the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.constants import SCALES, Constants, Engine, inward, outward
+from rackmath.engine.constants import Constants, Engine, inward, outward
+from rackmath.engine.terms import TERM
 from rackmath.engine.timer import engine_timer
 from rackmath.validation.answers import Array, Group, answer, engine_of, groups, stacked_constants, taken
 from rackmath.validation.features import Features, Recorder, Replay, flattened
@@ -22,8 +23,8 @@ _SCATTER = 0.15
 
 _STEP = 1e-4
 _CONVERGED = 3e-4
-_ROUNDS = 3
-_ITERATIONS = 8
+_ROUNDS = 2
+_ITERATIONS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +33,10 @@ class Prior:
 
     name: str
     kind: str
-    """base, move or slope."""
+    """base or move."""
     member: str
+    axis: str
+    """Of a move: generation, family or stage; moves of one constant and axis share their width."""
     centre: float
     width: float
 
@@ -46,6 +49,8 @@ class Fitted:
     priors: tuple[Prior, ...]
     deviation: Array
     """Standard deviation of each on its inner scale, from the curvature. (constants,)"""
+    effective: float
+    """Parameters that the rows fix: what the curvature of the rows makes of all curvature, added up."""
 
 
 def evaluate(questions: Sequence[Question], constants: Constants) -> tuple[Array, Array]:
@@ -53,7 +58,8 @@ def evaluate(questions: Sequence[Question], constants: Constants) -> tuple[Array
     values, running = np.full(len(questions), np.nan), np.full(len(questions), np.nan)
     losses, scheduling = stacked_constants(constants, [engine_of(q) for q in questions])
     for group in groups(questions):
-        timer = engine_timer(group.architecture, group.system, taken(losses, group.index), group.two_batch)
+        with_kernels = replace(taken(losses, group.index), kernels=group.kernels)
+        timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch)
         values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index))
     return values, running
 
@@ -66,6 +72,7 @@ def fit(
     progress: Callable[[str], None] = lambda _: None,
     rounds: int = _ROUNDS,
     iterations: int = _ITERATIONS,
+    shrink: bool = True,
 ) -> Fitted:
     """Fit all constants on rows with measured values.
 
@@ -82,6 +89,8 @@ def fit(
     rounds, iterations : int
         How often batches are recomputed with the new constants, and steps of the minimiser
         each time.
+    shrink : bool
+        Whether widths of moves are estimated as well.
 
     Returns
     -------
@@ -94,9 +103,40 @@ def fit(
     for turn in range(rounds):
         problem = _Problem.of(questions, as_constants(theta, priors))
         theta, curvature = _minimised(problem, theta, priors, measured, weights, iterations)
+        if shrink:
+            priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))
         progress(f"round {turn + 1} of {rounds}")
-    deviation = np.sqrt(np.diag(np.linalg.pinv(curvature)))
-    return Fitted(constants=as_constants(theta, priors), priors=tuple(priors), deviation=deviation)
+    covariance = np.linalg.pinv(curvature)
+    width = np.array([p.width for p in priors])
+    return Fitted(
+        constants=as_constants(theta, priors),
+        priors=tuple(priors),
+        deviation=np.sqrt(np.diag(covariance)),
+        effective=float(np.sum(1 - np.diag(covariance) / width**2)),
+    )
+
+
+_NARROWEST = 0.02
+"""Least width of a prior that rows may ask for: below it members do not differ at all."""
+
+
+def shrunk(priors: Sequence[Prior], theta: Array, covariance: Array) -> tuple[Prior, ...]:
+    """Widths of moves as the rows want them: the mean square of what moved, with its uncertainty.
+
+    One step of expectation and maximisation of the marginal likelihood, for all moves of one constant along one axis.
+    Widths only shrink: what a source does alike on all its rows is no move of a generation, and rows of one source
+    would widen it. Source: MacKay, "Bayesian interpolation", 1992.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for i, p in enumerate(priors):
+        if p.kind == "move":
+            groups.setdefault((p.name, p.axis), []).append(i)
+    result = list(priors)
+    for places in groups.values():
+        spread = float(np.mean([(theta[i] - priors[i].centre) ** 2 + covariance[i, i] for i in places]))
+        for i in places:
+            result[i] = replace(priors[i], width=min(max(spread**0.5, _NARROWEST), priors[i].width))
+    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,9 +162,9 @@ class _Problem:
             recorders.append(recorder)
         return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running)
 
-    def predicted(self, constants: Constants) -> Array:
+    def predicted(self, constants: Constants, moved: tuple[str, float] | None = None) -> Array:
         """Logarithms of predicted values. (questions,)"""
-        losses, scheduling = stacked_constants(constants, self.engines)
+        losses, scheduling = stacked_constants(constants, self.engines, moved)
         times = self.features.times(losses)
         values = np.empty(len(self.engines))
         for group, ranges in zip(self.groups, self.features.calls, strict=True):
@@ -169,25 +209,33 @@ def _minimised(
 
 
 def _slopes(problem: _Problem, theta: Array, priors: Sequence[Prior], measured: Array, residual: Array) -> Array:
+    """Slopes of residuals by constant: a move of a member moves the rows of that member alone."""
+    constants = as_constants(theta, priors)
+    of_name: dict[str, Array] = {}
+    of_member: dict[str, Array] = {}
     slopes = np.empty((len(residual), len(theta)))
-    for i in range(len(theta)):
-        moved = theta.copy()
-        moved[i] += _STEP
-        changed = (problem.predicted(as_constants(moved, priors)) - measured) / _SCATTER
-        slopes[:, i] = (changed - residual) / _STEP
+    for i, p in enumerate(priors):
+        if p.name not in of_name:
+            changed = (problem.predicted(constants, (p.name, _STEP)) - measured) / _SCATTER
+            of_name[p.name] = (changed - residual) / _STEP
+        if p.member not in of_member:
+            of_member[p.member] = np.array(
+                [not p.member or p.member in e.members for e in problem.engines], dtype=float
+            )
+        slopes[:, i] = of_name[p.name] * of_member[p.member]
     return slopes
 
 
 def as_constants(theta: Array, priors: Sequence[Prior], basis: str = "") -> Constants:
     """Vector on the inner scale -> constants."""
     base: dict[str, float] = {}
-    kinds: dict[str, dict[str, dict[str, float]]] = {"move": {}, "slope": {}}
+    moves: dict[str, dict[str, float]] = {}
     for prior, value in zip(priors, theta, strict=True):
         if prior.kind == "base":
-            base[prior.name] = outward(float(value), SCALES[prior.name])
+            base[prior.name] = outward(float(value), TERM[prior.name].scale)
         else:
-            kinds[prior.kind].setdefault(prior.name, {})[prior.member] = float(value)
-    return Constants(base=base, moves=kinds["move"], slopes=kinds["slope"], basis=basis)
+            moves.setdefault(prior.name, {})[prior.member] = float(value)
+    return Constants(base=base, moves=moves, basis=basis)
 
 
 def as_vector(constants: Constants, priors: Sequence[Prior]) -> Array:
@@ -196,8 +244,7 @@ def as_vector(constants: Constants, priors: Sequence[Prior]) -> Array:
     for p in priors:
         if p.kind == "base":
             known = constants.base.get(p.name)
-            found.append(p.centre if known is None else inward(known, SCALES[p.name]))
+            found.append(p.centre if known is None else inward(known, TERM[p.name].scale))
         else:
-            kept = constants.moves if p.kind == "move" else constants.slopes
-            found.append(kept.get(p.name, {}).get(p.member, p.centre))
+            found.append(constants.moves.get(p.name, {}).get(p.member, p.centre))
     return np.array(found)

@@ -1,7 +1,8 @@
-"""Predictions of rows by constants that never saw their group, and ranges from them."""
+"""Predictions of rows by constants that never saw their group."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -12,37 +13,59 @@ from numpy.typing import NDArray
 
 from rackmath.engine.constants import Constants
 from rackmath.validation.answers import Array
-from rackmath.validation.fit import evaluate, fit
-from rackmath.validation.priors import priors
+from rackmath.validation.fit import Prior, evaluate, fit
 from rackmath.validation.questions import Question
 
-FOLDS = 8
-"""Parts that groups are dealt into; each is predicted from the other seven."""
+FOLDS = 5
+"""Parts that groups are dealt into; each is predicted from the other four."""
 
 _UNSURE = 0.2
 """Weight of a row that may mean something else than was read."""
+_CROWD = 64.0
+"""Requests at once, for an engine whose seats a row does not state, from which seats decide what is measured."""
 _WORKERS = 2
 _ROUNDS = 1
 _ITERATIONS = 5
 
+
+def source_of(question: Question) -> str:
+    """Who published a row: the repository or site, whatever its revision."""
+    return question.row.source.partition("@")[0].partition(" (")[0]
+
+
 GROUPINGS: dict[str, Callable[[Question], str]] = {
-    "model on chip": lambda q: f"{q.row.model} {q.system.chip.name}",
+    "source": source_of,
+    "model on chip": lambda q: f"{q.architecture.name} {q.system.chip.name}",
     "chip": lambda q: q.system.chip.name,
-    "source": lambda q: q.row.source.split(":")[0],
+    "engine on generation": lambda q: f"{q.row.family} {q.system.chip.generation}",
 }
-"""What is left out as a whole: pairs of model and chip, whole chips, whole sources."""
+"""What is left out as a whole: sources, pairs of model and chip, whole chips, engines on generations."""
+
+
+def reserved(question: Question) -> bool:
+    """Whether a row's source takes part in no choice of structure: one source in three, by a hash of its name."""
+    return int(sha256(("reserved " + source_of(question)).encode()).hexdigest(), 16) % 3 == 0
 
 
 def weights(questions: Sequence[Question]) -> Array:
     """Weight of each row in a fit: rows of a large group count less, and unsure ones little.
 
-    Rows of one run are not independent; the inverse root of a group's size lies between counting rows and counting
-    groups. Unsure are rows of low confidence, those whose layout was inferred, and servers at the edge of their limits.
+    Rows of one source on one model, chip and kind of load are not independent; the inverse root of a group's size
+    lies between counting rows and counting groups. Unsure are rows of low confidence, those whose layout was inferred,
+    servers at the edge of their limits, and crowds at once before engines whose seats are not stated.
     """
-    names = [GROUPINGS["model on chip"](q) for q in questions]
-    sizes = {name: names.count(name) for name in set(names)}
+    names = [(source_of(q), q.architecture.name, q.system.chip.name, q.kind) for q in questions]
+    sizes = Counter(names)
     found = np.array([sizes[n] ** -0.5 for n in names])
-    unsure = [q.row.confidence == "low" or bool(q.deployment.inferred) or q.kind == "server" for q in questions]
+    unsure = [
+        q.row.confidence == "low"
+        or bool(q.deployment.inferred)
+        or q.kind == "server"
+        or (q.kind == "wave" and q.row.max_num_seqs is None and q.load > _CROWD * q.deployment.workers)
+        or q.row.flag("queued")
+        or q.row.flag("random_tokens_mtp_acceptance")
+        for q in questions
+    ]
     found = found * np.where(unsure, _UNSURE, 1.0)
     return found / found.mean()
 
@@ -53,11 +76,14 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
     return np.array([int(sha256(name(q).encode()).hexdigest(), 16) % FOLDS for q in questions], dtype=float)
 
 
-def left_out(questions: Sequence[Question], constants: Constants, grouping: str) -> Array:
-    """Values of all rows, each predicted by a fit without its fold, in the rows' units. (questions,)"""
+def left_out(questions: Sequence[Question], constants: Constants, priors: Sequence[Prior], grouping: str) -> Array:
+    """Values of all rows, each predicted by a fit without its fold, in the rows' units. (questions,)
+
+    ``priors`` are those of the whole fit, with the widths that it found.
+    """
     part = folds(questions, grouping)
     values = np.full(len(questions), np.nan)
-    jobs = [_Job(list(questions), constants, part == fold) for fold in range(FOLDS) if np.any(part == fold)]
+    jobs = [_Job(list(questions), constants, tuple(priors), part == f) for f in range(FOLDS) if np.any(part == f)]
     with ProcessPoolExecutor(_WORKERS) as pool:
         for job, found in zip(jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test] = found
@@ -68,11 +94,12 @@ def left_out(questions: Sequence[Question], constants: Constants, grouping: str)
 class _Job:
     questions: list[Question]
     constants: Constants
+    priors: tuple[Prior, ...]
     test: NDArray[np.bool_]
 
 
 def _predicted(job: _Job) -> Array:
     train = [q for q, out in zip(job.questions, job.test, strict=True) if not out]
     test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    found = fit(train, weights(train), priors(), job.constants, rounds=_ROUNDS, iterations=_ITERATIONS)
+    found = fit(train, weights(train), job.priors, None, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False)
     return evaluate(test, found.constants)[0]

@@ -13,23 +13,31 @@ from rackmath.models.mixers import Compressed, Latent
 from rackmath.models.requantise import requantise
 
 _WEIGHTS = (
-    (r"fp8 or fp4", "nvfp4"),
-    (r"model default|^not stated|^alternate|^$", None),
+    (r"^$", None),
     (r"nvfp4|^fp4", "nvfp4"),
     (r"mxfp4", "mxfp4"),
-    (r"int4|awq|gptq|^q4_1", "int4"),
-    (r"q4_k", "q4_k_m"),
+    (r"iq1", "iq1_s"),
+    (r"iq2", "iq2_xxs"),
+    (r"iq3", "iq3_xxs"),
+    (r"iq4", "iq4_xs"),
+    (r"q8_", "q8_0"),
+    (r"q6_", "q6_k"),
+    (r"q5_", "q5_k_m"),
     (r"q4_0", "q4_0"),
-    (r"q8_0", "q8_0"),
-    (r"int8", "int8"),
-    (r"fp8|mxfp8|float8", "fp8"),
+    (r"q4_1|int4|awq|gptq|mq4|4bit", "int4"),
+    (r"q4_", "q4_k_m"),
+    (r"q3_", "q3_k_m"),
+    (r"q2_", "q2_k"),
+    (r"int8|8bit", "int8"),
+    (r"fp8|mxfp8", "fp8"),
     (r"^f16$", "f16"),
     (r"bf16|fp16|float16", "bf16"),
 )
+"""Formats as tables name them, in order; files of llama.cpp by the type of most of their tensors."""
 
 
 @lru_cache(maxsize=512)
-def model_at(name: str, weights: str, cache: str) -> Architecture:
+def model_at(name: str, weights: str, cache: str, expert_weights: str = "") -> Architecture:
     """Return a catalogue model at the formats that a row states.
 
     A model published at 4 bit (gpt-oss) stays so when a row says fp4 or mxfp4. 4-bit
@@ -39,14 +47,17 @@ def model_at(name: str, weights: str, cache: str) -> Architecture:
     """
     model = catalogue.model(name)
     form = _form(weights)
+    narrow = _form(expert_weights)
+    if narrow is not None and form != narrow and _expert_bits(model) < 8:
+        form = None
     if form in ("nvfp4", "mxfp4") and _expert_bits(model) < 8:
         form = None
     if form is not None:
         latent = any(isinstance(m, (Latent, Compressed)) for layer, _ in model.groups for m in layer.mixers)
         model = requantise(model, weights=weight_format(form), keep_attention=latent and form == "nvfp4")
-    narrow = re.match(r"(fp8|bf16|fp16|f16|int8|fp4|nvfp4)", cache.lower())
-    if narrow:
-        model = requantise(model, cache=cache_format(narrow.group(1)))
+    stored = re.match(r"(fp8|bf16|fp16|f16|int8|fp4|nvfp4)", cache.lower())
+    if stored:
+        model = requantise(model, cache=cache_format(stored.group(1)))
     return model
 
 
@@ -55,7 +66,7 @@ def _form(text: str) -> str | None:
     for pattern, form in _WEIGHTS:
         if re.search(pattern, plain):
             return form
-    raise NotUnderstood("precision_weights", text, "write one of bf16, fp8, int8, int4, nvfp4, mxfp4, q4_k_m, q8_0")
+    raise NotUnderstood("weights", text, "write one of bf16, fp8, int8, int4, nvfp4, mxfp4, q4_k_m, q8_0")
 
 
 def _expert_bits(model: Architecture) -> float:

@@ -80,7 +80,7 @@ def predict(table: Sequence[Mapping[str, str]], constants: Constants) -> list[Pr
 def _prediction(one: Question, value: float, constants: Constants) -> Prediction:
     if not np.isfinite(value) or value <= 0:
         return Prediction(row=one.row, predicted=None, low=None, high=None, reason="does not fit: no batch can run")
-    low, high = row_range(one, constants.ranges, one.system.chip.name in constants.chips)
+    low, high = row_range(one, constants)
     return Prediction(
         row=one.row,
         predicted=value,

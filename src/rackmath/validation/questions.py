@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from rackmath import catalogue
 from rackmath.engine import Layout
 from rackmath.engine.sharding import memory
-from rackmath.errors import NotUnderstood
+from rackmath.errors import InputError, NotUnderstood
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
-from rackmath.validation.deployments import Deployment, attention_split, deployment
-from rackmath.validation.launches import looks
+from rackmath.validation.deployments import Deployment, deployment
 from rackmath.validation.precisions import model_at
 from rackmath.validation.rows import Row
 from rackmath.validation.training_rows import training_run
 
-SERVICE = ("closed", "wave", "full", "server", "pools")
+SERVICE = ("closed", "wave", "full", "server", "open", "pools")
 """Kinds of question that are a service under load; the others are single passes or training."""
 
 TIMES = ("tpot", "ttft", "ttft_median", "latency")
 """Quantities that are times; the others are rates."""
-
-_LENGTHS = 0.9
-"""Mean of lengths drawn uniformly from 0.8 to 1.0 of nominal."""
 
 _DRAFTS = 3.0
 """Tokens drafted per step where a row says only that it speculates (MTP-3 is the engines' default)."""
@@ -39,7 +35,29 @@ _SCENARIOS = ("server", "interactive")
 
 NO_LIMITS = Limits()
 
-_SCALES = {"ms": 1e3, "s": 1.0, "tok/s": 1.0, "queries/s": 1.0, "samples/s": 1.0}
+_QUANTITIES = {
+    "tpot": "tpot",
+    "itl": "tpot",
+    "ttft": "ttft",
+    "e2e": "latency",
+    "output_throughput": "output",
+    "total_throughput": "total",
+    "request_throughput": "requests",
+    "decode_speed": "tokens",
+    "prefill_speed": "tokens",
+    "train_throughput": "tokens",
+}
+
+_ARRIVALS = {
+    "closed": "closed",
+    "all_at_once": "wave",
+    "constant": "open",
+    "poisson": "open",
+    "offline": "full",
+    "server": "server",
+    "static_batch": "static",
+    "single": "static",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +68,25 @@ class Question:
     architecture: Architecture
     system: System
     kind: str
-    """closed, wave, full (as many as memory holds), server (as many as limits allow), pools, decode, prefill, static,
-    train."""
+    """closed, wave (all at once), full (as many as memory holds), server (as many as limits allow), open (at a rate),
+    pools, decode, prefill, static, train."""
     quantity: str
-    """tpot, ttft, ttft_median, output, total, tokens, speed or latency."""
+    """tpot, ttft, ttft_median, output, total, requests, tokens, speed or latency."""
     deployment: Deployment
     load: float
     """Sequences of the whole deployment; infinite where memory decides."""
+    rate: float
+    """Requests of the whole deployment, for the kind open. [requests/s]"""
     input: float
     output: float
+    cached: float
+    """Tokens of a prompt that the cache holds. [tokens]"""
+    seats: float
+    """Sequences that an engine runs at once at most. [sequences]"""
+    budget: float
+    """Tokens that an engine puts into one pass at most. [tokens]"""
+    varied: bool
+    """Whether lengths differ from request to request."""
     context: float
     drafted: float
     looks: float
@@ -77,36 +105,29 @@ def question(row: Row) -> Question:
 
     Errors: any :class:`~rackmath.errors.RackmathError` is the reason to decline it.
     """
-    kind, quantity = _asked(row)
+    kind, quantity = _kind(row)
+    if row.flag("offload_to_cpu") or row.flag("weights_offloaded_to_host"):
+        raise NotUnderstood("flags", "offload_to_cpu", "weights in the host's memory are not predicted")
     system = catalogue.system(row.hardware)
     if kind == "train":
         return _training(row, system)
-    cache = row.cache or _usual_cache(row)
-    architecture = model_at(row.model, row.weights, cache)
-    found = deployment(row.parallelism, row.gpus, architecture)
-    if "enables attention_dp and ep for MoE" in row.notes and found is not None:
-        found = attention_split(found, architecture)
-    assumed = [] if cache == row.cache else [f"{cache} cache, as the quantised releases for this engine have"]
+    cache = row.kv or _usual_cache(row)
+    architecture = model_at(_model(row), row.weights, cache, row.expert_weights)
+    found = deployment(row, architecture)
+    assumed = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
     if found is None:
         found = _inferred(row, system, architecture, alone=kind not in ("full", "server"))
+    if found.inferred:
         assumed.append(found.inferred)
-    part = _LENGTHS if "uniform 0.8-1.0" in row.notes else 1.0
     length, limits, named = _of_benchmark(row, kind, architecture)
     assumed += named
     _check(row, kind, length, limits)
-    if kind == "closed" and (row.at_once or _in_house(row)):
-        kind = "wave"
     if kind == "closed" and found.prefill is not None:
         kind = "pools"
-    seldom = 1.0
-    if kind == "closed":
-        spread = float(found.layout.data) > 1
-        seldom = looks(row.family, system.chip.generation, row.load or 1.0, spread, f"{row.source} {row.notes}")
-    if seldom > 1:
-        assumed.append(f"{row.family} looks for requests every {seldom:g} steps, as InferenceX starts it")
     context = row.context
     if kind == "decode" and context is None:
-        context = (length or 0.0) + (row.output or 0) / 2
+        context = (length or 0.0) + (row.output_mean or 0) / 2
+    engines = found.workers * float(found.layout.data)
     return Question(
         row=row,
         architecture=architecture,
@@ -114,64 +135,146 @@ def question(row: Row) -> Question:
         kind=kind,
         quantity=quantity,
         deployment=found,
-        load=_most(row, found) if kind in ("full", "server") else (row.load or 1.0),
-        input=(length or 0.0) * part,
-        output=(row.output or 0.0) * part,
+        load=_most(row, kind),
+        rate=row.request_rate or 0.0,
+        input=length or 0.0,
+        output=row.output_mean or 0.0,
+        cached=_cached(row, length or 0.0),
+        seats=(row.max_num_seqs or default_seats(row.family, system.chip)) * engines,
+        budget=row.max_num_batched_tokens or default_budget(row.family, system.chip),
+        varied=_varied(row),
         context=context or 0.0,
         drafted=_drafted(row),
-        looks=seldom,
+        looks=max(row.scheduler_interval or 1.0, 1.0),
         scale=_scale(row, quantity),
         limits=limits,
         assumed=tuple(assumed),
     )
 
 
-def _in_house(row: Row) -> bool:
-    """Whether a sweep of NVIDIA's own under SGLang, which sent one wave of requests (measured/README.md)."""
-    return (row.note("origin") or "").startswith("NVIDIA in-house") and row.family == "sglang"
+VARIED = 0.5
+"""Spread of lengths over their mean from which they are taken as exponential. [1]"""
+
+
+def _varied(row: Row) -> bool:
+    """Whether answers differ in length, as those of conversations do: by their spread, else by a mean that is not whole."""
+    if row.length_cv is not None:
+        return row.length_cv > VARIED
+    return (row.output_mean or 0.0) % 1 != 0
+
+
+_BLOCK = 16
+"""Tokens of a block of vLLM's cache: the last one of a cached prompt is computed again."""
+
+
+def _cached(row: Row, length: float) -> float:
+    held = min(row.shared_prefix_tokens or 0.0, max(length - 1, 0.0))
+    return held // _BLOCK * _BLOCK
+
+
+def _model(row: Row) -> str:
+    """Name of the model in the catalogue: as the row says, else its id on Hugging Face."""
+    try:
+        catalogue.model(row.model)
+    except InputError:
+        return row.model_hf or row.model
+    return row.model
+
+
+def _kind(row: Row) -> tuple[str, str]:
+    """Kind and quantity of a row."""
+    quantity = _quantity(row)
+    if row.phase == "training" or row.metric == "train_throughput":
+        return "train", "tokens"
+    if row.statistic.startswith("p") and row.statistic != "p50":
+        raise NotUnderstood("statistic", row.statistic, "the slowest requests are simulated, not predicted")
+    if row.phase == "decode" or row.metric == "decode_speed":
+        return "decode", "latency" if quantity == "tpot" else "tokens"
+    if row.phase == "prefill" or row.metric == "prefill_speed":
+        return "prefill", "latency" if quantity == "ttft" else "tokens"
+    return _service(row, quantity)
+
+
+def _quantity(row: Row) -> str:
+    if row.metric not in _QUANTITIES:
+        reason = {
+            "time_to_train": "depends on the samples to converge, which no column states",
+            "train_tflops": "counts FLOPs by a formula that no column states; give train_throughput",
+        }.get(row.metric, f"write one of {', '.join(_QUANTITIES)}")
+        raise NotUnderstood("metric", row.metric, reason)
+    return _QUANTITIES[row.metric]
+
+
+def _service(row: Row, quantity: str) -> tuple[str, str]:
+    """Kind of a service by how its requests arrive, and its quantity."""
+    arrivals = row.arrivals or ("closed" if row.concurrency else "open" if row.request_rate else "")
+    if arrivals not in _ARRIVALS:
+        raise NotUnderstood("arrivals", row.arrivals, f"write one of {', '.join(_ARRIVALS)}")
+    kind = _ARRIVALS[arrivals]
+    if kind == "closed" and row.flag("one_wave_suspected"):
+        kind = "wave"
+    if kind == "wave" and not (row.num_requests or row.load):
+        # So many that the engine is full as long as is measured.
+        kind = "full"
+    if kind == "static" and quantity == "ttft":
+        return "prefill", "latency"
+    if kind == "static" and quantity == "tpot":
+        return "decode", "latency"
+    if kind == "server" and quantity in ("tpot", "ttft", "latency"):
+        raise NotUnderstood("metric", row.metric, "times of a server at its limits need its rate: request_rate")
+    if quantity == "ttft" and row.statistic == "p50":
+        quantity = "ttft_median"
+    return kind, quantity
 
 
 def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[float | None, Limits, list[str]]:
-    """Tokens of a prompt and limits of a row, from the published workload that it names where it leaves them out."""
-    named = catalogue.benchmarks().get(architecture.name) if row.notes.startswith("MLPerf") else None
+    """Tokens of a prompt and limits of a row, from the published workload of its benchmark where it leaves them out."""
+    named = catalogue.benchmarks().get(architecture.name) if row.benchmark.startswith("mlperf-inference") else None
     if named is None or kind not in ("full", "server"):
-        return row.input, NO_LIMITS, []
-    limits = named.limits.get(_scenario(row), NO_LIMITS)
-    if row.input is not None:
-        return row.input, limits, []
+        return row.input_mean, NO_LIMITS, []
+    limits = named.limits.get(row.scenario, NO_LIMITS)
+    if row.input_mean is not None:
+        return row.input_mean, limits, []
     return named.input, limits, [f"prompts of {named.input:g} tokens in the mean: {named.name}"]
 
 
 def _check(row: Row, kind: str, length: float | None, limits: Limits) -> None:
-    """Refuse a row that leaves out what its question needs."""
-    if kind in SERVICE and (length is None or not row.output):
-        raise NotUnderstood("input_len, output_len", (row.input, row.output), "a service needs both lengths")
-    if kind == "closed" and row.load is None:
-        raise NotUnderstood("batch_or_concurrency", row.load, "a loaded service needs its concurrency")
+    """Refuse a row that leaves out what its question needs, by the name of the column."""
+
+    def need(name: str, value: object, why: str) -> None:
+        if not value:
+            raise NotUnderstood(name, getattr(row, name), why)
+
+    if kind in SERVICE or (kind == "static"):
+        need("input_mean", length, "a service needs the mean tokens of its prompts")
+        need("output_mean", row.output_mean, "a service needs the mean tokens of its answers")
+    if kind == "closed":
+        need("concurrency", row.load, "a closed loop needs its concurrency")
+    if kind == "wave":
+        need("num_requests", row.num_requests or row.load, "requests at once need their number")
+    if kind == "open":
+        need("request_rate", row.request_rate, "requests that arrive by themselves need their rate")
     if kind == "server" and limits == NO_LIMITS:
-        raise NotUnderstood("metric", row.metric, "a server's rate needs the limits that it keeps")
-    if kind in ("decode", "static") and row.load is None:
-        raise NotUnderstood("batch_or_concurrency", row.load, "a decode pass needs its batch")
-    if kind == "decode" and row.context is None and length is None:
-        raise NotUnderstood("context_len", row.context, "a decode pass needs its context")
-    if kind == "prefill" and length is None:
-        raise NotUnderstood("input_len", length, "a prompt needs its length")
+        raise NotUnderstood("benchmark, scenario", row.scenario, "a server's rate needs the limits that it keeps")
+    if kind in ("decode", "static"):
+        need("batch", row.load, "a decode pass needs its batch")
+    if kind == "decode" and row.context is None:
+        need("context", length, "a decode pass needs its context")
+    if kind == "prefill":
+        need("input_mean", length, "a prompt needs its length")
 
 
-def _scenario(row: Row) -> str:
-    return next((name for name in _SCENARIOS if name in row.metric.lower()), "")
-
-
-def _most(row: Row, found: Deployment) -> float:
-    """Sequences of the whole deployment at most, as the engines are configured."""
-    if row.load is None:
-        return float("inf")
-    engines = found.workers * float(found.layout.data) if "configured maximum per engine" in row.notes else 1.0
-    return row.load * engines
+def _most(row: Row, kind: str) -> float:
+    """Sequences of the whole deployment at most."""
+    if kind == "wave":
+        return row.num_requests or row.load or 1.0
+    if kind in ("full", "server", "open"):
+        return row.load if row.load is not None else float("inf")
+    return row.load or 1.0
 
 
 def _training(row: Row, system: System) -> Question:
-    architecture = model_at(row.model.removesuffix("-LoRA"), row.weights, "")
+    architecture = model_at(_model(row), row.framework_precision or row.weights, "")
     run, assumed = training_run(row, architecture)
     return Question(
         row=row,
@@ -181,10 +284,15 @@ def _training(row: Row, system: System) -> Question:
         quantity="tokens",
         deployment=Deployment(layout=run.layout, workers=1.0),
         run=run,
-        load=row.load or 1.0,
-        input=row.input or 1.0,
+        load=row.global_batch or 1.0,
+        rate=0.0,
+        input=row.sequence_length or 1.0,
         output=0.0,
-        context=row.input or 1.0,
+        cached=0.0,
+        seats=float("inf"),
+        budget=default_budget(row.family, system.chip),
+        varied=False,
+        context=row.sequence_length or 1.0,
         drafted=0.0,
         looks=1.0,
         scale=_scale(row, "tokens"),
@@ -192,69 +300,27 @@ def _training(row: Row, system: System) -> Question:
     )
 
 
-def _asked(row: Row) -> tuple[str, str]:
-    """Kind and quantity of a metric."""
-    metric = row.metric.lower()
-    if metric == "time_to_train":
-        raise NotUnderstood("metric", row.metric, "depends on the samples to converge, which the row does not state")
-    if re.match(r"(queries|samples)", metric):
-        raise NotUnderstood("metric", row.metric, "queries per second need their lengths; give tokens per second")
-    if "cache hits" in metric or "kv-cache hits" in metric:
-        raise NotUnderstood("metric", row.metric, "a rate with cache hits needs the hit rate")
-    if re.search(r"p9\d", metric):
-        raise NotUnderstood("metric", row.metric, "the slowest requests are not predicted; give the mean or the median")
-    if metric.startswith("ttft") and (row.output or 0) <= 1:
-        return "prefill", "latency"
-    for pattern, kind, quantity in (
-        (r"^train_throughput", "train", "tokens"),
-        (r"^(tpot|itl)", "closed", "tpot"),
-        (r"^ttft batch1", "prefill", "latency"),
-        (r"^ttft_(median|p50)", "closed", "ttft_median"),
-        (r"^ttft", "closed", "ttft"),
-        (r"^user_speed", "closed", "speed"),
-        (r"^decode_(speed|throughput)", "decode", "tokens"),
-        (r"^prefill_(speed|throughput)", "prefill", "tokens"),
-        (r"^e2e_latency", "static", "latency"),
-        (r"static batch", "static", "output"),
-        (r"^total_throughput", "closed", "total"),
-        (r"offline", "full", "output"),
-        (r"^(output_)?throughput|max-load|server|interactive", "closed", "output"),
-    ):
-        if re.search(pattern, metric):
-            return (_load_of(row) if kind == "closed" else kind), quantity
-    raise NotUnderstood("metric", row.metric, "write tpot, ttft, output_throughput, decode_speed or prefill_speed")
-
-
-def _load_of(row: Row) -> str:
-    """How requests reach a service: by themselves, as many as it holds, or as others are answered."""
-    if _scenario(row):
-        return "server"
-    return "full" if "max-load" in row.metric.lower() else "closed"
-
-
 def _scale(row: Row, quantity: str) -> float:
-    """From SI of the whole system to the row's unit and per."""
-    if row.unit not in _SCALES:
-        raise NotUnderstood("unit", row.unit, f"write one of {', '.join(_SCALES)}")
-    scale = _SCALES[row.unit]
+    """From SI of the whole system to the row's per."""
     if quantity in (*TIMES, "speed"):
-        return scale
-    per = {"gpu": 1 / row.gpus, "system": 1.0, "node": 8 / row.gpus, "user": 1 / (row.load or 1.0), "": 1.0}
+        return 1.0
+    per = {"gpu": 1 / row.gpus, "system": 1.0, "user": 1 / (row.load or 1.0), "request": 1.0, "": 1.0}
     if row.per not in per:
         raise NotUnderstood("per", row.per, f"write one of {', '.join(p for p in per if p)}")
-    return scale * per[row.per]
+    return per[row.per]
 
 
 def _usual_cache(row: Row) -> str:
     """Format of the cache where a row says nothing: 8-bit releases for TensorRT-LLM quantise it too."""
-    narrow = re.search(r"fp8|fp4", row.weights.lower())
+    narrow = "fp8" in row.weights or "fp4" in row.weights
     return "fp8" if narrow and row.family == "trtllm" else ""
 
 
 def _drafted(row: Row) -> float:
     """Tokens speculated per step, as far as the row says."""
-    spec = (row.note("spec") or "none").lower()
-    return 0.0 if spec.startswith(("none", "unlabelled")) or not spec else _DRAFTS
+    if row.speculative in ("", "none"):
+        return 0.0
+    return row.draft_tokens if row.draft_tokens else _DRAFTS
 
 
 def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bool) -> Deployment:
@@ -270,7 +336,7 @@ def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bo
         choices = [*(Layout(tensor=w) for w in widths), *(Layout(tensor=layout.tensor, pipeline=s) for s in stages)]
         layout = next((one for one in choices if _roomy(architecture, system, one)), layout)
     if row.gpus % int(layout.gpus):
-        raise NotUnderstood("parallelism", row.parallelism, f"state it: {row.gpus} GPUs do not divide into domains")
+        raise NotUnderstood("tp", row.tp, f"state it: {row.gpus} GPUs do not divide into domains")
     staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
     return Deployment(
         layout=layout,

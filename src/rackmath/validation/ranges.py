@@ -1,11 +1,12 @@
 """Ranges that mean what they say: split conformal prediction on groups that were left out.
 
-Rows of one (model, chip) pair, or of one chip, are predicted by constants that never saw
-them. Measured over predicted values of all such rows, by class of question, give the
-range: their 5th and 95th percentile, with the correction for a finite sample. The
-guarantee: for a further row whose group is exchangeable with the groups left out, the
-range covers at least 90 % on average over groups. It does not hold for a kind of chip or
-engine unlike any seen.
+Rows are predicted by constants that never saw their source, or their chip, or any row of their
+engine on their generation. Measured over predicted values of such rows, by class of question, give
+the range: their 5th and 95th percentile, with the correction for a finite sample. An engine on a
+generation with rows enough has a range of its own; without rows, a range is that of engines and
+generations left out as pairs, and wider still where neither was ever measured. The guarantee: for a
+further row whose group is exchangeable with the groups left out, the range covers at least 90 % on
+average over groups.
 """
 
 from __future__ import annotations
@@ -13,22 +14,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rackmath.validation.answers import Array
+from rackmath.engine.constants import Constants
+from rackmath.validation.answers import Array, engine_of
 from rackmath.validation.questions import Question
 
 LEVEL = 0.9
-_FEWEST = 20
+_FEWEST = 30
 _WIDER = 1.5
-"""Factor on the logarithm of a range where the layout had to be inferred."""
+"""Factor on the logarithm of a range where the layout had to be inferred, or where no row is near."""
 
 _CLASSES = {
     "tpot": "time per token",
     "speed": "time per token",
     "ttft": "first token",
     "ttft_median": "first token",
+    "latency": "latency",
     "output": "throughput",
     "total": "throughput",
+    "requests": "throughput",
 }
 ALL = "all"
 
@@ -48,62 +53,84 @@ def class_of(question: Question) -> str:
             return "prompt pass"
         case "static":
             return "throughput"
+        case "wave":
+            return "at once"
         case _:
             return _CLASSES[question.quantity]
 
 
+def phase_of(question: Question) -> str:
+    """Phase under which a question's row counts as evidence."""
+    return {"train": "training", "decode": "decode", "prefill": "prefill"}.get(question.kind, "serving")
+
+
 def fitted_ranges(
-    questions: Sequence[Question], pairs_out: Array, chips_out: Array
+    questions: Sequence[Question], left: Mapping[str, Array]
 ) -> dict[str, Mapping[str, tuple[float, float]]]:
-    """Ranges by class for chips that were measured and for new ones.
+    """Ranges by class, and by what is known of an engine on a chip.
 
     Parameters
     ----------
-    pairs_out, chips_out : array
-        Values predicted without the row's (model, chip) pair, and without its chip. (questions,)
+    left : mapping of array
+        Values predicted without the row's source, its chip, and its engine on its generation, by
+        the names of the groupings. (questions,)
     """
     measured = np.array([q.row.value for q in questions], dtype=float)
     classes = np.array([class_of(q) for q in questions])
+    pairs = np.array([pair(q) for q in questions])
     found: dict[str, Mapping[str, tuple[float, float]]] = {}
     for name in (ALL, *sorted(set(classes))):
         inside = np.full(len(classes), True) if name == ALL else classes == name
-        found[name] = {
-            "known": _range((measured / pairs_out)[inside]),
-            "new": _range((measured / chips_out)[inside]),
+        ratios = {key: (measured / left[key])[inside] for key in ("source", "chip", "engine on generation")}
+        table = {
+            "chip": _range(ratios["source"]),
+            "pair": _wider(_range(ratios["source"]), _range(ratios["chip"])),
+            "one": _wider(_range(ratios["source"]), _range(ratios["engine on generation"])),
         }
+        low, high = table["one"]
+        table["none"] = (low**_WIDER, high**_WIDER)
+        for each in sorted(set(pairs[inside])):
+            own = (measured / left["source"])[inside & (pairs == each)]
+            own = own[np.isfinite(own)]
+            if len(own) >= _FEWEST:
+                table[each] = _range(own)
+        found[name] = table
     return found
 
 
-def covered(questions: Sequence[Question], values: Array, folds: Array) -> Array:
-    """Whether each row lies in the range that the other folds give it. (questions,)"""
+def pair(question: Question) -> str:
+    """Engine on a generation, as the ranges name it."""
+    return f"{question.row.family} {question.system.chip.generation}"
+
+
+def covered(questions: Sequence[Question], values: Array, constants: Constants) -> NDArray[np.bool_]:
+    """Whether each row lies in the range that stands beside its value. (questions,)"""
     measured = np.array([q.row.value for q in questions], dtype=float)
-    classes = np.array([class_of(q) for q in questions])
+    bounds = np.array([row_range(q, constants) for q in questions])
     ratio = measured / values
-    inside = np.zeros(len(questions))
-    for fold in np.unique(folds):
-        for name in np.unique(classes):
-            test = (folds == fold) & (classes == name)
-            others = (folds != fold) & (classes == name)
-            low, high = _range(ratio[others]) if others.sum() >= _FEWEST else _range(ratio[folds != fold])
-            inside[test] = (ratio[test] >= low) & (ratio[test] <= high)
-    return inside
+    return (ratio >= bounds[:, 0]) & (ratio <= bounds[:, 1])
 
 
-def row_range(
-    question: Question, ranges: Mapping[str, Mapping[str, tuple[float, float]]], known: bool
-) -> tuple[float, float]:
+def row_range(question: Question, constants: Constants) -> tuple[float, float]:
     """Factors on a predicted value that bound its 90 % range; wider where something was inferred."""
-    table = ranges.get(class_of(question), ranges.get(ALL, {}))
-    low, high = table.get("known" if known else "new", (1.0, 1.0))
+    chip = question.system.chip.name
+    low, high = constants.range(class_of(question), engine_of(question), chip, phase_of(question))
     if question.deployment.inferred:
         low, high = low**_WIDER, high**_WIDER
     return low, high
 
 
+def _wider(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
 def _range(ratio: Array) -> tuple[float, float]:
     """Percentiles with the conformal correction for the sample's size."""
-    n = len(ratio)
+    finite = ratio[np.isfinite(ratio)]
+    n = len(finite)
+    if not n:
+        return (1.0, 1.0)
     tail = (1 - LEVEL) / 2
     upper = min(1.0, np.ceil((n + 1) * (1 - tail)) / n)
-    low, high = np.quantile(ratio, [1 - upper, upper])
+    low, high = np.quantile(finite, [1 - upper, upper])
     return float(min(low, 1.0)), float(max(high, 1.0))

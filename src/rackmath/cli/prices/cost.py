@@ -13,7 +13,7 @@ from rackmath.caching.tiers import TierCost, tier_costs
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.prices.cost_text import cost_figure, show_cost
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import Layout, Losses, parse_layout
 from rackmath.engine.layout import candidate_layouts
 from rackmath.errors import DoesNotFit, InputError
@@ -50,7 +50,7 @@ _BATCHES = np.unique(np.round(2 ** (np.arange(0, 28 * 8) / 8)))
 @click.option("--to", type=float, default=131_072.0, show_default=True, help="Longest context sold, in tokens.")
 @click.option("--utilisation", type=float, default=0.8, show_default=True, help="Part of the time in use.")
 @click.option("--margin", type=float, default=0.0, show_default=True, help="Part of the price that is kept.")
-@click.option("--engine", type=click.Choice((*FAMILIES, "other")), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice((*FAMILIES, "other")), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--sold-as", help="Model of genai-prices whose list is held against the cost.")

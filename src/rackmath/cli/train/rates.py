@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath import constants_file
-from rackmath.constants_file import NOW
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.engine.layout import candidate_layouts
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
@@ -86,7 +86,7 @@ def trained(
     exposed = constants_file.constants().value("exposed", engine)
     times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)
     each = float(times.min()) * gpus / (recipe.sequences * recipe.length)
-    low, high = constants_file.constants().range("training", system.chip.name)
+    low, high = constants_file.range_of(system, engine, "training")
     return each, each * low, each * high
 
 
@@ -122,7 +122,7 @@ def efficiency(
         system.require_network(count)
     recipe = Recipe(sequences=divisible(_BATCH / _LENGTH), length=_LENGTH)
     train = trained(architecture, system, gpus, recipe, framework="megatron", year=NOW)[0]
-    rates = served(architecture, system, serving_gpus, prompt=prompt, answer=answer, engine="vllm", year=NOW)
+    rates = served(architecture, system, serving_gpus, prompt=prompt, answer=answer, engine=DEFAULT_ENGINE, year=NOW)
     per = READ / TRAIN
     return Efficiency(
         mfu=model_flops(architecture, _LENGTH) / train / system.chip.rate("bf16"),

@@ -10,7 +10,7 @@ from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.train.rates import served
 from rackmath.cli.train.rates import trained as training_rate
-from rackmath.constants_file import FAMILIES, FRAMEWORKS, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, FRAMEWORKS, NOW
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import total_params
@@ -32,7 +32,7 @@ from rackmath.units import show
 @click.option("--lag", type=int, default=0, show_default=True, help="Steps that rollouts may be old; 0 alternates.")
 @click.option("--straggle", type=float, default=2.0, show_default=True, help="Longest answer of a step over the mean.")
 @click.option("--rollout-gpus", type=click.IntRange(1, 100_000), default=8, show_default=True, help="Of one server.")
-@click.option("--engine", type=click.Choice(FAMILIES), default="vllm", show_default=True)
+@click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
 @click.option("--year", type=float, default=NOW, show_default=True, help="When the software is from.")
 @click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")

@@ -184,7 +184,7 @@ def _facts(
         engine = constants_file.engine_of(system, *software)
         losses = constants_file.losses_of(system, engine, "training")
         exposed = constants_file.constants().value("exposed", engine)
-        low, high = constants_file.constants().range("training", system.chip.name)
+        low, high = constants_file.range_of(system, engine, "training")
     timer = engine_timer(architecture, system, losses, two_batch=1.0)
     fits = np.broadcast_to(held.fits, (len(options),))
     tried = _taken(options, np.flatnonzero(fits)) if fits.any() else options

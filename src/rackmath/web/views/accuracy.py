@@ -25,6 +25,8 @@ _CLASSES = (
     "decode pass",
     "prompt pass",
     "first token",
+    "latency",
+    "at once",
 )
 _MARK = 0.015
 """Width of a mark: rows of a class that would cover each other are drawn once. [decades]"""

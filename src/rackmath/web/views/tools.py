@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from rackmath.cli.figures import COLOURS, Figure, Panel, Series
 from rackmath.cli.plotly_figures import whiskers
-from rackmath.constants_file import FAMILIES, NOW
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (
@@ -41,7 +41,7 @@ class Estimate(Inputs):
     phase: Literal["decode", "prefill"] = choice("decode", "phase")
     weights: Literal[_FORMATS] = choice("", "weights, or the config's")  # type: ignore[valid-type]
     kv: Literal[_CACHES] = choice("", "cache, or the config's")  # type: ignore[valid-type]
-    engine: Literal[FAMILIES] = choice("vllm", "engine")  # type: ignore[valid-type]
+    engine: Literal[FAMILIES] = choice(DEFAULT_ENGINE, "engine")  # type: ignore[valid-type]
     year: float = slider(NOW, 2022, 2027, "when its version is from", log=False)
     drafted: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
     ideal: bool = ticked(False, "the pure bound")
@@ -120,7 +120,7 @@ class Plan(Inputs):
     cached_prefix: float = slider(0, 0, 0.99, "part of a prompt that is cached", log=False)
     weights: Literal[_FORMATS] = choice("", "weights, or what the chip has")  # type: ignore[valid-type]
     kv: Literal[_CACHES] = choice("", "cache, or what the chip has")  # type: ignore[valid-type]
-    engine: Literal["vllm", "sglang", "trtllm"] = choice("sglang", "engine")
+    engine: Literal["vllm", "sglang", "trtllm"] = choice(DEFAULT_ENGINE, "engine")
     one_pool: bool = ticked(False, "one pool only")
 
 

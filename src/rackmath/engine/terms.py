@@ -1,0 +1,311 @@
+"""What an engine adds to its kernels: one table of all constants, from which everything else about them derives.
+
+The record of losses, the file of fitted constants and its comments, the fit's priors, the ablation and
+``docs/losses.md`` read this table. Constants of kernels are not here: they come from timings, by chip
+(:mod:`rackmath.engine.kernel_curves`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+LOG, PART, FACTOR = "log", "part", "factor"
+"""Scales on which a constant moves and never leaves its range: positive, between 0 and 1, at least 1."""
+
+STEP, NETWORK, SERVICE, TRAINING = "step", "network", "service", "training"
+"""Where a constant applies: every pass, collectives, the mixing of prompts and answers, training alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One constant of an engine."""
+
+    name: str
+    unit: str
+    scale: str
+    applies: str
+    centre: float
+    """Value before any row is seen, in its unit."""
+    width: float
+    """How far the base value may go, one standard deviation on the inner scale."""
+    absent: float
+    """Value of an engine that loses nothing."""
+    meaning: str
+    axes: tuple[str, ...] = ()
+    """By what it may differ: generation, family, stage. How far is estimated from the rows."""
+
+
+TERMS = (
+    Term(
+        name="compute",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=1.0,
+        width=0.01,
+        absent=1.0,
+        axes=("generation", "family"),
+        meaning="time of multiplications over that of the kernel timings",
+    ),
+    Term(
+        name="memory",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=1.0,
+        width=0.01,
+        absent=1.0,
+        axes=("generation", "family"),
+        meaning="time of memory traffic over that of the kernel timings",
+    ),
+    Term(
+        name="fixed",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=1.0,
+        width=0.1,
+        absent=1.0,
+        axes=("generation", "family"),
+        meaning="time of starting kernels over that of the timings, where one's start hides behind another's end",
+    ),
+    Term(
+        name="grouped",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=1.0,
+        width=0.03,
+        absent=1.0,
+        axes=("generation", "family"),
+        meaning="time of grouped products of experts over that of the kernel timings",
+    ),
+    Term(
+        name="prompt_attention",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=1.0,
+        width=0.03,
+        absent=1.0,
+        axes=("family",),
+        meaning="time of attention over prompts beyond that of the kernel timings",
+    ),
+    Term(
+        name="touches",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=1.0,
+        width=0.1,
+        absent=0.0,
+        meaning="times that norms move their input again, for activations, casts and sums of residuals",
+    ),
+    Term(
+        name="train_touches",
+        unit="1",
+        scale=LOG,
+        applies=TRAINING,
+        centre=2.0,
+        width=0.5,
+        absent=0.0,
+        axes=("family",),
+        meaning="the same in training, whose activations are kept and normalised in wider formats",
+    ),
+    Term(
+        name="unfused",
+        unit="B",
+        scale=LOG,
+        applies=STEP,
+        centre=9.0,
+        width=0.5,
+        absent=0.0,
+        meaning="bytes that attention moves per score, in engines that do not fuse its kernel",
+    ),
+    Term(
+        name="launch",
+        unit="s",
+        scale=LOG,
+        applies=STEP,
+        centre=1e-6,
+        width=0.5,
+        absent=0.0,
+        axes=("generation", "family"),
+        meaning="gap before each kernel of a pass, small kernels that no table times included",
+    ),
+    Term(
+        name="routing",
+        unit="s",
+        scale=LOG,
+        applies=STEP,
+        centre=1e-5,
+        width=0.5,
+        absent=0.0,
+        axes=("generation", "family"),
+        meaning="what each layer of experts takes besides its products: router, choice of experts, sorting, summing",
+    ),
+    Term(
+        name="host",
+        unit="s",
+        scale=LOG,
+        applies=STEP,
+        centre=5e-4,
+        width=0.7,
+        absent=0.0,
+        axes=("generation", "family"),
+        meaning="gap of one step: scheduling, sampling, copying tokens",
+    ),
+    Term(
+        name="host_sequence",
+        unit="s",
+        scale=LOG,
+        applies=STEP,
+        centre=1e-5,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="what each sequence adds to that gap",
+    ),
+    Term(
+        name="network",
+        unit="1",
+        scale=LOG,
+        applies=NETWORK,
+        centre=1.0,
+        width=0.03,
+        absent=1.0,
+        axes=("generation", "family"),
+        meaning="time of reductions over that of the kernel timings",
+    ),
+    Term(
+        name="exchange",
+        unit="1",
+        scale=LOG,
+        applies=NETWORK,
+        centre=1.0,
+        width=0.2,
+        absent=1.0,
+        axes=("family",),
+        meaning="time of dispatch and combine of experts over that of the kernel timings",
+    ),
+    Term(
+        name="imbalance",
+        unit="1",
+        scale=LOG,
+        applies=STEP,
+        centre=0.15,
+        width=0.5,
+        absent=0.0,
+        meaning="excess of the fullest expert rank over the mean, once experts are spread wide",
+    ),
+    Term(
+        name="software",
+        unit="1",
+        scale=FACTOR,
+        applies=STEP,
+        centre=1.03,
+        width=0.5,
+        absent=1.0,
+        axes=("family", "stage"),
+        meaning="what is left between these terms and an engine",
+    ),
+    Term(
+        name="shown",
+        unit="1",
+        scale=PART,
+        applies=TRAINING,
+        centre=0.6,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="part of tensor parallelism's collectives that products do not hide in training",
+    ),
+    Term(
+        name="exposed",
+        unit="1",
+        scale=PART,
+        applies=TRAINING,
+        centre=0.2,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="part of the data-parallel exchange of training that nothing hides",
+    ),
+    Term(
+        name="interruption",
+        unit="1",
+        scale=PART,
+        applies=SERVICE,
+        centre=0.8,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="part of a prompt's time that the running batch waits for",
+    ),
+    Term(
+        name="lockstep",
+        unit="1",
+        scale=PART,
+        applies=SERVICE,
+        centre=0.3,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="part of one group's prompt that all data-parallel groups wait for",
+    ),
+    Term(
+        name="queueing",
+        unit="1",
+        scale=PART,
+        applies=SERVICE,
+        centre=0.05,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="part of the prompts of a full burst that a mean first token waits for",
+    ),
+    Term(
+        name="dispatch",
+        unit="s",
+        scale=LOG,
+        applies=SERVICE,
+        centre=3e-5,
+        width=0.7,
+        absent=0.0,
+        axes=("generation", "family"),
+        meaning="time in which the host starts one kernel of a prompt read by itself",
+    ),
+    Term(
+        name="arrival",
+        unit="s",
+        scale=LOG,
+        applies=SERVICE,
+        centre=0.02,
+        width=0.7,
+        absent=0.0,
+        axes=("family",),
+        meaning="time of a request outside the engine: network, tokeniser, first scheduling",
+    ),
+    Term(
+        name="acceptance",
+        unit="1",
+        scale=PART,
+        applies=SERVICE,
+        centre=0.6,
+        width=0.5,
+        absent=0.0,
+        axes=("family",),
+        meaning="chance that a drafted token is accepted",
+    ),
+)
+"""All fitted constants of engines."""
+
+TERM = MappingProxyType({term.name: term for term in TERMS})
+"""The same by name."""
+
+OF_SCHEDULING = tuple(t.name for t in TERMS if t.applies == SERVICE)
+"""Fields of :class:`~rackmath.serving.load.Scheduling`."""
+
+OF_LOSSES = tuple(t.name for t in TERMS if t.applies != SERVICE and t.name != "exposed")
+"""Fields of :class:`~rackmath.engine.losses.Losses`."""

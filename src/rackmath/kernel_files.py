@@ -1,0 +1,94 @@
+"""Curves of kernels as the package holds them: by chip, by generation where a chip has no timings, by all else."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import lru_cache
+from importlib.resources import files
+from math import exp, log
+from typing import Any
+
+from rackmath import catalogue
+from rackmath.engine.kernel_curves import Curve, Kernels
+from rackmath.hardware import Chip
+
+_FILE = files("rackmath") / "data" / "kernels.toml"
+
+_NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
+
+
+@lru_cache(maxsize=256)
+def kernels(chip: Chip, family: str) -> Kernels:
+    """Curves of a chip's kernels in an engine.
+
+    What a chip has no timings of comes from its generation, else from all chips: the geometric
+    mean of each constant. An engine without timings of its own takes those of all engines.
+    """
+    tables = _tables()
+    own = [t for name, t in tables.items() if _chips()[name].name == chip.name]
+    near = [t for name, t in tables.items() if _chips()[name].generation == chip.generation]
+    every = list(tables.values())
+    curves: dict[str, Curve] = {}
+    for kind in sorted({key.partition("@")[0] for t in every for key in t if "." in key}):
+        for group in (own, near, every):
+            found = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
+            if any(found):
+                curves[kind] = _mean(Curve(**c) for c in found if c)
+                break
+    curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
+    network: dict[str, float] = {}
+    for name in _NETWORK:
+        group = next(g for g in (own, near, every) if any(name in t for t in g))
+        network[name] = _average([t[name] for t in group if name in t])
+    return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip))
+
+
+def basis(chip: Chip) -> str:
+    """Whose timings a chip's curves are: its own, its generation's, or those of all chips."""
+    if chip.name in timed_chips():
+        return f"kernel timings of {chip.name}"
+    if chip.generation in {c.generation for c in _chips().values()}:
+        return f"kernel timings of other {chip.generation} chips"
+    return "kernel timings of other generations: none of this one is published"
+
+
+@lru_cache(maxsize=1)
+def timed_chips() -> frozenset[str]:
+    """Names of the chips with kernel timings of their own."""
+    return frozenset(c.name for c in _chips().values())
+
+
+@lru_cache(maxsize=1)
+def timed_generations() -> frozenset[str]:
+    """Generations of the chips with kernel timings."""
+    return frozenset(c.generation for c in _chips().values())
+
+
+@lru_cache(maxsize=1)
+def _chips() -> dict[str, Chip]:
+    return {name: catalogue.system(name).chip for name in _tables()}
+
+
+@lru_cache(maxsize=1)
+def _raw() -> dict[str, Any]:
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
+
+
+def _tables() -> Mapping[str, Mapping[str, Any]]:
+    return {name: table for name, table in _raw().items() if isinstance(table, dict)}
+
+
+def _elementwise() -> float:
+    return float(_raw()["elementwise"])
+
+
+def _mean(curves: Iterable[Curve]) -> Curve:
+    held = list(curves)
+    return Curve(**{f.name: _average([getattr(c, f.name) for c in held]) for f in fields(Curve)})
+
+
+def _average(values: list[float]) -> float:
+    """Geometric mean; none where one of them has none."""
+    return exp(sum(log(v) for v in values) / len(values)) if min(values) > 0 else 0.0

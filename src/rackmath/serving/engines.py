@@ -1,0 +1,45 @@
+"""What engines do by default: sequences at once, tokens of a pass, graphs of decode steps."""
+
+from __future__ import annotations
+
+from math import inf
+
+from rackmath.hardware import Chip
+
+GRAPHS_SINCE = {"vllm": 2023.96}
+"""Date from which an engine replays decode steps as CUDA graphs by default; the others always did.
+Source: vLLM's release notes, v0.2.6 of December 2023. [years]"""
+
+FUSED_SINCE = {"llama.cpp": 2025.0}
+"""Date from which benchmarks of an engine run attention in one kernel; the others always did. Before it, llama.cpp
+wrote the scores of a prompt to memory unless told ``-fa 1``. Source: llama.cpp's releases; an inference. [years]"""
+
+_LARGE = 70e9
+"""Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
+
+
+UNMIXED = frozenset({"sglang"})
+"""Engines that read waiting prompts before they go on with answers, instead of mixing both in one pass.
+Source: SGLang's scheduler, ``get_next_batch_to_run``; ``--enable-mixed-chunk`` is off by default."""
+
+
+def default_seats(family: str, chip: Chip) -> float:
+    """Sequences that an engine runs at once where nothing is said. [sequences]
+
+    Source: vLLM's ``engine/arg_utils.py`` (usage as a server), SGLang's and TensorRT-LLM's server arguments, of 2026.
+    """
+    if family == "vllm":
+        return 1024.0 if _large(chip) else 256.0
+    return {"trtllm": 2048.0}.get(family, inf)
+
+
+def default_budget(family: str, chip: Chip) -> float:
+    """Tokens that an engine puts into one pass where nothing is said. [tokens]
+
+    Source: as :func:`default_seats`.
+    """
+    return 2048.0 if family == "vllm" and not _large(chip) else 8192.0
+
+
+def _large(chip: Chip) -> bool:
+    return chip.memory_capacity >= _LARGE and chip.generation != "ampere"

@@ -1,0 +1,73 @@
+"""Curves of kernels as the package holds them, against the timings that they were fitted to."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackmath import catalogue, kernel_files
+from rackmath.engine.kernel_curves import KernelLoad
+
+
+def load(chip, flops: float, moved: float, **numbers: float) -> KernelLoad:
+    usual = {"rows": 1.0, "narrowness": 0.0, "launches": 1.0, "depth": 0.0, "matrices": 0.0}
+    return KernelLoad(compute=flops / chip.rate("bf16"), memory=moved / chip.memory_bandwidth, **{**usual, **numbers})
+
+
+@pytest.mark.parametrize(
+    ("system", "m", "n", "k", "seconds"),
+    [
+        # Published: aiconfigurator-core 0.12.0, gemm_perf, vLLM, 16 bit.
+        ("h100-sxm", 1, 8192, 8192, 51.6e-6),
+        ("h100-sxm", 64, 4096, 4096, 14.8e-6),
+        ("h100-sxm", 1024, 8192, 8192, 164.0e-6),
+        ("h100-sxm", 8192, 8192, 8192, 1541.7e-6),
+        ("h100-sxm", 16, 1024, 8192, 10.4e-6),
+        ("h100-sxm", 16, 8192, 1024, 8.5e-6),
+    ],
+)
+def test_products_take_about_what_was_timed(system: str, m: int, n: int, k: int, seconds: float) -> None:
+    chip = catalogue.system(system).chip
+    shape = load(chip, 2 * m * n * k, 2 * (n * k + m * (n + k)), rows=m, narrowness=1 / n + 1 / k, depth=k)
+    found = kernel_files.kernels(chip, "vllm").curve("product.wide").seconds(shape).total
+    assert found == pytest.approx(seconds, rel=0.2)
+
+
+def test_attention_over_a_cache_takes_about_what_was_timed() -> None:
+    """Eight heads of a cache, batch 64, 4,096 tokens: 353.7 us by FlashAttention 3 on an H100."""
+    chip = catalogue.system("h100-sxm").chip
+    moved = 64 * 4096 * 8 * 2 * 128 * 2
+    shape = load(chip, 4 * 64 * 8 * 128 * 4096, moved, rows=4096, narrowness=1 / 128, matrices=64 * 8)
+    found = kernel_files.kernels(chip, "vllm").curve("attention.decode").seconds(shape).total
+    assert found == pytest.approx(353.7e-6, rel=0.12)
+
+
+def test_long_prompts_reach_what_kernels_reach() -> None:
+    """Attention over 16,384 keys: 0.53 to 0.61 of peak on an H100, 0.5 to 0.66 on A100 and B200 (op-efficiency.csv)."""
+    for system, low, high in (("h100-sxm", 0.4, 0.65), ("a100-sxm", 0.4, 0.7), ("b200-sxm", 0.25, 0.6)):
+        chip = catalogue.system(system).chip
+        keys, heads = 16_384, 32
+        shape = load(chip, 4 * heads * 128 * keys * keys / 2, 2 * keys * heads * 128 * 4, rows=keys, narrowness=1 / 128)
+        found = kernel_files.kernels(chip, "vllm").curve("attention.prompt").seconds(shape).total
+        assert low < shape.compute / found < high, system
+
+
+def test_a_chip_without_timings_takes_those_of_its_generation() -> None:
+    own, near = (catalogue.system(name).chip for name in ("h100-sxm", "h100-pcie"))
+    assert kernel_files.basis(own) == f"kernel timings of {own.name}"
+    assert kernel_files.basis(near) == "kernel timings of other hopper chips"
+    assert "none of this one" in kernel_files.basis(catalogue.system("mi300x").chip)
+    parts = [
+        kernel_files.kernels(catalogue.system(n).chip, "vllm").curve("product.wide").part
+        for n in ("h100-sxm", "h200-sxm")
+    ]
+    mean = kernel_files.kernels(near, "vllm").curve("product.wide").part
+    assert min(parts) <= mean <= max(parts)
+
+
+@pytest.mark.parametrize("name", catalogue.system_names())
+def test_every_chip_has_every_kind_of_kernel(name: str) -> None:
+    kernels = kernel_files.kernels(catalogue.system(name).chip, "vllm")
+    kinds = {f"{kind}.{width}" for kind in ("product", "experts") for width in ("wide", "byte", "nibble", "expanded")}
+    kinds |= {f"{kind}.{phase}" for kind in ("attention", "latent") for phase in ("prompt", "decode")}
+    assert kinds | {"recurrence.prompt", "attention.decode_byte", "other"} <= set(kernels.curves)
+    assert 0 < kernels.wire <= 1 <= kernels.reduction_latency

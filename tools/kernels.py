@@ -1,0 +1,527 @@
+"""Kernel timings -> ``data/kernels.toml`` and ``docs/accuracy-of-kernels.md``.
+
+    pip download --no-deps aiconfigurator-core==0.12.0 -d TIMINGS && unzip -d TIMINGS TIMINGS/*.whl
+    python tools/kernels.py TIMINGS
+
+The timings are those of NVIDIA's aiconfigurator (Apache-2.0): kernels of vLLM, SGLang and TensorRT-LLM. Nothing of
+them is kept but the constants that are fitted here. Needs SciPy, a dependency of this tool alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from rackmath import catalogue
+from rackmath.engine.collectives import all_reduce, all_to_all, distinct_ranks
+from rackmath.engine.kernel_curves import Curve, KernelLoad
+from rackmath.hardware import Link, System
+from rackmath.models.numbers import Number
+
+Array = NDArray[np.float64]
+
+SYSTEMS = {
+    "a100_sxm": "a100-sxm",
+    "h100_sxm": "h100-sxm",
+    "h200_sxm": "h200-sxm",
+    "b200_sxm": "b200-sxm",
+    "b300_sxm": "b300-sxm",
+    "gb200": "gb200-nvl72",
+    "gb300": "gb300-nvl72",
+    "l40s": "l40s",
+    "rtx_pro_6000_server": "rtx-pro-6000",
+}
+"""Names of the timings' chips -> systems of the catalogue."""
+
+CACHES = {"l40s": 96e6, "rtx_pro_6000_server": 128e6}
+"""Level-two caches that hold a benchmark's matrix from one run to the next: such timings are dropped. [B]"""
+
+MOST = 6000
+"""Timings of one chip and kind that a fit sees."""
+
+FREE = {
+    "product": ("part", "stream", "floor", "rows", "side", "depth"),
+    "experts": ("part", "stream", "floor", "rows", "matrix"),
+    "attention.prompt": ("part", "stream", "floor", "rows", "side"),
+    "latent.prompt": ("part", "stream", "floor", "rows"),
+    "attention.decode": ("part", "stream", "floor", "side", "matrix"),
+    "latent.decode": ("part", "stream", "floor", "matrix"),
+    "recurrence": ("part", "stream", "floor"),
+}
+"""Constants that a kind of kernel can tell about; the others stay at none."""
+
+START = {
+    "part": 0.6, "stream": 0.8, "floor": 5e-6, "rows": 10.0, "side": 100.0, "depth": 3e-10, "matrix": 1e-7,
+}  # fmt: skip
+
+ELEMENTWISE = 0.7
+"""Part of the bandwidth of norms, activations and casts: the prototype's figure, no table has them for all chips."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Timings:
+    """Timings of one kind of kernel on one chip."""
+
+    kind: str
+    load: KernelLoad
+    seconds: Array
+    shape: Array
+    """A number that timings of one shape share: shapes are left out as a whole."""
+
+    def where(self, mask: NDArray[np.bool_]) -> Timings:
+        """Those under a mask."""
+        size = len(self.seconds)
+        wide = (np.broadcast_to(np.asarray(x, dtype=float), (size,))[mask] for x in self.load)
+        return replace(self, load=KernelLoad(*wide), seconds=self.seconds[mask], shape=self.shape[mask])
+
+
+def main() -> None:
+    """Fit all curves and write both files."""
+    folder = Path(sys.argv[1])
+    fitted: dict[str, dict[str, Curve]] = {}
+    networks: dict[str, dict[str, float]] = {}
+    lines: list[str] = []
+    kept: dict[str, list[Timings]] = {}
+    for chip, name in SYSTEMS.items():
+        system = catalogue.system(name)
+        fitted[name] = {}
+        kept[name] = list(timings(folder, chip, system))
+        for t in kept[name]:
+            fitted[name][t.kind] = fit(t)
+            lines.append(report(name, t, fitted[name][t.kind]))
+            print(lines[-1], flush=True)
+        networks[name], text = network(folder, chip, system)
+        lines.append(f"| {name} | all-reduce | {text} |")
+        print(lines[-1], flush=True)
+    root = Path(__file__).parent.parent
+    (root / "src/rackmath/data/kernels.toml").write_text(toml(fitted, networks))
+    (root / "docs/accuracy-of-kernels.md").write_text(page(lines, chips_out(kept, fitted)))
+
+
+def timings(folder: Path, chip: str, system: System) -> Iterator[Timings]:
+    """All kinds of timings of one chip, of all engines together and of each by itself."""
+    tables = {n: table(folder, chip, n) for n in TABLES}
+    for engine in ("", *ENGINES):
+        part = {n: t if not engine or not len(t) else t.filter(pl.col("engine") == engine) for n, t in tables.items()}
+        for t in of_tables(part, chip, system):
+            yield replace(t, kind=f"{t.kind}@{engine}" if engine else t.kind)
+
+
+ENGINES = ("vllm", "sglang", "trtllm")
+
+TABLES = ("gemm", "moe", "context_attention", "generation_attention", "context_mla", "generation_mla", "gdn")
+
+
+def of_tables(tables: Mapping[str, pl.DataFrame], chip: str, system: System) -> Iterator[Timings]:
+    """All kinds of timings in a set of tables."""
+    yield from products(tables["gemm"], chip, system)
+    yield from experts(tables["moe"], system)
+    yield from attention(tables["context_attention"], chip, system, "prompt")
+    yield from attention(tables["generation_attention"], chip, system, "decode")
+    yield from latent(tables["context_mla"], system, "prompt")
+    yield from latent(tables["generation_mla"], system, "decode")
+    yield from recurrence(tables["gdn"], system)
+
+
+def table(folder: Path, chip: str, name: str) -> pl.DataFrame:
+    """One table of a chip, of all engines, of each the latest version."""
+    frames: dict[str, pl.DataFrame] = {}
+    for path in sorted(folder.rglob(f"data/{chip}/*/*/*/{name}_perf.parquet")):
+        frames[path.parent.parent.name] = pl.read_parquet(path).with_columns(engine=pl.lit(path.parent.parent.name))
+    return pl.concat(frames.values(), how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def columns(frame: pl.DataFrame, *names: str) -> list[Array]:
+    """Columns as numbers."""
+    return [frame[n].cast(pl.Float64).to_numpy() for n in names]
+
+
+WEIGHTS = {
+    "bfloat16": ("wide", "bf16", 2.0),
+    "fp8": ("byte", "fp8", 1.0),
+    "fp8_block": ("byte", "fp8", 1.0),
+    "nvfp4": ("nibble", "fp4", 0.5625),
+    "int4_wo": ("expanded", "bf16", 0.53),
+    "int8_wo": ("expanded", "bf16", 1.0),
+    "w4a16_mxfp4": ("expanded", "bf16", 0.53),
+    "w4a8_mxfp4_mxfp8": ("expanded", "bf16", 0.53),
+}
+"""Formats of the timings: width, precision of the multiplication, bytes of a weight."""
+
+
+def products(frame: pl.DataFrame, chip: str, system: System) -> Iterator[Timings]:
+    """Matrix products of shapes that layers have.
+
+    vLLM's 8-bit products by blocks were timed without a graph: 60 microseconds whatever the shape. They are left out.
+    """
+    if not len(frame):
+        return
+    frame = frame.filter(~((pl.col("engine") == "vllm") & (pl.col("gemm_dtype") == "fp8_block")))
+    for width in ("wide", "byte", "nibble", "expanded"):
+        forms = [f for f, (w, _, _) in WEIGHTS.items() if w == width]
+        part = frame.filter(pl.col("gemm_dtype").is_in(forms))
+        part = part.filter(pl.all_horizontal(pl.col("n", "k").is_between(128, 20_000)), pl.col("m") <= 32_768)
+        part = part.group_by("m", "n", "k", "gemm_dtype").agg(pl.col("latency").median())
+        if len(part) < 200:
+            continue
+        m, n, k, seconds = columns(part, "m", "n", "k", "latency")
+        size = np.array([WEIGHTS[f][2] for f in part["gemm_dtype"]])
+        rate = np.array([system.chip.rate(WEIGHTS[f][1]) for f in part["gemm_dtype"]])
+        found = Timings(
+            kind=f"product.{width}",
+            load=KernelLoad(
+                compute=2 * m * n * k / rate,
+                memory=(n * k * size + 2 * m * (n + k)) / system.chip.memory_bandwidth,
+                rows=m,
+                narrowness=1 / n + 1 / k,
+                launches=1.0,
+                depth=k,
+                matrices=0.0,
+            ),
+            seconds=seconds / 1e3,
+            shape=n * 1e5 + k,
+        )
+        bytes_read = np.asarray(found.load.memory) * system.chip.memory_bandwidth
+        held = (found.load.memory > np.asarray(found.load.compute)) & (bytes_read < 1.2 * CACHES.get(chip, 0.0))
+        yield sample(found.where(~held))
+
+
+def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
+    """Grouped products of whole mixtures, tokens dealt evenly: both products, activation and permutation.
+
+    Without expert parallelism: with it, two of the engines were timed on the tokens of all ranks.
+    """
+    if not len(frame):
+        return
+    frame = frame.filter(pl.col("distribution") == "balanced", pl.col("num_experts") > 1, pl.col("moe_ep_size") == 1)
+    for width in ("wide", "byte", "nibble", "expanded"):
+        part = frame.filter(pl.col("moe_dtype").is_in([f for f, (w, _, _) in WEIGHTS.items() if w == width]))
+        if width == "byte" and part["moe_dtype"].is_in(["fp8_block"]).any():
+            # Mixtures are published in 8 bit by blocks; kernels for one scale a matrix are not tuned.
+            part = part.filter(pl.col("moe_dtype") == "fp8_block")
+        # Where 4-bit mixtures may multiply in 8 bit, engines let them; the catalogue counts them at the 16-bit rate.
+        native = system.chip.runs_at("fp4") == "fp4"
+        part = part.filter(pl.col("moe_dtype") != ("w4a16_mxfp4" if native else "w4a8_mxfp4_mxfp8"))
+        keys = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
+        part = part.group_by(*keys, "moe_dtype").agg(pl.col("latency").median())
+        if len(part) < 200:
+            continue
+        tokens, hidden, inter, topk, count, slices, ranks = columns(part, *keys)
+        (seconds,) = columns(part, "latency")
+        size = np.array([WEIGHTS[f][2] for f in part["moe_dtype"]])
+        rate = np.array([system.chip.rate(WEIGHTS[f][1]) for f in part["moe_dtype"]])
+        local, wide = count / ranks, inter / slices
+        slots = tokens * topk / ranks
+        read = np.clip(np.minimum(local, slots), 1.0, None)
+        moved = read * 3 * hidden * wide * size + slots * (2 * hidden + 3 * wide) * 2
+        found = Timings(
+            kind=f"experts.{width}",
+            load=KernelLoad(
+                compute=6 * slots * hidden * wide / rate,
+                memory=moved / system.chip.memory_bandwidth,
+                rows=slots / read,
+                narrowness=0.0,
+                launches=1.0,
+                depth=0.0,
+                matrices=read,
+            ),
+            seconds=seconds / 1e3,
+            shape=hidden * 1e8 + wide * 1e4 + local,
+        )
+        yield sample(found.where(slots >= 1))
+
+
+def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Iterator[Timings]:
+    """Attention of several heads without windows, over prompts or over a cache of 16 or 8 bit."""
+    if not len(frame):
+        return
+    frame = frame.with_columns(pl.col("window_size").fill_null(0))
+    plain = frame.filter(pl.col("window_size") == 0, pl.col("head_dim").is_in([64, 128]))
+    for cache, bits in (("bfloat16", 16), ("fp8", 8)):
+        part = plain.filter(pl.col("kv_cache_dtype") == cache, pl.col("attn_dtype") == "bfloat16")
+        if phase == "prompt":
+            part = part.filter(pl.col("step") == 0)
+        keys = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "isl", "step"]
+        part = part.group_by(keys).agg(pl.col("latency").median())
+        if len(part) < 200 or (phase == "prompt" and bits == 8):
+            continue
+        batch, heads, groups, dim, new, step, seconds = columns(part, *keys, "latency")
+        groups = np.where(groups == 0, heads, groups)
+        context = step + new
+        queries = np.ones_like(new) if phase == "decode" else new
+        pairs = context if phase == "decode" else new * (new + 1) / 2
+        moved = batch * (context * groups * 2 * dim * bits / 8 + queries * heads * 2 * dim * 2)
+        found = Timings(
+            kind=f"attention.{phase}" + ("_byte" if bits == 8 else ""),
+            load=KernelLoad(
+                compute=4 * batch * heads * dim * pairs / system.chip.rate("bf16"),
+                memory=moved / system.chip.memory_bandwidth,
+                rows=context,
+                narrowness=1 / dim,
+                launches=1.0,
+                depth=0.0,
+                matrices=batch * groups,
+            ),
+            seconds=seconds / 1e3,
+            shape=heads * 1e6 + groups * 1e3 + dim,
+        )
+        read = np.asarray(found.load.memory) * system.chip.memory_bandwidth
+        held = (read < 1.2 * CACHES.get(chip, 0.0)) & (phase == "decode")
+        yield sample(found.where(~held))
+
+
+def latent(frame: pl.DataFrame, system: System, phase: str) -> Iterator[Timings]:
+    """Latent attention of DeepSeek's widths: over prompts as several heads, over a cache absorbed."""
+    if not len(frame):
+        return
+    keys = ["batch_size", "num_heads", "isl", "step"]
+    part = frame.filter(pl.col("kv_cache_dtype") == "bfloat16").group_by(keys).agg(pl.col("latency").median())
+    if len(part) < 200:
+        return
+    batch, heads, new, step, seconds = columns(part, *keys, "latency")
+    if phase == "prompt":
+        flops = 2 * batch * heads * (192 + 128) * new * (new + 1) / 2
+        moved = batch * new * (576 + heads * (576 + 128)) * 2
+        context = new
+    else:
+        context = step + 1
+        flops = 2 * batch * heads * (576 + 512) * context
+        moved = batch * (context * 576 + heads * (576 + 128)) * 2
+    keep = (step == 0) & (new > 1) if phase == "prompt" else context > 0
+    found = Timings(
+        kind=f"latent.{phase}",
+        load=KernelLoad(
+            compute=flops / system.chip.rate("bf16"),
+            memory=moved / system.chip.memory_bandwidth,
+            rows=context,
+            narrowness=0.0,
+            launches=1.0,
+            depth=0.0,
+            matrices=batch,
+        ),
+        seconds=seconds / 1e3,
+        shape=heads,
+    )
+    yield sample(found.where(keep))
+
+
+def recurrence(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
+    """Gated delta rules: in chunks over prompts, one step over states."""
+    if not len(frame):
+        return
+    for phase, name in (("context", "prompt"), ("generation", "decode")):
+        keys = ["batch_size", "seq_len", "num_v_heads", "head_k_dim", "head_v_dim"]
+        part = frame.filter(pl.col("phase") == phase, pl.col("kernel_source").str.contains("delta_rule"))
+        part = part.group_by(keys).agg(pl.col("latency").median())
+        if len(part) < 200:
+            continue
+        batch, length, heads, key, value, seconds = columns(part, *keys, "latency")
+        new = length if name == "prompt" else np.ones_like(length)
+        each = heads * (2 * 64 * (key + value) + 6 * key * value) if name == "prompt" else 7 * heads * key * value
+        moved = batch * (2 * heads * key * value * 4 + new * heads * (key + 2 * value) * 2)
+        yield sample(
+            Timings(
+                kind=f"recurrence.{name}",
+                load=KernelLoad(
+                    compute=batch * new * each / system.chip.rate("bf16"),
+                    memory=moved / system.chip.memory_bandwidth,
+                    rows=new,
+                    narrowness=0.0,
+                    launches=1.0,
+                    depth=0.0,
+                    matrices=0.0,
+                ),
+                seconds=seconds / 1e3,
+                shape=heads,
+            )
+        )
+
+
+def sample(t: Timings) -> Timings:
+    """At most ``MOST`` of them, the same each time."""
+    chosen = np.random.default_rng(1).permutation(len(t.seconds))[:MOST]
+    mask = np.zeros(len(t.seconds), dtype=bool)
+    mask[chosen] = True
+    return t.where(mask & (t.seconds > 0))
+
+
+def free(kind: str) -> tuple[str, ...]:
+    """Constants that are fitted for a kind of kernel."""
+    return next(names for prefix, names in FREE.items() if kind.startswith(prefix))
+
+
+def fit(t: Timings) -> Curve:
+    """Curve of least robust error in the logarithm of time."""
+    names = free(t.kind)
+
+    def curve(x: Array) -> Curve:
+        values = {
+            n: 1 / (1 + np.exp(-v)) if n in ("part", "stream") else np.exp(v) for n, v in zip(names, x, strict=True)
+        }
+        return Curve(**{n: float(v) for n, v in values.items()})
+
+    start = [np.log(START[n] / (1 - START[n])) if n in ("part", "stream") else np.log(START[n]) for n in names]
+    low = [-6.0 if n in ("part", "stream") else np.log(START[n]) - 9 for n in names]
+    high = [6.0 if n in ("part", "stream") else np.log(START[n]) + 5 for n in names]
+    logs = np.log(t.seconds)
+
+    def residual(x: Array) -> Array:
+        return np.log(np.asarray(curve(x).seconds(t.load).total)) - logs
+
+    return curve(least_squares(residual, start, loss="soft_l1", f_scale=0.15, bounds=(low, high)).x)
+
+
+def error(t: Timings, curve: Curve) -> Array:
+    """Relative error of every timing."""
+    return np.abs(np.asarray(curve.seconds(t.load).total) / t.seconds - 1)
+
+
+def report(name: str, t: Timings, curve: Curve) -> str:
+    """Line of one curve: how many timings, error on shapes left out and on all, constants."""
+    shapes = np.unique(t.shape)
+    rank = np.random.default_rng(2).permutation(len(shapes)) % 4
+    out = np.isin(t.shape, shapes[rank == 0])
+    left = error(t.where(out), fit(t.where(~out))) if 0 < out.sum() < len(out) else np.array([np.nan])
+    every = error(t, curve)
+    constants = ", ".join(f"{n} {getattr(curve, n):.3g}" for n in free(t.kind))
+    return (
+        f"| {name} | {t.kind} | {len(every):,} | {np.median(left):.1%} | {np.quantile(left, 0.9):.0%} "
+        f"| {np.median(every):.1%} | {constants} |"
+    )
+
+
+def network(folder: Path, chip: str, system: System) -> tuple[dict[str, float], str]:
+    """Constants of collectives, and a line on their error."""
+    frame = table(folder, chip, "custom_allreduce").filter(~pl.col("kernel_source").str.contains("eager"))
+    frame = frame.group_by("num_gpus", "message_size").agg(pl.col("latency").median())
+    ranks, elements, seconds = columns(frame, "num_gpus", "message_size", "latency")
+    size, seconds = elements * 2, seconds / 1e3
+    # Without links of their own, ranks of two sockets meet over the host: a slower network than the catalogue's.
+    keep = (ranks > 1) & (ranks <= (4 if system.fabric == "none" else 8)) & (size >= 4096)
+    wire, latency = collective(lambda s: all_reduce(size[keep], ranks[keep], s), system)
+    found, errors = reached(wire, latency, seconds[keep], pieces=True)
+    constants = {"wire": found[0], "reduction_latency": found[1]}
+    text = f"{keep.sum()} | | | {np.median(errors):.1%} | wire {found[0]:.3g}, latency x {found[1]:.3g}"
+    exchanged = exchange(folder, chip, system)
+    if exchanged is not None:
+        constants |= {"wire_exchange": exchanged[0][0], "exchange_latency": exchanged[0][1]}
+        text += f"; dispatch and combine {np.median(exchanged[1]):.1%}, wire {exchanged[0][0]:.3g}"
+    return constants, text
+
+
+def exchange(folder: Path, chip: str, system: System) -> tuple[tuple[float, float], Array] | None:
+    """Dispatch and combine of DeepEP on one node of eight."""
+    small, large = table(folder, chip, "wideep_deepep_ll"), table(folder, chip, "wideep_deepep_normal")
+    if not len(small) or not len(large):
+        return None
+    keys = ["hidden_size", "num_token", "num_topk", "num_experts"]
+    small = small.filter(pl.col("node_num") == 1, pl.col("num_token") <= 128)
+    small = small.with_columns(both=pl.col("dispatch_avg_t_us") + pl.col("combine_avg_t_us"))
+    large = large.filter(pl.col("node_num") == 1, pl.col("num_token") > 128)
+    large = large.with_columns(both=pl.col("dispatch_transmit_us") + pl.col("combine_transmit_us"))
+    large = large.group_by(keys).agg(pl.col("both").min())
+    frame = pl.concat([small.select(*keys, "both"), large.select(*keys, "both")])
+    frame = frame.filter(pl.col("num_topk") >= 4)
+    hidden, tokens, topk, count, micro = columns(frame, *keys, "both")
+    copies = np.array([float(distinct_ranks(int(e), float(k), 8.0)) for e, k in zip(count, topk, strict=True)])
+    own = tokens * hidden * copies
+    ranks = np.full(len(own), 8.0)
+    wide = replace(system, domain=max(system.domain, 8))
+    wire, latency = collective(
+        lambda s: all_to_all(own * (1 + 4 / 128), ranks, s, 0.0) + all_to_all(own * 2, ranks, s, 0.0), wide
+    )
+    return reached(wire, latency, micro * 1e-6, pieces=False)
+
+
+def collective(time: Callable[[System], Number], system: System) -> tuple[Array, Array]:
+    """Seconds on the wire and latency of a collective, each by itself."""
+    links = {n: getattr(system, n) for n in ("scale_up", "scale_out")}
+    free_of = {n: None if x is None else Link(bandwidth=x.bandwidth, latency=0.0) for n, x in links.items()}
+    instant = {n: None if x is None else Link(bandwidth=float("inf"), latency=x.latency) for n, x in links.items()}
+    return np.asarray(time(replace(system, **free_of))), np.asarray(time(replace(system, **instant)))
+
+
+def reached(wire: Array, latency: Array, seconds: Array, *, pieces: bool) -> tuple[tuple[float, float], Array]:
+    """Part of the wire and factor on latency of least robust error, and that error."""
+
+    def time(x: Array) -> Array:
+        w, t = wire * (1 + np.exp(-x[0])), latency * np.exp(x[1])
+        return w + t + (2 * np.sqrt(w * t) if pieces else 0.0)
+
+    bounds = ([-8.0, 0.0], [8.0, 4.0])
+    x = least_squares(lambda x: np.log(time(x) / seconds), [0.5, 0.1], loss="soft_l1", f_scale=0.15, bounds=bounds).x
+    return (float(1 / (1 + np.exp(-x[0]))), float(np.exp(x[1]))), np.abs(time(x) / seconds - 1)
+
+
+def chips_out(kept: dict[str, list[Timings]], fitted: dict[str, dict[str, Curve]]) -> list[str]:
+    """Error of each chip by the curves of its generation's other chips, else of all others."""
+    lines: list[str] = []
+    for name, parts in kept.items():
+        generation = catalogue.system(name).chip.generation
+        for t in parts:
+            others = [n for n in fitted if n != name and t.kind in fitted[n]]
+            near = [n for n in others if catalogue.system(n).chip.generation == generation] or others
+            if near:
+                left = error(t, mean([fitted[n][t.kind] for n in near]))
+                lines.append(f"| {name} | {t.kind} | {', '.join(near)} | {np.median(left):.1%} |")
+    return lines
+
+
+def mean(curves: list[Curve]) -> Curve:
+    """Geometric mean of each constant."""
+    values = {f.name: [getattr(c, f.name) for c in curves] for f in fields(Curve)}
+    return Curve(**{n: float(np.exp(np.mean(np.log(v)))) if min(v) > 0 else 0.0 for n, v in values.items()})
+
+
+def toml(fitted: dict[str, dict[str, Curve]], networks: dict[str, dict[str, float]]) -> str:
+    """Constants of every chip."""
+    lines = [
+        "# Kernels of each chip: constants of engine/kernel_curves.py. Generated; do not edit. Command:",
+        "#   python tools/kernels.py TIMINGS   (aiconfigurator-core 0.12.0, Apache-2.0; see the tool)",
+        'source = "aiconfigurator-kernels"',
+        f"elementwise = {ELEMENTWISE}",
+    ]
+    for name, curves in fitted.items():
+        lines += ["", f'["{name}"]', *(f"{n} = {v:.4g}" for n, v in networks[name].items())]
+        for kind, curve in curves.items():
+            body = ", ".join(f"{n} = {getattr(curve, n):.4g}" for n in free(kind))
+            lines.append(f'"{kind}" = {{ {body} }}')
+    return "\n".join(lines) + "\n"
+
+
+def page(lines: list[str], left: list[str]) -> str:
+    """The generated page of errors."""
+    return "\n".join(
+        [
+            "# How well kernels are described",
+            "",
+            "Generated by `python tools/kernels.py TIMINGS`. One curve for each kind of kernel and chip",
+            "(`engine/kernel_curves.py`), fitted to kernel timings of aiconfigurator-core 0.12.0 (Apache-2.0), of",
+            "the latest version of each engine; without `@`, the median over engines. Left out: a quarter of the",
+            "shapes (widths of a matrix, heads, sizes of experts) that the fit does not see.",
+            "",
+            "| chip | kind | timings | left out, median | left out, p90 | all, median | constants |",
+            "|---|---|---|---|---|---|---|",
+            *lines,
+            "",
+            "## A whole chip left out",
+            "",
+            "Predicted by the mean curve of the other chips of its generation, or of all others where it has none.",
+            "",
+            "| chip | kind | curves of | median error |",
+            "|---|---|---|---|",
+            *left,
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
