@@ -105,6 +105,19 @@ def main() -> None:
     (root / "docs/accuracy-of-kernels.md").write_text(page(lines, chips_out(kept, fitted)))
 
 
+def summary(lines: list[str]) -> list[str]:
+    """Median and spread of the left-out errors by kind, over chips and engines."""
+    found: dict[str, list[float]] = {}
+    for line in lines:
+        cells = [cell.strip() for cell in line.split("|")]
+        if cells[4].endswith("%") and "nan" not in cells[4]:
+            found.setdefault(cells[2].partition("@")[0], []).append(float(cells[4].rstrip("%")))
+    return [
+        f"| {kind} | {len(values)} | {np.median(values):.1f}% | {np.min(values):.1f} to {np.max(values):.1f}% |"
+        for kind, values in sorted(found.items())
+    ]
+
+
 def timings(folder: Path, chip: str, system: System) -> Iterator[Timings]:
     """All kinds of timings of one chip, of all engines together and of each by itself."""
     tables = {n: table(folder, chip, n) for n in TABLES}
@@ -168,7 +181,7 @@ def products(frame: pl.DataFrame, chip: str, system: System) -> Iterator[Timings
         forms = [f for f, (w, _, _) in WEIGHTS.items() if w == width]
         part = frame.filter(pl.col("gemm_dtype").is_in(forms))
         part = part.filter(pl.all_horizontal(pl.col("n", "k").is_between(128, 20_000)), pl.col("m") <= 32_768)
-        part = part.group_by("m", "n", "k", "gemm_dtype").agg(pl.col("latency").median())
+        part = part.group_by("m", "n", "k", "gemm_dtype", maintain_order=True).agg(pl.col("latency").median())
         if len(part) < 200:
             continue
         m, n, k, seconds = columns(part, "m", "n", "k", "latency")
@@ -210,7 +223,7 @@ def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         native = system.chip.runs_at("fp4") == "fp4"
         part = part.filter(pl.col("moe_dtype") != ("w4a16_mxfp4" if native else "w4a8_mxfp4_mxfp8"))
         keys = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
-        part = part.group_by(*keys, "moe_dtype").agg(pl.col("latency").median())
+        part = part.group_by(*keys, "moe_dtype", maintain_order=True).agg(pl.col("latency").median())
         if len(part) < 200:
             continue
         tokens, hidden, inter, topk, count, slices, ranks = columns(part, *keys)
@@ -249,7 +262,7 @@ def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Ite
         if phase == "prompt":
             part = part.filter(pl.col("step") == 0)
         keys = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "isl", "step"]
-        part = part.group_by(keys).agg(pl.col("latency").median())
+        part = part.group_by(keys, maintain_order=True).agg(pl.col("latency").median())
         if len(part) < 200 or (phase == "prompt" and bits == 8):
             continue
         batch, heads, groups, dim, new, step, seconds = columns(part, *keys, "latency")
@@ -282,7 +295,11 @@ def latent(frame: pl.DataFrame, system: System, phase: str) -> Iterator[Timings]
     if not len(frame):
         return
     keys = ["batch_size", "num_heads", "isl", "step"]
-    part = frame.filter(pl.col("kv_cache_dtype") == "bfloat16").group_by(keys).agg(pl.col("latency").median())
+    part = (
+        frame.filter(pl.col("kv_cache_dtype") == "bfloat16")
+        .group_by(keys, maintain_order=True)
+        .agg(pl.col("latency").median())
+    )
     if len(part) < 200:
         return
     batch, heads, new, step, seconds = columns(part, *keys, "latency")
@@ -319,7 +336,7 @@ def recurrence(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
     for phase, name in (("context", "prompt"), ("generation", "decode")):
         keys = ["batch_size", "seq_len", "num_v_heads", "head_k_dim", "head_v_dim"]
         part = frame.filter(pl.col("phase") == phase, pl.col("kernel_source").str.contains("delta_rule"))
-        part = part.group_by(keys).agg(pl.col("latency").median())
+        part = part.group_by(keys, maintain_order=True).agg(pl.col("latency").median())
         if len(part) < 200:
             continue
         batch, length, heads, key, value, seconds = columns(part, *keys, "latency")
@@ -400,7 +417,7 @@ def report(name: str, t: Timings, curve: Curve) -> str:
 def network(folder: Path, chip: str, system: System) -> tuple[dict[str, float], str]:
     """Constants of collectives, and a line on their error."""
     frame = table(folder, chip, "custom_allreduce").filter(~pl.col("kernel_source").str.contains("eager"))
-    frame = frame.group_by("num_gpus", "message_size").agg(pl.col("latency").median())
+    frame = frame.group_by("num_gpus", "message_size", maintain_order=True).agg(pl.col("latency").median())
     ranks, elements, seconds = columns(frame, "num_gpus", "message_size", "latency")
     size, seconds = elements * 2, seconds / 1e3
     # Without links of their own, ranks of two sockets meet over the host: a slower network than the catalogue's.
@@ -426,7 +443,7 @@ def exchange(folder: Path, chip: str, system: System) -> tuple[tuple[float, floa
     small = small.with_columns(both=pl.col("dispatch_avg_t_us") + pl.col("combine_avg_t_us"))
     large = large.filter(pl.col("node_num") == 1, pl.col("num_token") > 128)
     large = large.with_columns(both=pl.col("dispatch_transmit_us") + pl.col("combine_transmit_us"))
-    large = large.group_by(keys).agg(pl.col("both").min())
+    large = large.group_by(keys, maintain_order=True).agg(pl.col("both").min())
     frame = pl.concat([small.select(*keys, "both"), large.select(*keys, "both")])
     frame = frame.filter(pl.col("num_topk") >= 4)
     hidden, tokens, topk, count, micro = columns(frame, *keys, "both")
@@ -506,6 +523,10 @@ def page(lines: list[str], left: list[str]) -> str:
             "(`engine/kernel_curves.py`), fitted to kernel timings of aiconfigurator-core 0.12.0 (Apache-2.0), of",
             "the latest version of each engine; without `@`, the median over engines. Left out: a quarter of the",
             "shapes (widths of a matrix, heads, sizes of experts) that the fit does not see.",
+            "",
+            "| kind | chips and engines | median of the medians, left out | from, to |",
+            "|---|---|---|---|",
+            *summary(lines),
             "",
             "| chip | kind | timings | left out, median | left out, p90 | all, median | constants |",
             "|---|---|---|---|---|---|---|",

@@ -77,7 +77,11 @@ def main() -> None:
     for case in cases(rows):
         found[case.group].append((case, *predicted(case)))
     with (Path(sys.argv[1]) / "measured/rows.csv").open(encoding="utf-8") as file:
-        measured = {row["id"]: float(row["value"]) for row in csv.DictReader(file) if row["value"] and row["phase"] == "training"}
+        measured = {
+            row["id"]: float(row["value"])
+            for row in csv.DictReader(file)
+            if row["value"] and row["phase"] == "training"
+        }
     with (ROOT / "docs/generated/left_out.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     apart = [float(row["model on chip"]) / measured[row["id"]] - 1 for row in rows if row["id"] in measured]

@@ -67,7 +67,6 @@ class _File(_Strict):
     chips: tuple[str, ...]
     base: dict[str, _Base]
     move: dict[str, dict[str, _Moved]] = {}
-    trend: dict[str, dict[str, _Moved]] = {}
     range: dict[str, dict[str, tuple[float, float]]] = {}
     evidence: tuple[_Rows, ...] = ()
 
@@ -82,7 +81,6 @@ def constants(path: Path | None = None) -> Constants:
     return Constants(
         base={name: one.value for name, one in entry.base.items()},
         moves=_values(entry.move),
-        trends=_values(entry.trend),
         basis=entry.basis,
         ranges=entry.range,
         chips=frozenset(entry.chips),
@@ -94,8 +92,7 @@ def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
     """Return the standard deviation of every constant on its inner scale, by kind, name and member."""
     entry = _entry(path)
     found = {("base", name, ""): one.deviation for name, one in entry.base.items()}
-    for kind, table in (("move", entry.move), ("trend", entry.trend)):
-        found.update({(kind, n, m): one.deviation for n, members in table.items() for m, one in members.items()})
+    found.update({("move", n, m): one.deviation for n, members in entry.move.items() for m, one in members.items()})
     return found
 
 
@@ -175,7 +172,7 @@ def _entry(path: Path | None) -> _File:
         raise InputError(
             f"{field} {where}", first.get("input"), f"{first['msg']}: use what calibrate writes"
         ) from error
-    unknown = sorted({*entry.base, *entry.move, *entry.trend} - set(TERM))
+    unknown = sorted({*entry.base, *entry.move} - set(TERM))
     if unknown:
         raise InputError(field, unknown[0], f"is no constant; known are {', '.join(TERM)}")
     return entry

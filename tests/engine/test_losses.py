@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rackmath import catalogue, kernel_files
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.collectives import all_reduce
-from rackmath.engine.constants import Constants, Engine, Evidence, inward, outward
+from rackmath.engine.constants import Constants, Engine, inward, outward
 from rackmath.engine.kernel_curves import Curve, KernelLoad, Kernels, KernelSeconds, overlapped
 from rackmath.engine.kernels import OUTSIDE, layer_kernels, pass_kernels
 from rackmath.engine.losses import Factors, factors_of, kernel_time, reduction_time
@@ -142,6 +142,8 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
     assert time("attention.decode", scores=0.5, unfused=8.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
     assert time("other", touches=1.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
     assert time("other.train", touches=1.0) == pytest.approx(6.0)
+    assert kernel_time("product.wide", 0.0, found, 0.0, 1.0, Factors(sustained=2.0), 1.0) == pytest.approx(1 + 52**0.5)
+    assert time("product.wide", sustained=2.0) == pytest.approx(6.0)
     assert time("other.train", train_touches=1.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
     # Faster than the roofline is not to be had.
     assert kernel_time("product.wide", 10.0, found, 0.0, 1.0, Factors()) == 10.0
@@ -151,9 +153,9 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
 def test_factors_of_a_kind_are_all_that_move_it(kind: str) -> None:
     found, usual = KernelSeconds(1.0, 3.0, 4.0), Factors()
     scores = 0.1 * kind.startswith("attention")
-    base = kernel_time(kind, 0.0, found, scores, 4.0, usual)
+    base = kernel_time(kind, 0.0, found, scores, 4.0, usual, 1.0)
     for name in Factors._fields:
-        moved = kernel_time(kind, 0.0, found, scores, 4.0, usual._replace(**{name: getattr(usual, name) + 0.5}))
+        moved = kernel_time(kind, 0.0, found, scores, 4.0, usual._replace(**{name: getattr(usual, name) + 0.5}), 1.0)
         assert bool(moved != base) is (name in factors_of(kind)), name
 
 
@@ -298,19 +300,6 @@ def test_constants_move_by_generation_and_family() -> None:
     assert c.value("host", Engine(generation="tpu")) == pytest.approx(1.5)
     assert c.value("compute", Engine()) == TERM["compute"].absent
     assert c.losses(Engine(), Kernels()).software == 1
-
-
-def test_a_trend_never_slows_an_engine_and_ends_with_its_rows() -> None:
-    seen = Evidence(family="vllm", generation="hopper", phase="serving", rows=9, first=2024.0, last=2026.0)
-    c = Constants(base={"host": 1.0}, moves={}, trends={"host": {"vllm": 0.5}}, evidence=(seen,))
-
-    def at(year: float, generation: str = "hopper") -> float:
-        return c.value("host", Engine(generation=generation, family="vllm", date=year))
-
-    years = [2020, 2024, 2025, 2026, 2030]
-    assert [at(y) for y in years] == sorted((at(y) for y in years), reverse=True)
-    assert at(2020) == at(2024) == pytest.approx(np.exp(1.0))
-    assert at(2026) == at(2030) == pytest.approx(1.0)
 
 
 def test_graphs_and_fused_kernels_are_facts_of_an_engine_and_its_date() -> None:

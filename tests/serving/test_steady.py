@@ -220,7 +220,12 @@ def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama
     assert state.time_to_first_token == pytest.approx(0.9 * 90 / 2, rel=0.01)
     assert state.requests_per_second == pytest.approx(100 / 100, rel=0.01)
     varied = closed_loop(
-        llama, make_system(), Layout(tensor=8), replace(wave, varied=1.0), fixed(0.01, 1e-9), Scheduling(interruption=0.0)
+        llama,
+        make_system(),
+        Layout(tensor=8),
+        replace(wave, varied=1.0),
+        fixed(0.01, 1e-9),
+        Scheduling(interruption=0.0),
     )
     # The longest of a hundred exponential answers has ln 100 times the mean tokens, and runs on by itself.
     assert 100 / varied.requests_per_second == pytest.approx(100 + 10 * np.log(100), rel=0.01)

@@ -91,10 +91,19 @@ def test_groups_fall_whole_into_folds() -> None:
     for grouping in GROUPINGS:
         part = folds(questions, grouping)
         assert all(len(set(part[i : i + 3])) == 1 for i in (0, 3, 6))
-        assert set(part) <= set(range(FOLDS))
+        assert set(part) <= set(range(FOLDS + (grouping == "source")))
     w = weights([*questions, questions[0], questions[0]])
     assert w.mean() == pytest.approx(1)
     assert w[0] < w[3]
+
+
+def test_a_large_source_is_left_out_alone() -> None:
+    one = question(read_row(cells(), 2))
+    names = ["a/large"] * 30 + ["b/large"] * 30 + [f"c{i}/small" for i in range(60)]
+    part = folds([replace(one, row=replace(one.row, source=f"{name}@1")) for name in names], "source")
+    assert set(part[:30]) == {FOLDS}
+    assert set(part[30:60]) == {FOLDS + 1}
+    assert set(part[60:]) <= set(range(FOLDS))
 
 
 def test_a_third_of_the_sources_is_kept_from_choices() -> None:

@@ -71,9 +71,6 @@ class Constants:
     """Value by name, in its own unit."""
     moves: Mapping[str, Mapping[str, float]]
     """Moves on the inner scale, by name and by generation, family or stage."""
-    trends: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    """What the inner value loses per year, at least 0, by name and family: between the first and the last
-    of the family's rows on a generation, flat outside. [1/years]"""
     evidence: tuple[Evidence, ...] = ()
     """Rows behind them."""
     basis: str = ""
@@ -98,19 +95,7 @@ class Constants:
         inner = inward(self.base[name], TERM[name].scale) + step
         moves = self.moves.get(name, {})
         inner += sum(moves.get(member, 0.0) for member in engine.members)
-        trend = self.trends.get(name, {}).get(engine.family, 0.0)
-        if trend:
-            inner -= trend * self.since(engine)
         return outward(inner, TERM[name].scale)
-
-    def since(self, engine: Engine) -> float:
-        """Years from the last row of a family on a generation, none without rows and never after the last. [years]"""
-        spans = [(e.first, e.last) for e in self.evidence if e.family == engine.family]
-        own = [(e.first, e.last) for e in self.evidence if (e.family, e.generation) == engine_key(engine)]
-        if not spans:
-            return 0.0
-        first, last = min(s[0] for s in own or spans), max(s[1] for s in own or spans)
-        return min(max(engine.date, first), last) - max(s[1] for s in spans)
 
     def rows(self, engine: Engine, phase: str = "") -> int:
         """Rows of the fit of this family on this generation, of one phase or of all."""

@@ -18,7 +18,7 @@ from rackmath.errors import InputError
 from rackmath.models.numbers import Number, maximum
 
 _PARTS = ("shown", "low")
-_AT_LEAST_ONE = ("software", "high")
+_AT_LEAST_ONE = ("software", "sustained", "high")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +44,8 @@ class Losses:
     """Times that norms move their input again, for activations, casts and sums of residuals."""
     train_touches: Number = 0.0
     """The same in training."""
+    sustained: Number = 1.0
+    """Time of multiplications in training over that of the curves, whose timings are short: clocks fall."""
     unfused: Number = 0.0
     """Bytes that attention moves per score, where its kernel is not fused. [B]"""
     launch: Number = 0.0
@@ -105,11 +107,14 @@ class Factors(NamedTuple):
     prompt_attention: Number = 1.0
     touches: Number = 0.0
     train_touches: Number = 0.0
+    sustained: Number = 1.0
     unfused: Number = 0.0
     imbalance: Number = 0.0
 
 
-def kernel_time(kind: str, ideal: Number, found: KernelSeconds, scores: Number, ranks: Number, k: Factors) -> Number:
+def kernel_time(
+    kind: str, ideal: Number, found: KernelSeconds, scores: Number, ranks: Number, k: Factors, training: Number = 0.0
+) -> Number:
     """Time of the kernels of one operator under an engine, never below their roofline. [s]
 
     Parameters
@@ -124,8 +129,10 @@ def kernel_time(kind: str, ideal: Number, found: KernelSeconds, scores: Number, 
         Moving one byte for each of attention's scores. [s/B]
     ranks : Number
         Ranks that experts are dealt to. [ranks]
+    training : Number
+        1 in training, else 0.
     """
-    compute, memory = found.compute * k.compute, found.memory * k.memory
+    compute, memory = found.compute * k.compute * (1 + training * (k.sustained - 1)), found.memory * k.memory
     if kind.startswith("experts"):
         # The fullest rank has more tokens, not more weights.
         compute, memory = compute * k.grouped * (1 + k.imbalance * (1 - 1 / ranks)), memory * k.grouped
@@ -138,7 +145,7 @@ def kernel_time(kind: str, ideal: Number, found: KernelSeconds, scores: Number, 
 
 def factors_of(kind: str) -> tuple[str, ...]:
     """Factors that the time of a kind of kernel depends on."""
-    names = ["compute", "memory", "fixed"]
+    names = ["compute", "memory", "fixed", "sustained"]
     if kind.startswith("experts"):
         names += ["grouped", "imbalance"]
     if kind.startswith("attention"):

@@ -49,7 +49,7 @@ class PassWork:
     def kernels_time(self, op: OperatorTime, k: Losses) -> Number:
         """Seconds that one of its operators takes with an engine's kernels. [s]"""
         found = k.kernels.curve(op.kernel).seconds(op.load)
-        return kernel_time(op.kernel, op.time, found, op.scores, self.ranks, k.factors)
+        return kernel_time(op.kernel, op.time, found, op.scores, self.ranks, k.factors, self.training)
 
     @property
     def exchange(self) -> Number:

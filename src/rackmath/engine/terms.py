@@ -114,6 +114,17 @@ TERMS = (
         meaning="the same in training, whose activations are kept and normalised in wider formats",
     ),
     Term(
+        name="sustained",
+        unit="1",
+        scale=FACTOR,
+        applies=TRAINING,
+        centre=1.25,
+        width=0.5,
+        absent=1.0,
+        axes=("generation", "family"),
+        meaning="time of multiplications in training over that of short timings: clocks fall under lasting load",
+    ),
+    Term(
         name="unfused",
         unit="B",
         scale=LOG,

@@ -33,6 +33,7 @@ class Operators:
     ideal: Array
     scores: Array
     ranks: Array
+    training: Array
     owner: Ints
     """Pass that each belongs to."""
 
@@ -60,7 +61,7 @@ class Features:
         for kind, ops in self.operators.items():
             at = self.question[ops.owner]
             each = Factors(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
-            seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, each)
+            seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, each, ops.training)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + shown_time(self.work, self.collectives, of_pass, total)
         total = total + host_time(self.work.kernels, self.work.routed, self.work.sequences, total, of_pass)
@@ -132,7 +133,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[str, Operators]:
     for p in placed:
         for op in p.work.operators:
             found = p.kernels.curve(op.kernel).seconds(op.load)
-            numbers = (*found, op.time, op.scores, p.work.ranks)
+            numbers = (*found, op.time, op.scores, p.work.ranks, p.work.training)
             parts[op.kernel].append(([p.wide(number) for number in numbers], p.owner))
     result: dict[str, Operators] = {}
     for kind, rows in parts.items():

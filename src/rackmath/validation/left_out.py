@@ -17,7 +17,10 @@ from rackmath.validation.fit import Prior, evaluate, fit
 from rackmath.validation.questions import Question
 
 FOLDS = 5
-"""Parts that groups are dealt into; each is predicted from the other four."""
+"""Parts that groups are dealt into; each is predicted from the others."""
+
+LARGE = 1 / 20
+"""Share of all rows from which a source is a fold of its own: two large ones out at once leave engines without rows."""
 
 _UNSURE = 0.2
 """Weight of a row that may mean something else than was read."""
@@ -71,9 +74,16 @@ def weights(questions: Sequence[Question]) -> Array:
 
 
 def folds(questions: Sequence[Question], grouping: str) -> Array:
-    """Fold of every row: all rows of a group fall into one, by a hash of its name. (questions,)"""
+    """Fold of every row: all rows of a group fall into one, by a hash of its name. (questions,)
+
+    A source with more than :data:`LARGE` of all rows has a fold to itself, after the ``FOLDS`` shared ones.
+    """
     name = GROUPINGS[grouping]
-    return np.array([int(sha256(name(q).encode()).hexdigest(), 16) % FOLDS for q in questions], dtype=float)
+    sizes = Counter(name(q) for q in questions)
+    large = [group for group, rows in sizes.items() if grouping == "source" and rows > LARGE * len(questions)]
+    own = {group: FOLDS + i for i, group in enumerate(sorted(large))}
+    shared = {group: int(sha256(group.encode()).hexdigest(), 16) % FOLDS for group in sizes if group not in own}
+    return np.array([(own | shared)[name(q)] for q in questions], dtype=float)
 
 
 def left_out(questions: Sequence[Question], constants: Constants, priors: Sequence[Prior], grouping: str) -> Array:
@@ -83,7 +93,7 @@ def left_out(questions: Sequence[Question], constants: Constants, priors: Sequen
     """
     part = folds(questions, grouping)
     values = np.full(len(questions), np.nan)
-    jobs = [_Job(list(questions), constants, tuple(priors), part == f) for f in range(FOLDS) if np.any(part == f)]
+    jobs = [_Job(list(questions), constants, tuple(priors), part == f) for f in np.unique(part)]
     with ProcessPoolExecutor(_WORKERS) as pool:
         for job, found in zip(jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test] = found

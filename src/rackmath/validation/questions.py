@@ -157,7 +157,7 @@ VARIED = 0.5
 
 
 def _varied(row: Row) -> bool:
-    """Whether answers differ in length, as those of conversations do: by their spread, else by a mean that is not whole."""
+    """Whether answers differ in length as in conversations: by their spread, else by a mean that is not whole."""
     if row.length_cv is not None:
         return row.length_cv > VARIED
     return (row.output_mean or 0.0) % 1 != 0
