@@ -130,7 +130,7 @@ def test_deepseek_s_day_of_february_2025() -> None:
     )  # fmt: skip
     rates, margin = found["rates"], found["margin"]
     read, written = 8 * rates["input"] * 0.8, 8 * rates["output"]
-    assert read == pytest.approx(73_700, rel=0.15)
+    assert read < 73_700 < read / 0.8, "what they read lies between work for four fifths of the time and without pause"
     assert written == pytest.approx(14_800, rel=0.15)
     assert 1 / rates["time_per_output_token"] == pytest.approx(21, rel=0.15)
     nodes = 608e9 / 86_400 / read + 168e9 / 86_400 / written
@@ -145,7 +145,10 @@ def test_costs_rise_with_context_and_fall_with_patience() -> None:
     assert np.all(np.diff(costs["output"]) >= 0)
     assert np.all(np.array(costs["output_low"]) <= np.array(costs["output"]))
     page = found["page"]
-    assert page["fast"] > 1 > page["batch"]
+    assert page["fast"] > 1 >= page["batch"]
+    quicker = run(*base, "--speed", "40")["page"]
+    assert quicker["batch"] < 1
+    assert quicker["output"] > page["output"]
     assert page["cached_over_input"] < page["waited_over_input"] < 1
     ideal = run(*base, "--ideal")
     assert np.all(np.array(ideal["curve"]["input"]) < np.array(costs["input"]))

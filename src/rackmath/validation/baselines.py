@@ -9,7 +9,8 @@ import numpy as np
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Scheduling
 from rackmath.validation.answers import Array, Outside, answer, groups
-from rackmath.validation.questions import TIMES, Question
+from rackmath.validation.kinds import TIMES
+from rackmath.validation.questions import Question
 
 
 def ideal_values(questions: Sequence[Question]) -> Array:

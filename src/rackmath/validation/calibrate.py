@@ -14,9 +14,10 @@ from rackmath.errors import InputError, RackmathError
 from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
+from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, left_out, weights
 from rackmath.validation.priors import priors
-from rackmath.validation.questions import TIMES, Question, question
+from rackmath.validation.questions import Question, question
 from rackmath.validation.ranges import fitted_ranges, phase_of
 from rackmath.validation.rows import read_row
 

@@ -13,7 +13,8 @@ from rackmath.engine.step import Estimate, estimate
 from rackmath.engine.terms import TERMS
 from rackmath.validation.answers import engine_of
 from rackmath.validation.fit import evaluate
-from rackmath.validation.questions import SERVICE, Question
+from rackmath.validation.kinds import SERVICE
+from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, phase_of, row_range
 from rackmath.validation.rows import Row
 

@@ -14,15 +14,10 @@ from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import Deployment, deployment
+from rackmath.validation.kinds import SERVICE, TIMES, kind_of
 from rackmath.validation.precisions import model_at
 from rackmath.validation.rows import Row
 from rackmath.validation.training_rows import training_run
-
-SERVICE = ("closed", "wave", "full", "server", "open", "pools")
-"""Kinds of question that are a service under load; the others are single passes or training."""
-
-TIMES = ("tpot", "ttft", "ttft_median", "latency")
-"""Quantities that are times; the others are rates."""
 
 _DRAFTS = 3.0
 """Tokens drafted per step where a row says only that it speculates (MTP-3 is the engines' default)."""
@@ -34,30 +29,6 @@ _SCENARIOS = ("server", "interactive")
 """Of MLPerf, in which requests arrive by themselves and limits are kept."""
 
 NO_LIMITS = Limits()
-
-_QUANTITIES = {
-    "tpot": "tpot",
-    "itl": "tpot",
-    "ttft": "ttft",
-    "e2e": "latency",
-    "output_throughput": "output",
-    "total_throughput": "total",
-    "request_throughput": "requests",
-    "decode_speed": "tokens",
-    "prefill_speed": "tokens",
-    "train_throughput": "tokens",
-}
-
-_ARRIVALS = {
-    "closed": "closed",
-    "all_at_once": "wave",
-    "constant": "open",
-    "poisson": "open",
-    "offline": "full",
-    "server": "server",
-    "static_batch": "static",
-    "single": "static",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +76,7 @@ def question(row: Row) -> Question:
 
     Errors: any :class:`~rackmath.errors.RackmathError` is the reason to decline it.
     """
-    kind, quantity = _kind(row)
+    kind, quantity = kind_of(row)
     if row.flag("offload_to_cpu") or row.flag("weights_offloaded_to_host"):
         raise NotUnderstood("flags", "offload_to_cpu", "weights in the host's memory are not predicted")
     system = catalogue.system(row.hardware)
@@ -179,52 +150,6 @@ def _model(row: Row) -> str:
     except InputError:
         return row.model_hf or row.model
     return row.model
-
-
-def _kind(row: Row) -> tuple[str, str]:
-    """Kind and quantity of a row."""
-    quantity = _quantity(row)
-    if row.phase == "training" or row.metric == "train_throughput":
-        return "train", "tokens"
-    if row.statistic.startswith("p") and row.statistic != "p50":
-        raise NotUnderstood("statistic", row.statistic, "the slowest requests are simulated, not predicted")
-    if row.phase == "decode" or row.metric == "decode_speed":
-        return "decode", "latency" if quantity == "tpot" else "tokens"
-    if row.phase == "prefill" or row.metric == "prefill_speed":
-        return "prefill", "latency" if quantity == "ttft" else "tokens"
-    return _service(row, quantity)
-
-
-def _quantity(row: Row) -> str:
-    if row.metric not in _QUANTITIES:
-        reason = {
-            "time_to_train": "depends on the samples to converge, which no column states",
-            "train_tflops": "counts FLOPs by a formula that no column states; give train_throughput",
-        }.get(row.metric, f"write one of {', '.join(_QUANTITIES)}")
-        raise NotUnderstood("metric", row.metric, reason)
-    return _QUANTITIES[row.metric]
-
-
-def _service(row: Row, quantity: str) -> tuple[str, str]:
-    """Kind of a service by how its requests arrive, and its quantity."""
-    arrivals = row.arrivals or ("closed" if row.concurrency else "open" if row.request_rate else "")
-    if arrivals not in _ARRIVALS:
-        raise NotUnderstood("arrivals", row.arrivals, f"write one of {', '.join(_ARRIVALS)}")
-    kind = _ARRIVALS[arrivals]
-    if kind == "closed" and row.flag("one_wave_suspected"):
-        kind = "wave"
-    if kind == "wave" and not (row.num_requests or row.load):
-        # So many that the engine is full as long as is measured.
-        kind = "full"
-    if kind == "static" and quantity == "ttft":
-        return "prefill", "latency"
-    if kind == "static" and quantity == "tpot":
-        return "decode", "latency"
-    if kind == "server" and quantity in ("tpot", "ttft", "latency"):
-        raise NotUnderstood("metric", row.metric, "times of a server at its limits need its rate: request_rate")
-    if quantity == "ttft" and row.statistic == "p50":
-        quantity = "ttft_median"
-    return kind, quantity
 
 
 def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[float | None, Limits, list[str]]:
