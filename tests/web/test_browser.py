@@ -161,7 +161,7 @@ def test_a_point_of_the_frontier_is_chosen_and_the_limits_dragged(page: Page) ->
     # A hand takes the second line and moves it to the left.
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()
-    page.mouse.move(box["x"] - 80, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.move(box["x"] - 30, box["y"] + box["height"] / 2, steps=5)
     page.mouse.up()
     expect(page.locator("#plan-ttft")).not_to_have_value(f"{before:g}")
     dragged = float(page.locator("#plan-ttft").input_value())
