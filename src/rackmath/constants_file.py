@@ -19,7 +19,7 @@ from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import FUSED_SINCE, GRAPHS_SINCE
+from rackmath.serving.engines import before_fusing, before_graphs
 
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """Engines that constants are fitted for."""
@@ -53,22 +53,13 @@ class _Moved(_Strict):
     deviation: float
 
 
-class _Rows(_Strict):
-    family: str
-    generation: str
-    phase: str
-    rows: int
-    first: float
-    last: float
-
-
 class _File(_Strict):
     basis: str
     chips: tuple[str, ...]
     base: dict[str, _Base]
     move: dict[str, dict[str, _Moved]] = {}
     range: dict[str, dict[str, tuple[float, float]]] = {}
-    evidence: tuple[_Rows, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
 
 
 @lru_cache(maxsize=4)
@@ -84,7 +75,7 @@ def constants(path: Path | None = None) -> Constants:
         basis=entry.basis,
         ranges=entry.range,
         chips=frozenset(entry.chips),
-        evidence=tuple(Evidence(**row.model_dump()) for row in entry.evidence),
+        evidence=entry.evidence,
     )
 
 
@@ -103,9 +94,8 @@ def engine_of(system: System, family: str, year: float) -> Engine:
     return Engine(
         generation=system.chip.generation,
         family=family,
-        date=year,
-        eager=year < GRAPHS_SINCE.get(family, 0.0),
-        unfused=year < FUSED_SINCE.get(family, 0.0),
+        eager=before_graphs(family, year),
+        unfused=before_fusing(family, year),
     )
 
 

@@ -142,7 +142,7 @@ def test_shipped_constants_are_those_of_the_table_of_terms_and_physical() -> Non
     assert all(0 < value < 10 for value in deviation.values())
     assert set(SHIPPED.ranges) >= {"all", "time per token", "throughput", "training", "prompt pass", "decode pass"}
     for table in SHIPPED.ranges.values():
-        assert set(table) >= {"chip", "pair", "one", "none"}
+        assert set(table) >= {"chip", "pair", "member", "none"}
         assert all(low <= 1 <= high for low, high in table.values())
     assert sum(e.rows for e in SHIPPED.evidence) > 7000
     assert all(2019 < e.first <= e.last < 2027 for e in SHIPPED.evidence)

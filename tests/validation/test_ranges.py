@@ -52,7 +52,7 @@ def test_the_farther_the_rows_the_wider_the_range(rng) -> None:
     questions, values = rows_of(300, rng, 0.2)
     left = {"source": values, "chip": values * 1.3, "engine on generation": values * 2}
     table = fitted_ranges(questions, left)["time per token"]
-    spans = [np.log(table[k][1] / table[k][0]) for k in ("chip", "pair", "one", "none")]
+    spans = [np.log(table[k][1] / table[k][0]) for k in ("chip", "pair", "member", "none")]
     assert spans == sorted(spans)
     assert spans[0] < spans[-1]
 
@@ -60,7 +60,7 @@ def test_the_farther_the_rows_the_wider_the_range(rng) -> None:
 def test_nearness_goes_from_the_chip_to_nothing() -> None:
     c = Constants(base={}, moves={}, chips=frozenset({"A"}), evidence=(SEEN,))
     here, there = Engine(generation="hopper", family="vllm"), Engine(generation="ampere", family="vllm")
-    assert [c.nearness(here, "A"), c.nearness(here, "B"), c.nearness(there, "B")] == ["chip", "pair", "one"]
+    assert [c.nearness(here, "A"), c.nearness(here, "B"), c.nearness(there, "B")] == ["chip", "pair", "member"]
     assert c.nearness(Engine(generation="ampere", family="sglang"), "B") == "none"
     assert (c.rows(here), c.rows(here, "training"), c.rows(there)) == (40, 0, 0)
 

@@ -17,8 +17,6 @@ from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.losses import Losses
 from rackmath.engine.terms import FACTOR, OF_LOSSES, PART, TERM
 
-REFERENCE_YEAR = 2025.5
-
 _COMPILED = ("llama.cpp",)
 """Families whose host code is compiled: it starts a kernel in no time to speak of."""
 
@@ -28,14 +26,12 @@ _LEAST = 1e-30
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Engine:
-    """What constants depend on: whose chips, whose software, and of when."""
+    """What constants depend on: whose chips, whose software, and how it runs."""
 
     generation: str = ""
     """Generation of the chip; empty or unknown ones take the base values."""
     family: str = ""
     """Family of the engine: vllm, sglang, trtllm, llama.cpp, ..."""
-    date: float = REFERENCE_YEAR
-    """Year of the software, with its fraction. [years]"""
     stage: str = ""
     """immature for an early enablement run, balanced for routing made even; empty for neither."""
     eager: bool = False
@@ -106,14 +102,14 @@ class Constants:
         )
 
     def nearness(self, engine: Engine, chip: str, phase: str = "") -> str:
-        """How near rows are: chip, pair (of generation and family), one (of both), or none."""
+        """How near rows are: of the chip, of the pair of generation and family, of one member of it, or none."""
         if self.rows(engine, phase):
             return "chip" if chip in self.chips else "pair"
         apart = (
             any(e.family == engine.family for e in self.evidence),
             any(e.generation == engine.generation for e in self.evidence),
         )
-        return "one" if any(apart) else "none"
+        return "member" if any(apart) else "none"
 
     def range(self, kind: str, engine: Engine, chip: str, phase: str = "") -> tuple[float, float]:
         """90 % range of measured over predicted values of a class, as wide as rows are far.

@@ -1,6 +1,6 @@
 """Time of one kernel from what it computes and reads: one curve for all operators and chips.
 
-Nine numbers with a meaning describe a kind of kernel on a chip. They are fitted to published
+Seven numbers with a meaning describe a kind of kernel on a chip. They are fitted to published
 kernel timings by ``tools/kernels.py``, kept in ``data/kernels.toml`` and frozen: no measurement
 of a service moves them.
 """

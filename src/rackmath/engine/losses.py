@@ -23,7 +23,7 @@ _AT_LEAST_ONE = ("software", "sustained", "high")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Losses:
-    """Constants of one engine on one system; what is not given is not lost.
+    """Constants of one engine on one system; what is left out is not lost.
 
     Factors multiply times of kernels; times are in seconds; all broadcast like every other number.
     """
@@ -113,7 +113,7 @@ class Factors(NamedTuple):
 
 
 def kernel_time(
-    kind: str, ideal: Number, found: KernelSeconds, scores: Number, ranks: Number, k: Factors, training: Number = 0.0
+    kind: str, ideal: Number, curve: KernelSeconds, scores: Number, ranks: Number, k: Factors, training: Number = 0.0
 ) -> Number:
     """Time of the kernels of one operator under an engine, never below their roofline. [s]
 
@@ -123,7 +123,7 @@ def kernel_time(
         Kind of kernel, as ``product.wide``.
     ideal : Number
         The longer of its compute and its memory time at the peaks. [s]
-    found : KernelSeconds
+    curve : KernelSeconds
         What its curve says.
     scores : Number
         Moving one byte for each of attention's scores. [s/B]
@@ -132,7 +132,7 @@ def kernel_time(
     training : Number
         1 in training, else 0.
     """
-    compute, memory = found.compute * k.compute * (1 + training * (k.sustained - 1)), found.memory * k.memory
+    compute, memory = curve.compute * k.compute * (1 + training * (k.sustained - 1)), curve.memory * k.memory
     if kind.startswith("experts"):
         # The fullest rank has more tokens, not more weights.
         compute, memory = compute * k.grouped * (1 + k.imbalance * (1 - 1 / ranks)), memory * k.grouped
@@ -140,7 +140,7 @@ def kernel_time(
         compute, memory = compute * k.prompt_attention, memory * k.prompt_attention
     if kind.startswith("other"):
         memory = memory * (1 + (k.train_touches if kind == "other.train" else k.touches))
-    return maximum(found.fixed * k.fixed + overlapped(compute, memory + scores * k.unfused), ideal)
+    return maximum(curve.fixed * k.fixed + overlapped(compute, memory + scores * k.unfused), ideal)
 
 
 def factors_of(kind: str) -> tuple[str, ...]:

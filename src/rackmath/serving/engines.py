@@ -17,10 +17,19 @@ wrote the scores of a prompt to memory unless told ``-fa 1``. Source: llama.cpp'
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
 
-
 UNMIXED = frozenset({"sglang"})
 """Engines that read waiting prompts before they go on with answers, instead of mixing both in one pass.
 Source: SGLang's scheduler, ``get_next_batch_to_run``; ``--enable-mixed-chunk`` is off by default."""
+
+
+def before_graphs(family: str, year: float) -> bool:
+    """Whether an engine of this year starts each kernel of a decode step, rather than replaying a graph."""
+    return year < GRAPHS_SINCE.get(family, 0.0)
+
+
+def before_fusing(family: str, year: float) -> bool:
+    """Whether an engine of this year writes attention's scores to memory."""
+    return year < FUSED_SINCE.get(family, 0.0)
 
 
 def default_seats(family: str, chip: Chip) -> float:

@@ -21,7 +21,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import FUSED_SINCE, GRAPHS_SINCE, UNMIXED
+from rackmath.serving.engines import UNMIXED, before_fusing, before_graphs
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -226,10 +226,9 @@ def engine_of(question: Question) -> Engine:
     return Engine(
         generation=question.system.chip.generation,
         family=row.family,
-        date=row.when,
         stage=row.stage,
-        eager=row.flag("eager") or row.when < GRAPHS_SINCE.get(row.family, 0.0),
-        unfused=row.flag("attention_math") or row.when < FUSED_SINCE.get(row.family, 0.0),
+        eager=row.flag("eager") or before_graphs(row.family, row.when),
+        unfused=row.flag("attention_math") or before_fusing(row.family, row.when),
     )
 
 

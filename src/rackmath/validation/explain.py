@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rackmath import kernel_files
-from rackmath.engine.constants import Constants
+from rackmath import constants_file, kernel_files
+from rackmath.engine.constants import Constants, engine_key
 from rackmath.engine.step import Estimate, estimate
 from rackmath.engine.terms import TERMS
 from rackmath.validation.answers import engine_of
@@ -70,7 +70,7 @@ def _prediction(q: Question, constants: Constants, value: float) -> Iterator[tup
     meaning = {
         "chip": "rows of this engine on this chip's generation, and of this chip",
         "pair": "rows of this engine on this generation, none of this chip",
-        "one": "no rows of this engine on this generation, of each apart only",
+        "member": "no rows of this engine on this generation, of each apart only",
         "none": "no rows of this engine or generation",
     }[near]
     yield "range", f"of {class_of(q)}; {meaning}"
@@ -79,7 +79,9 @@ def _prediction(q: Question, constants: Constants, value: float) -> Iterator[tup
 def _constants(q: Question, constants: Constants) -> Iterator[tuple[str, str]]:
     engine = engine_of(q)
     yield "kernels", kernel_files.basis(q.system.chip)
-    yield "rows", f"{constants.rows(engine)} of {engine.family} on {engine.generation}"
+    seen = [e for e in constants.evidence if (e.family, e.generation) == engine_key(engine)]
+    dates = f", {min(e.first for e in seen):.1f} to {max(e.last for e in seen):.1f}" if seen else ""
+    yield "rows", f"{constants.rows(engine)} of {engine.family} on {engine.generation}{dates}"
     for term in TERMS:
         value = constants.value(term.name, engine)
         behind = ", ".join(m for m in engine.members if m in constants.moves.get(term.name, {})) or "base alone"
@@ -121,7 +123,7 @@ def _seconds(e: Estimate) -> Iterator[tuple[str, str]]:
 
 def _commands(q: Question, batch: float) -> Iterator[tuple[str, str]]:
     row = q.row
-    engine = "" if row.family not in ("vllm", "sglang", "trtllm", "llama.cpp") else f" --engine {row.family}"
+    engine = "" if row.family not in constants_file.FAMILIES else f" --engine {row.family}"
     layout = q.deployment.layout.text()
     common = f"{row.model or row.model_hf} --on {row.hardware} --gpus {row.gpus} --layout {layout}{engine}"
     if q.kind in ("prefill", "static"):

@@ -85,9 +85,9 @@ def fitted_ranges(
         table = {
             "chip": _range(ratios["source"]),
             "pair": _wider(_range(ratios["source"]), _range(ratios["chip"])),
-            "one": _wider(_range(ratios["source"]), _range(ratios["engine on generation"])),
+            "member": _wider(_range(ratios["source"]), _range(ratios["engine on generation"])),
         }
-        low, high = table["one"]
+        low, high = table["member"]
         table["none"] = (low**_WIDER, high**_WIDER)
         for each in sorted(set(pairs[inside])):
             own = (measured / left["source"])[inside & (pairs == each)]

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import isfinite
 
-from rackmath.engine.constants import REFERENCE_YEAR
 from rackmath.errors import InputError
 
 
@@ -104,7 +103,7 @@ class Row:
         """Date of the run, the middle of what it leaves open. [years]"""
         found = re.match(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", self.date)
         if not found:
-            return REFERENCE_YEAR
+            return _UNDATED
         year, month, day = found.groups()
         if not month:
             return int(year) + 0.5
@@ -131,6 +130,9 @@ class Row:
         """Whether the row is flagged so; what follows a colon is a reason."""
         return any(part.partition(":")[0].strip() == name for part in self.flags.split(";"))
 
+
+_UNDATED = 2025.5
+"""Date of a row that states none: the middle of those of the table. [years]"""
 
 _ALIASES = {"nim": "trtllm", "llm-foundry": "foundry", "ollama": "llama.cpp", "lmstudio": "llama.cpp"}
 """Engines that are another one inside."""
