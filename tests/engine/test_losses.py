@@ -24,6 +24,7 @@ from rackmath.models.operators import Pass, operators
 from tests.conftest import make_system
 
 PARTS = st.floats(0.05, 1.0)
+IDEAL = Losses().factors
 
 
 @st.composite
@@ -129,7 +130,7 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
     found = KernelSeconds(fixed=1.0, compute=3.0, memory=4.0)
 
     def time(kind: str, scores: float = 0.0, ranks: float = 1.0, **changes: float) -> float:
-        return float(kernel_time(kind, 0.0, found, scores, ranks, Factors(**changes)))
+        return float(kernel_time(kind, 0.0, found, scores, ranks, IDEAL._replace(**changes)))
 
     assert time("product.wide") == pytest.approx(6.0)
     assert time("product.wide", compute=2.0, memory=2.0) == pytest.approx(11.0)
@@ -142,16 +143,18 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
     assert time("attention.decode", scores=0.5, unfused=8.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
     assert time("other", touches=1.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
     assert time("other.train", touches=1.0) == pytest.approx(6.0)
-    assert kernel_time("product.wide", 0.0, found, 0.0, 1.0, Factors(sustained=2.0), 1.0) == pytest.approx(1 + 52**0.5)
+    assert kernel_time("product.wide", 0.0, found, 0.0, 1.0, IDEAL._replace(sustained=2.0), 1.0) == pytest.approx(
+        1 + 52**0.5
+    )
     assert time("product.wide", sustained=2.0) == pytest.approx(6.0)
     assert time("other.train", train_touches=1.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
     # Faster than the roofline is not to be had.
-    assert kernel_time("product.wide", 10.0, found, 0.0, 1.0, Factors()) == 10.0
+    assert kernel_time("product.wide", 10.0, found, 0.0, 1.0, IDEAL) == 10.0
 
 
 @pytest.mark.parametrize("kind", ["product.wide", "experts.byte", "attention.prompt", "attention.decode", "other"])
 def test_factors_of_a_kind_are_all_that_move_it(kind: str) -> None:
-    found, usual = KernelSeconds(1.0, 3.0, 4.0), Factors()
+    found, usual = KernelSeconds(1.0, 3.0, 4.0), IDEAL
     scores = 0.1 * kind.startswith("attention")
     base = kernel_time(kind, 0.0, found, scores, 4.0, usual, 1.0)
     for name in Factors._fields:

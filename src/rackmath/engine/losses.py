@@ -98,18 +98,18 @@ class Losses:
 
 
 class Factors(NamedTuple):
-    """What an engine makes of the times of kernels; fields of :class:`Losses`."""
+    """What an engine makes of the times of kernels; fields of :class:`Losses`, where each is explained."""
 
-    compute: Number = 1.0
-    memory: Number = 1.0
-    fixed: Number = 1.0
-    grouped: Number = 1.0
-    prompt_attention: Number = 1.0
-    touches: Number = 0.0
-    train_touches: Number = 0.0
-    sustained: Number = 1.0
-    unfused: Number = 0.0
-    imbalance: Number = 0.0
+    compute: Number
+    memory: Number
+    fixed: Number
+    grouped: Number
+    prompt_attention: Number
+    touches: Number
+    train_touches: Number
+    sustained: Number
+    unfused: Number
+    imbalance: Number
 
 
 def kernel_time(

@@ -18,7 +18,7 @@ from rackmath.engine.communication import Communication
 from rackmath.engine.gather import gathered
 from rackmath.engine.kernel_curves import Kernels, KernelSeconds
 from rackmath.engine.layout import widths
-from rackmath.engine.losses import Factors, factors_of, host_time, kernel_time
+from rackmath.engine.losses import factors_of, host_time, kernel_time
 from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_time, shown_time
 from rackmath.models.numbers import Number
 from rackmath.validation.answers import Array, Group, Ints, taken
@@ -60,7 +60,7 @@ class Features:
         total = np.zeros(len(self.passes))
         for kind, ops in self.operators.items():
             at = self.question[ops.owner]
-            each = Factors(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
+            each = Losses().factors._replace(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
             seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, each, ops.training)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + shown_time(self.work, self.collectives, of_pass, total)
