@@ -19,7 +19,7 @@ from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import before_fusing, before_graphs
+from rackmath.serving.engines import before_fusing, before_graphs, compiled, mixes
 
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """Engines that constants are fitted for."""
@@ -96,6 +96,7 @@ def engine_of(system: System, family: str, year: float) -> Engine:
         family=family,
         eager=before_graphs(family, year),
         unfused=before_fusing(family, year),
+        compiled=compiled(family),
     )
 
 
@@ -138,7 +139,8 @@ def unseen(known: Constants, system: System, engine: Engine, phase: str) -> Iter
 def scheduling_of(engine: Engine) -> Scheduling:
     """How an engine mixes prompts and answers."""
     known = constants()
-    return Scheduling(**{name: known.value(name, engine) for name in OF_SCHEDULING})
+    fitted = {name: known.value(name, engine) for name in OF_SCHEDULING}
+    return Scheduling(**fitted, mixed=float(mixes(engine.family)))
 
 
 def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:

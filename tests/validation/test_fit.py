@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackmath import constants_file, kernel_files, tables
+from rackmath import catalogue, constants_file, kernel_files, tables
 from rackmath.engine.constants import Constants, Engine, inward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
@@ -107,8 +107,11 @@ def test_routing_made_even_leaves_nothing_to_imbalance() -> None:
 
 
 def test_compiled_hosts_start_kernels_in_no_time() -> None:
-    python, compiled = (SHIPPED.value("dispatch", Engine(family=family)) for family in ("vllm", "llama.cpp"))
-    assert compiled == 0 < python
+    system = catalogue.system("h100-sxm")
+    python, native = (
+        SHIPPED.value("dispatch", constants_file.engine_of(system, family, 2026.0)) for family in ("vllm", "llama.cpp")
+    )
+    assert native == 0 < python
 
 
 def test_vectors_and_constants_round_trip() -> None:

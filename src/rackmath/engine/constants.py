@@ -17,9 +17,6 @@ from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.losses import Losses
 from rackmath.engine.terms import FACTOR, OF_LOSSES, PART, TERM
 
-_COMPILED = ("llama.cpp",)
-"""Families whose host code is compiled: it starts a kernel in no time to speak of."""
-
 _NEAR = 1e-9
 _LEAST = 1e-30
 
@@ -38,6 +35,8 @@ class Engine:
     """Whether the host starts each kernel of a decode step, instead of a graph that replays them."""
     unfused: bool = False
     """Whether attention writes its scores to memory, as before its kernels were fused."""
+    compiled: bool = False
+    """Whether the host code is compiled, so that it starts a kernel in no time to speak of."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ class Constants:
             return self.value("dispatch", engine, step) if engine.eager else 0.0
         if name == "unfused" and not engine.unfused:
             return 0.0
-        if (name == "imbalance" and engine.stage == "balanced") or (name == "dispatch" and engine.family in _COMPILED):
+        if (name == "imbalance" and engine.stage == "balanced") or (name == "dispatch" and engine.compiled):
             return 0.0
         if name not in self.base:
             return TERM[name].absent

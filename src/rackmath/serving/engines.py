@@ -17,9 +17,12 @@ wrote the scores of a prompt to memory unless told ``-fa 1``. Source: llama.cpp'
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
 
-UNMIXED = frozenset({"sglang"})
+_UNMIXED = frozenset({"sglang"})
 """Engines that read waiting prompts before they go on with answers, instead of mixing both in one pass.
 Source: SGLang's scheduler, ``get_next_batch_to_run``; ``--enable-mixed-chunk`` is off by default."""
+
+_COMPILED = frozenset({"llama.cpp"})
+"""Engines whose host code is compiled: it starts a kernel in no time to speak of."""
 
 
 def before_graphs(family: str, year: float) -> bool:
@@ -30,6 +33,16 @@ def before_graphs(family: str, year: float) -> bool:
 def before_fusing(family: str, year: float) -> bool:
     """Whether an engine of this year writes attention's scores to memory."""
     return year < FUSED_SINCE.get(family, 0.0)
+
+
+def mixes(family: str) -> bool:
+    """Whether a pass of an engine mixes prompts with answers, rather than reading waiting prompts first."""
+    return family not in _UNMIXED
+
+
+def compiled(family: str) -> bool:
+    """Whether the host code of an engine is compiled, so that a kernel is started in no time to speak of."""
+    return family in _COMPILED
 
 
 def default_seats(family: str, chip: Chip) -> float:

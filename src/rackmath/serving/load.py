@@ -43,8 +43,6 @@ class Load:
     """Tokens of prompts in one pass at most (``max_num_batched_tokens``). [tokens]"""
     looks: Number = 1.0
     """Steps from one look of the engine at new requests to the next. [steps]"""
-    mixed: Number = 1.0
-    """1 where a pass mixes prompts with answers within its budget, 0 where prompts come first. [1]"""
     varied: Number = 0.0
     """1 where answers differ in length as exponential ones do, 0 where all are as long. [1]"""
     wave: bool = False
@@ -53,7 +51,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scheduling:
-    """Fitted constants of how engines mix work; bounded, none per model."""
+    """How engines mix work: fitted constants, bounded, none per model, and one rule of each engine's scheduler."""
 
     interruption: Number = 1.0
     """Part of a prompt's time that the running batch waits for; the rest hides in its steps."""
@@ -67,6 +65,8 @@ class Scheduling:
     """Time of a request outside the engine: network, tokeniser, first scheduling. [s]"""
     acceptance: Number = 0.0
     """Chance that a drafted token is accepted, given that those before it were."""
+    mixed: Number = 1.0
+    """1 where a pass mixes prompts with answers within its budget, 0 where prompts come first; a rule of the engine."""
 
     def accepted(self, drafted: Number) -> Number:
         r"""Tokens that a verified step yields in the mean. [tokens]

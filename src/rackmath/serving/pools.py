@@ -15,6 +15,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated
+from rackmath.serving.waits import queued
 from rackmath.serving.workload import Limits, Space, Workload
 
 FEW_SIZES = 8
@@ -201,17 +202,13 @@ class _Block:
         unit = read_gpus + self.workers * w.gpus
         units = float(space.gpus // unit)
         rate = (self.workers * w.batch / (work.output * w.tpot))[None, :]
-        lanes_busy = (self.prefill_workers * r.groups)[:, None]
+        lanes = (self.prefill_workers * r.groups)[:, None]
         prompt, alone = r.prompt[:, None], r.alone[:, None]
-        base = s.arrival + alone + w.step[None, :] + self._transfer(unit)
-        answer = work.output * w.tpot[None, :]
-        each = s.queueing * prompt / lanes_busy
-        alone_users = rate * (base + answer)
-        room = 1 - rate * each
-        queued = rate * (base + answer - s.queueing * prompt) / np.where(room > 0, room, 1.0)
-        users = np.where(alone_users <= lanes_busy, alone_users, queued)
-        good = (rate * prompt <= lanes_busy) & ((alone_users <= lanes_busy) | (room > 0))
-        first = np.where(good, users / rate - answer, np.inf)
+        busy = rate * prompt / lanes
+        good = busy < 1
+        # Of several equal readers the next free one takes a prompt: its wait is about one part of a single reader's.
+        wait = queued(prompt, np.where(good, busy, 0.0)) / lanes
+        first = np.where(good, s.arrival + alone + wait + w.step[None, :] + self._transfer(unit), np.inf)
         reader = first.argmin(axis=0)
         earliest = first[reader, np.arange(len(reader))]
         held = np.isfinite(earliest)
@@ -228,7 +225,7 @@ class _Block:
             batch=w.batch[at],
             chunk=np.array(space.chunks)[r.chunk[reader[at]]],
             drafted=w.drafted[at],
-            concurrency=users[reader[at], at],
+            concurrency=rate[0, at] * (earliest[at] + work.output * w.tpot[at]),
             gpus=np.full(size, units * unit),
             rate=units * rate[0, at],
             time_to_first_token=earliest[at],

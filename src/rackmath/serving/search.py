@@ -19,10 +19,10 @@ from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Load, Scheduling, Times
-from rackmath.serving.points import Array, Mask, Points, joined, undominated
+from rackmath.serving.points import Array, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import reading_time
-from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
+from rackmath.serving.waits import prompts_met, reads_in_time, started, time_per_output_token, time_to_first_token
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
 BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
@@ -173,17 +173,23 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
     # Passes fill up only where enough requests finish at a time.
     filled = batch / groups >= grid.together
     prompt = np.where(filled, grid.full[:, None, None, :], grid.alone[:, None, None, :])
-    load = Load(concurrency=batch, input=work.input, output=work.output, drafted=drafted)
+    load = Load(
+        concurrency=batch,
+        input=work.input,
+        output=work.output,
+        cached=work.input - work.read,
+        drafted=drafted,
+        budget=np.array(space.chunks),
+    )
     step = grid.step[..., None]
     times = Times(step, prompt, grid.first[:, None, None, :])
     tpot = time_per_output_token(times, batch, load, groups, s)
     busy = np.asarray(work.output * tpot)
-    # The first token of a request that meets no queue, and what each further request adds.
-    unmet = time_to_first_token(times, groups, load, groups, s)
-    base = np.asarray(unmet + prompts_met(times, batch, busy, load, groups))
-    users, steady = steady_users(batch, busy, base, s.queueing * prompt / groups, groups)
-    first = np.asarray(base + burst(times, users, load, groups, s))
-    good = np.broadcast_to(steady & (users <= grid.capacity[:, None, None, :]), shape)
+    # A service that runs has no burst of a benchmark's start: as many as write an answer in the mean.
+    first = time_to_first_token(times, groups, load, groups, s) + prompts_met(times, batch, busy, load, groups)
+    users = np.asarray(batch * (busy + first) / busy)
+    good = reads_in_time(times, batch, tpot, load, groups, s) & (users <= grid.capacity[:, None, None, :])
+    good = np.broadcast_to(good, shape)
     at = np.nonzero(good)
     units = np.floor(space.gpus / grid.gpus)[at[0]]
     tpot_at = np.broadcast_to(np.asarray(tpot), shape)[at]
@@ -200,31 +206,10 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         concurrency=np.broadcast_to(users, shape)[at],
         gpus=units * grid.gpus[at[0]],
         rate=units * BATCHES[at[1]] / (work.output * tpot_at),
-        time_to_first_token=np.broadcast_to(first, shape)[at],
+        time_to_first_token=np.broadcast_to(np.asarray(first), shape)[at],
         time_per_output_token=tpot_at,
     )
     return points, int(np.prod(shape)), len(points)
-
-
-def steady_users(batch: Array, busy: Array, base: Array, each: Array, groups: Array) -> tuple[Array, Mask]:
-    r"""Users at which ``batch`` of them are being answered, by Little's law.
-
-    .. math:: C = B (b + f) / b, \qquad f = f_0 + q \max(C - g, 0)
-
-    with b the time of an answer and f the time to its first token, of which q is what each
-    user beyond one per group adds. Linear in C on either side of g.
-
-    Returns
-    -------
-    tuple of array
-        Users, and whether there is such a number: with :math:`q B \ge b` prompts queue
-        faster than they are read.
-    """
-    alone = batch * (busy + base) / busy
-    room = 1 - batch * each / busy
-    queued = batch * (busy + base - each * groups) / busy / np.where(room > 0, room, 1.0)
-    users = np.where(alone <= groups, alone, queued)
-    return users, (alone <= groups) | (room > 0)
 
 
 def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rackmath.engine.kernels import pass_kernels
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.serving.load import Load, Scheduling, Times
+
+Mask = NDArray[np.bool_]
 
 
 def time_per_output_token(t: Times, running: Number, load: Load, groups: Number, s: Scheduling) -> Number:
@@ -23,8 +28,15 @@ def time_per_output_token(t: Times, running: Number, load: Load, groups: Number,
     prompts = met * running / maximum(load.output, 1.0) * waits
     # A mixed step takes in no more tokens of prompts than the engine's budget.
     most = load.budget / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
-    most = most + (1.0 - load.mixed) * prompts
+    most = most + (1.0 - s.mixed) * prompts
     return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.prompt
+
+
+def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
+    """Whether prompts are read as fast as answers end: within the time, and within the budget of mixed steps."""
+    each = running / groups / maximum(load.output, 1.0)
+    tokens = each * s.accepted(load.drafted) * maximum(load.input - load.cached, 1.0)
+    return np.less_equal(each * t.prompt, tpot) & ((1 - s.mixed) * tokens + s.mixed * load.budget >= tokens)
 
 
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
@@ -66,6 +78,21 @@ def prompts_met(t: Times, running: Number, busy: Number, load: Load, groups: Num
     if load.wave:
         return 0.0
     return others(running, groups) / busy * (t.prompt * (load.looks - 1) * t.step + t.alone**2 / 2)
+
+
+def queued(prompt: Number, busy: Number) -> Number:
+    r"""Time that a prompt waits for those before it, where equal ones arrive at random at one reader. [s]
+
+    .. math:: W = \frac{\rho}{1 - \rho} \, \frac{P}{2}
+
+    Source: Pollaczek 1930 and Khinchine 1932, for a service time without spread.
+
+    Parameters
+    ----------
+    busy : Number
+        Part of the time in which prompts are read, below one.
+    """
+    return busy / (1 - busy) * prompt / 2
 
 
 def others(requests: Number, groups: Number) -> Number:

@@ -21,7 +21,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import UNMIXED, before_fusing, before_graphs
+from rackmath.serving.engines import before_fusing, before_graphs, compiled, mixes
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -156,7 +156,6 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         looks=group.array("looks"),
         seats=group.array("seats"),
         budget=group.array("budget"),
-        mixed=np.array([q.row.family not in UNMIXED for q in group.questions], dtype=float),
         varied=group.array("varied"),
         wave=group.kind == "wave",
     )
@@ -229,6 +228,7 @@ def engine_of(question: Question) -> Engine:
         stage=row.stage,
         eager=row.flag("eager") or before_graphs(row.family, row.when),
         unfused=row.flag("attention_math") or before_fusing(row.family, row.when),
+        compiled=compiled(row.family),
     )
 
 
@@ -251,8 +251,9 @@ def stacked_constants(
         steps = {n: moved[1] if moved and moved[0] == _FITTED.get(n, n) else 0.0 for n in names}
         return {n: np.array([constants.value(n, engine, steps[n]) for engine in distinct])[at] for n in names}
 
+    mixed = np.array([float(mixes(engine.family)) for engine in distinct])[at]
     return Losses(**stacked((*OF_LOSSES, "started"))), Outside(
-        serving=Scheduling(**stacked(OF_SCHEDULING)), **stacked(("exposed",))
+        serving=Scheduling(**stacked(OF_SCHEDULING), mixed=mixed), **stacked(("exposed",))
     )
 
 
