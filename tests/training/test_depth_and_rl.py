@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -15,7 +18,7 @@ from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.training.depth import OVERHEAD, WAYS, below_from, depths, memory_with_depth
-from rackmath.training.rollouts import Loop, loop_cost
+from rackmath.training.rollouts import Array, Loop, Servers, StepTime, loop_cost, writing_time
 
 ROWS = Path(__file__).parents[3] / "shared/training/validation.csv"
 MEASURED = {"std": "standard", "ckpt": "per block", "sqrt": "sqrt", "rev": "reversible"}
@@ -77,41 +80,89 @@ def test_where_reversible_layers_pay() -> None:
         below_from(model, "standard")
 
 
-COSTS = {"read": 1e-4, "write": 1e-3, "train": 6e-4, "flops_read": 1e11, "flops_train": 3e11}
+def server(step: Callable[[Array, Array], Array], seats: float = 1e9, read: float = 0.0) -> Servers:
+    return Servers(gpus=8, step=step, seats=np.array([seats]), read=read)
+
+
+def constant(seconds: float) -> StepTime:
+    return lambda batch, context: np.full(np.broadcast_shapes(batch.shape, context.shape), seconds)
+
+
+def per_sequence(seconds: float) -> StepTime:
+    return lambda batch, context: seconds * batch + 0 * context
+
+
+COSTS = {"train": 6e-4, "flops_read": 1e11, "flops_train": 3e11}
 
 
 @given(
-    rollouts=st.floats(1, 1e5), answer=st.floats(1, 1e5), prompt=st.floats(1, 1e5), trained=st.floats(0.01, 1),
-    straggle=st.floats(1, 10), gpus=st.floats(1, 1e4),
+    rollouts=st.integers(1, 10_000), answer=st.floats(1, 1e5), prompt=st.floats(1, 1e5), trained=st.floats(0.01, 1),
+    straggle=st.floats(1, 10), many=st.integers(1, 100), refresh=st.floats(0, 1e3),
 )  # fmt: skip
-def test_a_step_of_the_loop(
-    rollouts: float, answer: float, prompt: float, trained: float, straggle: float, gpus: float
+def test_a_step_waits_for_its_longest_answer_one_token_after_the_other(
+    rollouts: int, answer: float, prompt: float, trained: float, straggle: float, many: int, refresh: float
 ) -> None:
-    base = {"rollouts": rollouts, "answer": answer, "prompt": prompt, "trained": trained, "straggle": straggle}
-    waits, flows = (loop_cost(Loop(**base, lag=lag), gpus, **COSTS) for lag in (0, 2))
-    read, write = rollouts * prompt * 1e-4, rollouts * answer * 1e-3
-    train = trained * rollouts * (prompt + answer) * 6e-4
-    assert waits.time == pytest.approx((read + straggle * write + train) / gpus)
-    assert flows.time == pytest.approx((read + write + train) / gpus)
-    assert flows.writers == pytest.approx((read + write) / (read + write + train))
-    # Side by side both halves take the same time.
-    assert (read + write) / (flows.writers * gpus) == pytest.approx(flows.time)
-    assert train / ((1 - flows.writers) * gpus) == pytest.approx(flows.time)
-    assert waits.decode_efficiency == pytest.approx((1e11 / 1e-3) / (3e11 / 6e-4))
+    """Steps that take as long at any batch: as many as the longest answer has tokens, however many accelerators."""
+    loop = Loop(rollouts=rollouts, answer=answer, prompt=prompt, trained=trained, straggle=straggle)
+    cost = loop_cost(loop, 8 * many, server(constant(0.01), read=1e-5), refresh=refresh, **COSTS)
+    training = trained * rollouts * (prompt + answer) * 6e-4 / (8 * many)
+    reading = math.ceil(rollouts / many) * prompt * 1e-5
+    assert cost.writing_time == pytest.approx(straggle * answer * 0.01)
+    assert cost.training_time == pytest.approx(training)
+    assert cost.generation_time == pytest.approx(reading + straggle * answer * 0.01)
+    assert cost.time == pytest.approx(cost.generation_time + training + refresh)
 
 
-@given(refresh=st.floats(0, 1e3), gpus=st.floats(1, 1e4), lag=st.sampled_from([0, 1]))
-def test_servers_wait_for_new_weights(refresh: float, gpus: float, lag: int) -> None:
-    loop = Loop(rollouts=100, answer=1000, prompt=100, lag=lag)
-    found = loop_cost(loop, gpus, refresh=refresh, **COSTS)
-    rolled, train = 100 * 100 * 1e-4 + 100 * 1000 * 1e-3, 100 * 1100 * 6e-4
-    if lag:
-        # Writers work but for the wait, trainers all the time, and nobody is left over.
-        assert rolled / (found.writers * gpus) + refresh == pytest.approx(found.time)
-        assert train / ((1 - found.writers) * gpus) == pytest.approx(found.time)
-    else:
-        assert found.time == pytest.approx((rolled + train) / gpus + refresh)
-    assert found.refreshing == pytest.approx(found.writers * gpus * refresh)
+@given(answer=st.floats(100, 1e5), straggle=st.floats(1, 10), each=st.integers(1, 5000))
+def test_steps_as_long_as_their_batch_take_all_tokens(answer: float, straggle: float, each: int) -> None:
+    """Where a step takes a time per sequence, a server's time is that of its tokens, but for the last answer's."""
+    loop = Loop(rollouts=each, answer=answer, prompt=1, straggle=straggle)
+    made = float(writing_time(each, loop, np.array([1e9]), per_sequence(1e-3))[0])
+    tokens = each * answer * 1e-3
+    # The steps of the last answer are whole ones: part of a sequence cannot run.
+    assert tokens * 0.98 <= made <= tokens * 1.03 + straggle * answer * 1e-3
+
+
+@given(seats=st.integers(1, 100), times=st.integers(1, 50), straggle=st.floats(1, 4))
+def test_answers_beyond_the_seats_follow_those_that_end(seats: int, times: int, straggle: float) -> None:
+    loop = Loop(rollouts=1, answer=1000, prompt=1, straggle=straggle)
+    made = float(writing_time(seats * times, loop, np.array([float(seats)]), constant(0.01))[0])
+    assert made == pytest.approx((times - 1) * 1000 * 0.01 + straggle * 1000 * 0.01)
+
+
+def test_contexts_grow_by_what_was_written() -> None:
+    """Steps as long as their context: the sum over an answer of P + q."""
+    loop = Loop(rollouts=1, answer=1000, prompt=500, straggle=1.0)
+    made = writing_time(1, loop, np.array([9.0]), lambda batch, context: 1e-6 * (context + 0 * batch))
+    assert float(made[0]) == pytest.approx(1e-6 * (1000 * 500 + 1000**2 / 2))
+
+
+@pytest.mark.parametrize("refresh", [0.0, 5.0])
+@pytest.mark.parametrize("lag", [1, 3, 50])
+def test_overlap_takes_the_longer_of_both_on_the_best_division(lag: int, refresh: float) -> None:
+    """Every number of servers tried: the loop's is the best of them."""
+    servers = server(lambda batch, context: 0.01 + 1e-4 * batch + 1e-7 * context, seats=256)
+    loop = Loop(rollouts=4000, answer=2000, prompt=300, straggle=3.0, lag=lag)
+    cost = loop_cost(loop, 512, servers, refresh=refresh, **COSTS)
+    times: list[float] = []
+    for many in range(1, 64):
+        each = math.ceil(4000 / many) * lag
+        wrote = float(writing_time(each, loop, servers.seats, servers.step)[0]) / lag
+        times.append(max(wrote + refresh, 4000 * 2300 * 6e-4 / (512 - 8 * many)))
+    assert cost.time == pytest.approx(min(times))
+    assert cost.servers == 1 + times.index(min(times))
+    # An answer of a step may take as many steps as rollouts may be old, and no fewer.
+    assert lag * cost.time >= 3.0 * 2000 * 0.01
+    assert cost.decode_efficiency == pytest.approx(
+        4000 * 2000 * 1e11 / (cost.servers * 8 * cost.writing_time) / (3e11 / 6e-4)
+    )
+
+
+def test_what_cannot_be_divided_is_refused() -> None:
+    with pytest.raises(InputError, match="--gpus"):
+        loop_cost(Loop(rollouts=8, answer=10, prompt=10, lag=1), 8, server(constant(1.0)), **COSTS)
+    with pytest.raises(InputError, match="refresh"):
+        loop_cost(Loop(rollouts=8, answer=10, prompt=10), 8, server(constant(1.0)), refresh=-1.0, **COSTS)
 
 
 def run(*arguments: str) -> dict[str, object]:
@@ -127,11 +178,27 @@ def test_rollouts_go_through_the_serving_engine() -> None:
     assert plain["days_range"][0] < plain["days"] < plain["days_range"][1]
     assert plain["tokens_written"] == 100 * 4096 * 8000
     assert plain["tokens_trained"] == 100 * 4096 * 8512
-    # The lecture takes 0.3 for how much worse decoding uses the machine.
-    assert 0.1 < plain["cost"]["decode_efficiency"] < 0.8
+    assert plain["step_time"] == pytest.approx(
+        plain["generation_time"] + plain["training_time"] + plain["refresh_time"]
+    )
     assert plain["gpu_hours"] == pytest.approx(plain["days"] * 24 * 256)
     half = run(*asked, "--trained", "0.5")
-    assert half["cost"]["training"] == pytest.approx(plain["cost"]["training"] / 2, rel=0.1)
+    assert half["training_time"] == pytest.approx(plain["training_time"] / 2, rel=0.1)
+    assert "one step off" in " ".join(late["assumptions"])
+
+
+def test_few_rollouts_take_as_long_as_one_answer() -> None:
+    """Eight answers of 16,000 tokens on 32 servers: each is written alone, at the time of a single decode step."""
+    asked = ["rl", "llama-3.1-70b", "--on", "h100-sxm", "--gpus", "256", "--rollouts", "8", "--straggle", "1"]
+    cost = run(*asked, "--answer", "16000")
+    alone = CliRunner().invoke(
+        cli,
+        ["estimate", "llama-3.1-70b", "--on", "h100-sxm", "--layout", cost["server_layout"], "--batch", "1",
+         "--context", "8512", "--json"],
+    )  # fmt: skip
+    step = json.loads(alone.stdout)["time"]
+    assert cost["generation_time"] == pytest.approx(16_000 * step, rel=0.03)
+    assert cost["cost"]["decode_efficiency"] < 0.01
 
 
 def test_depth_as_json_and_picture(tmp_path: Path) -> None:

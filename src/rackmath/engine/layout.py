@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+
+import numpy as np
 
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture, Experts
@@ -130,6 +132,12 @@ def head_count(architecture: Architecture) -> int | None:
 def widths(layout: Layout) -> dict[str, Number]:
     """All widths of a layout by name."""
     return {f.name: getattr(layout, f.name) for f in fields(layout)}
+
+
+def stack_layouts(layouts: Sequence[Layout], axes: int = 1) -> Layout:
+    """One layout whose widths are arrays over some, with further axes of length one behind. (layouts, 1, ...)"""
+    shape = (-1, *(1,) * (axes - 1))
+    return Layout(**{n: np.array([float(getattr(one, n)) for one in layouts]).reshape(shape) for n in widths(Layout())})
 
 
 def as_floats(layout: Layout) -> Layout:

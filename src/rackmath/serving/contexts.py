@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath.engine import Layout, Losses, estimate
-from rackmath.engine.layout import candidate_layouts, context_widths, widths
+from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -79,7 +79,7 @@ def cost_against_context(
         raise DoesNotFit(f"no layout of {gpus} accelerators divides {architecture.name}", "use another --gpus")
     system.require_network(gpus)
     shape = (len(layouts), len(contexts), len(batches))
-    wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts])[:, None, None] for n in widths(Layout())})
+    wide = stack_layouts(layouts, 3)
     found = estimate(
         architecture,
         system,
@@ -137,7 +137,7 @@ def _edge(
 ) -> float:
     """Longest context that the smallest batch may have, between two grid points, by bisection. [tokens]"""
     low, high = between
-    wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts]) for n in widths(Layout())})
+    wide = stack_layouts(layouts)
     while high / low > 1.001:
         middle = (low * high) ** 0.5
         one = estimate(architecture, system, wide, batch=batch, context=middle, losses=losses)

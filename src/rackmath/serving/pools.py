@@ -9,7 +9,7 @@ from math import gcd
 import numpy as np
 
 from rackmath.engine import Layout
-from rackmath.engine.layout import widths
+from rackmath.engine.layout import stack_layouts
 from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -235,9 +235,8 @@ class _Block:
 
     def _transfer(self, gpus: float) -> Array:
         """Time that a cache takes from readers to writers. (readers, writers) [s]"""
-        names = widths(Layout())
         chosen = [self.prefill.layouts[int(i)] for i in self.readers.layout.tolist()]
-        source = Layout(**{n: np.array([float(getattr(x, n)) for x in chosen])[:, None] for n in names})
+        source = stack_layouts(chosen, 2)
         target = Layout(tensor=self.writers.lanes[None, :])
         return np.asarray(
             transfer_time(self.architecture, self.system, source, target, self.work.input, np.asarray(gpus))

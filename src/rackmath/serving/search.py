@@ -13,7 +13,7 @@ import numpy as np
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.layout import candidate_layouts, context_widths, widths
+from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
@@ -125,8 +125,9 @@ def _layouts(architecture: Architecture, system: System, work: Workload, space: 
             found += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
     if not found:
         return []
-    stacked = Layout(**{n: np.array([getattr(x, n) for x in found], dtype=float) for n in widths(Layout())})
-    room = largest_batch(architecture, system, stacked, context=work.input + work.output, tokens=min(space.chunks))
+    room = largest_batch(
+        architecture, system, stack_layouts(found), context=work.input + work.output, tokens=min(space.chunks)
+    )
     return [layout for layout, held in zip(found, np.asarray(room), strict=True) if held >= layout.data]
 
 
@@ -139,9 +140,7 @@ def _grid(
     if not found:
         return None
     timer = engine_timer(a, system, losses)
-    names = widths(Layout())
-    deep = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None, None] for n in names})
-    flat = Layout(**{n: np.array([float(getattr(x, n)) for x in found])[:, None] for n in names})
+    deep, flat = stack_layouts(found, 3), stack_layouts(found, 2)
     drafted, chunks = np.array(space.drafted), np.array(space.chunks)
     alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
     shape = (len(found), len(chunks))

@@ -9,7 +9,7 @@ from math import erf, inf, isfinite, log, sqrt
 import numpy as np
 
 from rackmath.engine import Layout, Losses, estimate
-from rackmath.engine.layout import widths
+from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -107,8 +107,7 @@ def reading(
     """
     if not layouts:
         raise DoesNotFit(f"no layout divides {architecture.name} on that many accelerators", "use another --gpus")
-    names = widths(Layout())
-    wide = Layout(**{n: np.array([float(getattr(x, n)) for x in layouts])[:, None] for n in names})
+    wide = stack_layouts(layouts, 2)
     new = np.maximum(lengths * (1 - hit), 1.0)
     together = np.maximum(np.floor(CHUNK / new), 1.0)
     batch = wide.data * wide.pipeline * together

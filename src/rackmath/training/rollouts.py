@@ -1,11 +1,23 @@
-"""Reinforcement learning: rollouts at serving's efficiency, training on a share of them, at some lag."""
+"""Reinforcement learning: answers written token after token on servers, training on a share of them, at some lag."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import ceil, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+
+Array = NDArray[np.float64]
+
+StepTime = Callable[[Array, Array], Array]
+"""Time of a decode step by sequences and their mean context: (parts,), (parts,) -> (layouts, parts) [s]"""
+
+_EVEN, _LATE = 33, 64
+"""Parts of a step's answers: evenly by number, and geometrically towards the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +35,7 @@ class Loop:
     lag: int = 0
     """Steps by which rollouts may be older than the weights they train: 0 alternates, more runs both side by side."""
     straggle: float = 1.0
-    """Longest answer of a step over the mean one, which a step without lag waits for. [1]"""
+    """Longest answer of a step over the mean one. [1]"""
 
     def __post_init__(self) -> None:
         for field, value, low, high in (
@@ -38,81 +50,164 @@ class Loop:
                 raise InputError(field, value, f"write a number from {low:g} to {high:g}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Servers:
+    """How fast one server writes and reads, in each of its layouts."""
+
+    gpus: int
+    """Accelerators of one server."""
+    step: StepTime
+    seats: Array
+    """Answers that each layout runs at once. (layouts,) [sequences]"""
+    read: float
+    """Time in which a server reads one token of prompts, in filled passes. [s]"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopCost:
-    """One step of the loop. Accelerator seconds unless said."""
+    """One step of the loop."""
 
-    reading: float
-    writing: float
-    training: float
-    refreshing: float
-    """Servers that wait for new weights."""
     time: float
-    """Of a step on all accelerators. [s]"""
-    writers: float
-    """Part of the accelerators that write, where both run side by side; 1 where they alternate. [1]"""
+    """From one update of the weights to the next. [s]"""
+    reading_time: float
+    """Prompts of a step, on the servers that write. [s]"""
+    writing_time: float
+    """Answers of a step, the longest one included; per step where several are in flight. [s]"""
+    training_time: float
+    """Of one step, on the accelerators that train. [s]"""
+    refresh_time: float
+    """Servers wait for new weights. [s]"""
+    servers: int
+    """Servers that write."""
+    rollouts_per_server: float
+    """Answers of a step on the fullest server. [sequences]"""
+    at_once: float
+    """Answers that a server runs at once, at most. [sequences]"""
+    layout: int
+    """Which layout of a server writes soonest."""
+    trainers: float
+    """Accelerators that train: all where both alternate."""
     writing_share: float
-    """Part of the accelerator time that goes into rollouts. [1]"""
+    """Part of the accelerator time that servers take, of servers and training together. [1]"""
     decode_efficiency: float
-    """FLOP/s of writing over those of training: what the lecture calls about 0.3. [1]"""
+    """FLOP/s of an accelerator that writes over those of one that trains: what the lecture calls about 0.3. [1]"""
+
+    @property
+    def generation_time(self) -> float:
+        """Prompts and answers of a step. [s]"""
+        return self.reading_time + self.writing_time
+
+
+def writing_time(sequences: float, loop: Loop, seats: Array, step: StepTime) -> Array:
+    r"""Time in which one server writes some answers, each one token after the other, in each layout. (layouts,) [s]
+
+    The part u of the answers has at most :math:`q(u) = s A u^{s-1}` tokens: A in the mean and s A at most. Of n
+    answers that start together :math:`n (1 - u)` still run at token q(u), so that
+
+    .. math:: T = \int_0^{sA} \tau(n (1 - u), P + q) \, dq \ge s A \, \tau(1)
+
+    with the time of a step at the batch that is left. Where a server runs no more than K at once, the n - K others
+    take the seats of those that end, K at a time, and the last K end as above.
+
+    Parameters
+    ----------
+    sequences : float
+        Answers of this server, all of one step or of all steps in flight. [sequences]
+    seats : array
+        Answers that run at once in each layout, 0 where none does: its time is infinite. (layouts,)
+    """
+    spread, mean = loop.straggle, loop.answer
+    left = np.concatenate([np.linspace(1, 0, _EVEN), np.geomspace(1, 0.1 / max(sequences, 1.0), _LATE)])
+    left = np.unique(left)[::-1]
+    ends = spread * mean * (1 - left) ** (spread - 1)
+    tokens = np.diff(np.concatenate([[0.0], ends]))
+    running = np.concatenate([[1.0], (left[1:] + left[:-1]) / 2])
+    context = loop.prompt + ends - tokens / 2
+    most = np.minimum(np.maximum(seats, 1.0), sequences)[:, None]
+    ending = (tokens * step(np.maximum(most * running, 1.0), context[None, :])).sum(axis=1)
+    # A token of a running answer has as many before it, in the mean, as E[q^2] / 2 E[q].
+    age = spread**2 * mean / (2 * (2 * spread - 1))
+    steady = step(most, np.full((1, 1), loop.prompt + age))[:, 0]
+    refilled = (sequences / most[:, 0] - 1) * mean * steady
+    return np.where(seats >= 1, refilled + ending, np.inf)
 
 
 def loop_cost(
     loop: Loop,
-    gpus: float,
+    gpus: int,
+    servers: Servers,
     *,
-    read: float,
-    write: float,
     train: float,
     refresh: float = 0.0,
     flops_read: float,
     flops_train: float,
 ) -> LoopCost:
-    r"""Cost of a step.
+    r"""Time of a step, and what it is spent on.
 
-    Rollouts cost :math:`R (P c_r + A c_w)`, training :math:`f R (P + A) c_t`. Alternating, a
-    step takes both after each other, rollouts as long as their longest; with lag, accelerators are
-    divided so that both take the same time t, and nobody waits for the longest. Servers stand still for
-    :math:`s` while new weights arrive: with W and T the accelerator seconds of both, n accelerators,
-
-    .. math:: \frac{W}{t - s} + \frac{T}{t} = n
+    Alternating, all accelerators write, take the new weights' place, and train:
+    :math:`t = T_{gen} + T_{train} + t_{refresh}`. With a lag of l steps some write and the others train:
+    :math:`t = \max(T_{gen} + t_{refresh}, T_{train})` at the best whole number of servers. The answers of l steps are
+    then in flight together, :math:`T_{gen}(R) = T(l R) / l`: one step off waits for its longest answer as before,
+    and more of a lag hides it.
 
     Parameters
     ----------
-    gpus : float
+    gpus : int
         Accelerators.
-    read, write, train : float
-        Accelerator time of a token of a prompt, of an answer, and trained on. [GPU s]
+    train : float
+        Accelerator time of a token that is trained on. [GPU s]
     refresh : float
         In which new weights reach all servers. [s]
     flops_read, flops_train : float
         FLOPs of a token in a forward pass, and in training. [FLOP]
 
-    Errors: :class:`InputError` for times that are not positive.
+    Errors: :class:`InputError` for times that are not positive, and for fewer accelerators than servers need.
     """
-    for field, value in (("read", read), ("write", write), ("train", train), ("gpus", gpus)):
-        if not (isfinite(value) and value > 0):
-            raise InputError(field, value, "write a positive finite number")
-    reading = loop.rollouts * loop.prompt * read
-    writing = loop.rollouts * loop.answer * write
-    training = loop.trained * loop.rollouts * (loop.prompt + loop.answer) * train
+    if not (isfinite(train) and train > 0):
+        raise InputError("train", train, "write a positive finite number")
     if not (isfinite(refresh) and refresh >= 0):
         raise InputError("refresh", refresh, "write a time that is not negative")
-    rolled = reading + writing
-    if loop.lag:
-        waits = gpus * refresh
-        both = rolled + training + waits
-        time = (both + sqrt(both**2 - 4 * training * waits)) / (2 * gpus)
-        writers = 1 - training / (gpus * time)
-    else:
-        time, writers = (reading + writing * loop.straggle + training) / gpus + refresh, 1.0
-    return LoopCost(
-        reading=reading,
-        writing=writing,
-        training=training,
-        refreshing=writers * gpus * refresh,
-        time=time,
-        writers=writers,
-        writing_share=rolled / (rolled + training),
-        decode_efficiency=(flops_read / write) / (flops_train / train),
-    )
+    beside = 1 if loop.lag else 0
+    room = (gpus - beside) // servers.gpus
+    if room < 1:
+        raise InputError("--gpus", gpus, f"take more: a server has {servers.gpus} and training needs some of its own")
+    training = loop.trained * loop.rollouts * (loop.prompt + loop.answer) * train
+    flight = max(loop.lag, 1)
+
+    def at(many: int) -> LoopCost:
+        each = ceil(loop.rollouts / many)
+        writing = writing_time(float(each * flight), loop, servers.seats, servers.step) / flight
+        layout = int(writing.argmin())
+        trainers = float(gpus - many * servers.gpus) if loop.lag else float(gpus)
+        reading = each * loop.prompt * servers.read
+        generation, trained = reading + float(writing[layout]), training / trainers
+        time = max(generation + refresh, trained) if loop.lag else generation + refresh + trained
+        written = many * servers.gpus * float(writing[layout])
+        spent = written + many * servers.gpus * reading
+        return LoopCost(
+            time=time,
+            reading_time=reading,
+            writing_time=float(writing[layout]),
+            training_time=trained,
+            refresh_time=refresh,
+            servers=many,
+            rollouts_per_server=float(each),
+            at_once=float(min(servers.seats[layout], each * flight)),
+            layout=layout,
+            trainers=trainers,
+            writing_share=spent / (spent + training),
+            decode_efficiency=(loop.rollouts * loop.answer * flops_read / written) / (flops_train / train),
+        )
+
+    if not loop.lag:
+        return at(room)
+    # More servers write sooner and leave less for training: the best number stands where both meet.
+    low, high = 1, room
+    while low < high:
+        middle = (low + high) // 2
+        state = at(middle)
+        if state.generation_time + refresh > state.training_time:
+            low = middle + 1
+        else:
+            high = middle
+    return min((at(n) for n in {max(low - 1, 1), low}), key=lambda state: state.time)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine import Layout
-from rackmath.engine.layout import expert_count, head_count, widths
+from rackmath.engine.layout import expert_count, head_count, stack_layouts
 from rackmath.engine.sharding import USABLE, memory
 from rackmath.engine.timer import Timer
 from rackmath.errors import InputError
@@ -107,7 +107,7 @@ def training_memory(architecture: Architecture, system: System, options: Options
     bit, and their gradients.
     """
     plain = requantise(architecture, weights=BF16)
-    spread = _stacked(options.layouts)
+    spread = stack_layouts(options.layouts)
     held = memory(plain, spread, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights / _WEIGHT
     params = np.broadcast_to(np.asarray(held, dtype=float), (len(options),))
     gpus = np.array([float(one.gpus) for one in options.layouts]) * options.context
@@ -181,7 +181,7 @@ def step_times(
     """Time of a step of each option. (options,) [s]"""
     again = {way: repeated(architecture, way, recipe.length) for way in set(options.recompute)}
     run = TrainingRun(
-        layout=_stacked(options.layouts),
+        layout=stack_layouts(options.layouts),
         context=options.context,
         chunks=options.chunks,
         microbatch=options.microbatch,
@@ -257,7 +257,3 @@ def _layouts(architecture: Architecture, system: System, gpus: int, length: floa
 
 def _powers(most: int) -> list[int]:
     return [2**i for i in range(max(most, 1).bit_length()) if 2**i <= most]
-
-
-def _stacked(layouts: list[Layout]) -> Layout:
-    return Layout(**{n: np.array([float(getattr(one, n)) for one in layouts]) for n in widths(Layout())})

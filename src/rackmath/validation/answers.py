@@ -14,7 +14,7 @@ from rackmath import kernel_files
 from rackmath.engine import Layout, Losses
 from rackmath.engine.constants import Constants, Engine
 from rackmath.engine.kernel_curves import Kernels
-from rackmath.engine.layout import widths
+from rackmath.engine.layout import stack_layouts
 from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
@@ -58,7 +58,7 @@ class Group:
     @property
     def layout(self) -> Layout:
         """Layouts of the workers that write answers."""
-        return _stacked([q.deployment.layout for q in self.questions])
+        return stack_layouts([q.deployment.layout for q in self.questions])
 
     @property
     def workers(self) -> Array:
@@ -74,7 +74,7 @@ class Group:
     def prompts(self) -> Pool:
         """Workers that read prompts, where they stand apart."""
         pools = [(q.deployment.prefill or q.deployment.layout, q.deployment.prefill_workers) for q in self.questions]
-        return Pool(layout=_stacked([p[0] for p in pools]), workers=np.array([p[1] for p in pools], dtype=float))
+        return Pool(layout=stack_layouts([p[0] for p in pools]), workers=np.array([p[1] for p in pools], dtype=float))
 
 
 def groups(questions: Sequence[Question]) -> list[Group]:
@@ -268,7 +268,3 @@ def taken(record: T, at: Ints) -> T:
             numbers = np.asarray(value)
             parts[f.name] = numbers[at] if numbers.ndim else numbers
     return type(record)(**parts)
-
-
-def _stacked(layouts: Sequence[Layout]) -> Layout:
-    return Layout(**{n: np.array([getattr(one, n) for one in layouts], dtype=float) for n in widths(Layout())})

@@ -55,6 +55,17 @@ def served(
         batches=_BATCHES,
         losses=constants_file.losses_of(system, version, "time per token"),
     )
+    return Served(
+        read=read_token(architecture, system, gpus, prompt=prompt, engine=engine, year=year),
+        write=(float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
+    )
+
+
+def read_token(
+    architecture: Architecture, system: System, gpus: int, *, prompt: float, engine: str, year: float
+) -> Span:
+    """Accelerator time of a token of a prompt in filled passes, in the best layout of a server. [GPU s/token]"""
+    version = constants_file.engine_of(system, engine, year)
     read = reading(
         architecture,
         system,
@@ -63,10 +74,7 @@ def served(
         np.ones(1),
         losses=constants_file.losses_of(system, version, "prompt pass"),
     )
-    return Served(
-        read=(float(read.seconds[0]), float(read.low[0]), float(read.high[0])),
-        write=(float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
-    )
+    return float(read.seconds[0]), float(read.low[0]), float(read.high[0])
 
 
 def trained(
