@@ -18,7 +18,25 @@ from rackmath.units import show
 def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, context: float) -> None:
     """Print an estimate; the same facts as in JSON."""
     memory, cost = facts["memory"], facts["usd_per_million_tokens"]
-    what = "one token of every sequence" if phase == "decode" else "the whole prompt"
+    title = (
+        f"{facts['model']} on {facts['gpus']} x {chip} ({facts['layout']}), {phase}, "
+        f"{batch:,.0f} sequences, context {context:,.0f}"
+    )
+    held = (
+        "memory per GPU",
+        f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "
+        f"weights {show(memory['weights'], 'B')}, "
+        f"cache {show(memory['cache'], 'B')}, activations {show(memory['activations'], 'B')}",
+    )
+    if not facts["fits"]:
+        refusal = ("fits", "no, so no speed: use more GPUs, a narrower format, or a smaller batch")
+        render.show_pairs(title, [held, refusal])
+        render.show_lines("assumed", facts["assumptions"])
+        return
+    accepted = facts["accepted_tokens"]
+    what = "the whole prompt" if phase == "prefill" else "one token of every sequence"
+    if accepted and accepted > 1:
+        what = f"a step, {accepted:.2f} tokens of every sequence"
     span = (
         ""
         if facts["time_low"] == facts["time_high"]
@@ -36,13 +54,8 @@ def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, co
             "tokens per second",
             f"{show(facts['tokens_per_second'])}, {show(facts['tokens_per_second_per_gpu'])} per GPU",
         ),
-        (
-            "memory per GPU",
-            f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "
-            f"weights {show(memory['weights'], 'B')}, "
-            f"cache {show(memory['cache'], 'B')}, activations {show(memory['activations'], 'B')}",
-        ),
-        ("fits", "yes" if facts["fits"] else "no: use more GPUs, a narrower format, or a smaller batch"),
+        held,
+        ("fits", "yes"),
         (
             "cost",
             "unknown: give --usd-per-gpu-hour"
@@ -56,11 +69,7 @@ def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, co
         ),
     ]
     if phase == "decode":
-        pairs.insert(1, ("speed", f"{show(1 / facts['time'])} tokens/s for each user"))
-    title = (
-        f"{facts['model']} on {facts['gpus']} x {chip} ({facts['layout']}), {phase}, "
-        f"{batch:,.0f} sequences, context {context:,.0f}"
-    )
+        pairs.insert(1, ("speed", f"{show(facts['tokens_per_second_per_user'])} tokens/s for each user"))
     render.show_pairs(title, pairs)
     render.show_bars("where the ideal time goes", facts["terms"], lambda v: show(v, "s"))
     if any(facts["lost"].values()):
@@ -92,6 +101,8 @@ def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimat
     work, timed = longest_operators(a, system, layout, settings)
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
     exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
+    draft = settings["draft"]
+    drafts = [] if draft is None else [f"the sum holds {settings['drafted']:g} passes of {draft.name}, not listed here"]
     render.show_lines(
         "how",
         (
@@ -102,6 +113,7 @@ def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimat
             f"bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
             f"sum of operators and collectives = {show(float(e.time_ideal), 's')}; "
             f"with losses of {show(sum(float(v) for v in e.lost.values()), 's')} it is {show(float(e.time), 's')}",
+            *drafts,
         ),
     )
     render.show_table(

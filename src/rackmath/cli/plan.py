@@ -189,6 +189,7 @@ class PointFacts:
                 batch=float(p.batch[place]),
                 context=self.question.work.input + self.question.work.output / 2,
                 drafted=float(p.drafted[place]),
+                draft=space.draft,
                 losses=self.question.losses,
             )
             rows.append(self.point(int(place)) | {"bound_by": str(step.bound_by)})

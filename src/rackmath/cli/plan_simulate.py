@@ -108,6 +108,7 @@ def _arguments(model: str, on: str, point: Mapping[str, Any], given: Mapping[str
         f"--weights={point['weights']}",
         f"--kv={point['kv']}",
         *([f"--drafted={drafted}", "--preemption=reserve"] if drafted else []),
+        *(f"--{key.replace('_', '-')}={given[key]}" for key in ("acceptance", "draft_model") if drafted and given[key]),
         *([f"--poisson={traffic}"] if made else [f"--trace={traffic}"]),
         f"--input={given['input_']}",
         f"--output={given['output']}",

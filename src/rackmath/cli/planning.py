@@ -22,6 +22,10 @@ _OPTIONS = (
     click.option("--weights", help="Formats of the weights to try, such as fp8,nvfp4 (default: what the chip has)."),
     click.option("--kv", help="Formats of the cache to try, such as bf16,fp8 (default: what the chip has)."),
     click.option("--drafted", help="Tokens to speculate, such as 0,1,3 (default: 0 to 3 where the model has MTP)."),
+    click.option(
+        "--acceptance", help="Chance that a drafted token is accepted, given those before it (default: as measured)."
+    ),
+    click.option("--draft-model", metavar="MODEL", help="Model that drafts, as in --draft-model llama-3.2-1b."),
     click.option("--one-pool", is_flag=True, help="Leave out prompts that are read on accelerators of their own."),
     click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True),
     click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from."),

@@ -13,6 +13,7 @@ from rackmath.cli import pictures, render
 from rackmath.cli.estimate_text import explain_estimate, longest_operators, show_estimate
 from rackmath.cli.figures import Figure, check_picture, save
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW, engine_of, losses_of
+from rackmath.drafts import drafting
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as run
 from rackmath.engine.capacity import largest_batch
@@ -47,6 +48,8 @@ _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 )
 @click.option("--year", type=float, default=NOW, show_default=True, help="When its version is from.")
 @click.option("--drafted", type=float, default=0.0, help="Decode: tokens speculated and verified with each step.")
+@click.option("--acceptance", help="Chance that a draft is accepted, for all or by position as 0.8,0.6 [as measured].")
+@click.option("--draft-model", metavar="MODEL", help="Model that drafts, one pass per token; by default own layers.")
 @click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
 @click.option("--plot", metavar="FILE", help="Draw a picture: FILE.html, FILE.png or FILE.svg.")
@@ -67,6 +70,8 @@ def estimate(
     engine: str,
     year: float,
     drafted: float,
+    acceptance: str | None,
+    draft_model: str | None,
     as_ideal: bool,
     explain: bool,
     plot: str | None,
@@ -84,20 +89,26 @@ def estimate(
         cache=cache_format(kv) if kv else None,
     )
     system = catalogue.system(on)
+    version = engine_of(system, engine, year)
+    if drafted and phase != "decode":
+        raise InputError("--drafted", drafted, "drafts are verified in decode: leave it out of --phase prefill")
+    draft = catalogue.model(draft_model) if draft_model else None
+    drafts = drafting(architecture, version, drafted, acceptance, draft)
     settings: dict[str, Any] = {
         "batch": batch,
         "context": context,
         "phase": phase,
         "cached": cached,
         "drafted": drafted,
-        "losses": None if as_ideal else losses_of(system, engine_of(system, engine, year), _CLASS[phase]),
+        "draft": draft,
+        "accepted": drafts.accepted if drafted else None,
+        "losses": None if as_ideal else losses_of(system, version, _CLASS[phase]),
     }
     layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
     result = run(architecture, system, layout, **settings)
+    notes = (*chosen, *([drafts.note] if drafted else []), *catalogue.price_note(system, usd_per_gpu_hour))
     price = catalogue.price_of(system, usd_per_gpu_hour)
-    facts = _facts(
-        architecture, system, result, layout, price, (*chosen, *catalogue.price_note(system, usd_per_gpu_hour))
-    )
+    facts = _facts(architecture, system, result, layout, price, notes, drafts.accepted if phase == "decode" else None)
     if drawn is not None:
         save(_figure(picture or PICTURES[0], architecture, system, layout, settings, price, facts), drawn)
     if as_json:
@@ -141,10 +152,17 @@ def _layout(
 
 
 def _facts(
-    a: Architecture, system: System, e: Estimate, layout: Layout, price: float | None, notes: tuple[str, ...]
+    a: Architecture,
+    system: System,
+    e: Estimate,
+    layout: Layout,
+    price: float | None,
+    notes: tuple[str, ...],
+    accepted: float | None,
 ) -> dict[str, Any]:
     time, low, high = float(e.time), float(e.time_low), float(e.time_high)
-    cost = None if price is None else float(usd_per_million_tokens(e, price))
+    fits = bool(e.memory.fits)
+    cost = None if price is None or not fits else float(usd_per_million_tokens(e, price))
     return {
         "model": a.name,
         "system": system.name,
@@ -158,7 +176,7 @@ def _facts(
         "bound_by": str(e.bound_by),
         "terms": {name: float(value) for name, value in e.terms.items()},
         "lost": {name: float(value) for name, value in e.lost.items()},
-        "fits": bool(e.memory.fits),
+        "fits": fits,
         "memory_per_gpu": float(e.memory.total),
         "memory": {
             "weights": float(e.memory.weights),
@@ -166,8 +184,10 @@ def _facts(
             "activations": float(e.memory.activations),
             "capacity": e.memory.capacity,
         },
-        "tokens_per_second": float(e.tokens_per_second),
-        "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu),
+        "tokens_per_second": float(e.tokens_per_second) if fits else None,
+        "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu) if fits else None,
+        "tokens_per_second_per_user": accepted / time if fits and accepted else None,
+        "accepted_tokens": accepted,
         "usd_per_million_tokens": cost,
         "usd_per_million_tokens_low": None if cost is None else cost * low / time,
         "usd_per_million_tokens_high": None if cost is None else cost * high / time,
@@ -195,7 +215,7 @@ def _figure(
     if picture == "roofline":
         _, timed = longest_operators(a, system, layout, settings)
         return pictures.roofline_figure(f"{title}, batch {settings['batch']:g}", system, timed, note)
-    room = float(largest_batch(a, system, layout, context=settings["context"], tokens=1.0))
+    room = float(largest_batch(a, system, layout, context=settings["context"], tokens=1.0, draft=settings["draft"]))
     most = max(2 * room, settings["batch"], 16.0)
     if picture == "memory":
         batches = np.unique(np.round(np.geomspace(1, most, 9)))

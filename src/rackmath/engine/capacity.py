@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rackmath.engine.layout import Layout, as_floats
+from rackmath.engine.layout import Layout, as_floats, draft_layout
 from rackmath.engine.sharding import USABLE, memory
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -12,7 +12,13 @@ from rackmath.models.numbers import Number, maximum
 
 
 def largest_batch(
-    architecture: Architecture, system: System, layout: Layout, *, context: Number, tokens: Number
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    *,
+    context: Number,
+    tokens: Number,
+    draft: Architecture | None = None,
 ) -> Number:
     """Sequences of ``context`` tokens that fit beside the weights; 0 where not one does. [sequences]
 
@@ -22,12 +28,18 @@ def largest_batch(
         Tokens that a sequence holds. [tokens]
     tokens : Number
         Tokens of the largest pass, for which activations are set aside. [tokens]
+    draft : Architecture, optional
+        Model that drafts beside it, with a cache of its own.
 
     Over all data-parallel groups and pipeline stages. Broadcasts.
     """
     wide = as_floats(layout)
     none = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
     one = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
-    free = USABLE * none.capacity - none.weights - none.activations
-    each = maximum(one.cache + one.activations, 1.0)
+    weights, cache = none.weights, one.cache
+    if draft is not None:
+        beside = memory(draft, draft_layout(draft, wide), 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
+        weights, cache = weights + beside.weights, cache + beside.cache
+    free = USABLE * none.capacity - weights - none.activations
+    each = maximum(cache + one.activations, 1.0)
     return wide.data * np.floor(maximum(free, 0.0) / each)

@@ -129,6 +129,12 @@ def head_count(architecture: Architecture) -> int | None:
     return min((h for h in heads if h is not None), default=None)
 
 
+def draft_layout(draft: Architecture, layout: Layout) -> Layout:
+    """How a draft model stands on the accelerators of its target: as wide where its heads divide, else on each rank."""
+    tensor = np.asarray(layout.tensor, dtype=float)
+    return Layout(tensor=np.where((head_count(draft) or 1) % tensor == 0, tensor, 1.0), data=layout.data * 1.0)
+
+
 def widths(layout: Layout) -> dict[str, Number]:
     """All widths of a layout by name."""
     return {f.name: getattr(layout, f.name) for f in fields(layout)}

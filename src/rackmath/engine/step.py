@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine.gather import gathered
-from rackmath.engine.layout import Layout, expert_count, widths
+from rackmath.engine.layout import Layout, draft_layout, expert_count, widths
 from rackmath.engine.losses import Losses
+from rackmath.engine.pass_checks import check_accepted, check_pass
 from rackmath.engine.pass_work import LOSSES, lost_seconds
 from rackmath.engine.roofline import TERMS, spent
 from rackmath.engine.sharding import Memory, memory
-from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum
-from rackmath.models.operators import PHASES
 
 CHUNK = 16_384
 """Points that are evaluated together: small enough for the cache of a core."""
@@ -83,6 +82,8 @@ def estimate(
     phase: str = "decode",
     cached: Number = 0,
     drafted: Number = 0,
+    accepted: Number | None = None,
+    draft: Architecture | None = None,
     two_batch: Number = 0,
     absorbed: bool | None = None,
     losses: Losses | None = None,
@@ -106,6 +107,11 @@ def estimate(
         Prefill only: tokens of the prompt whose cache is there already. [tokens]
     drafted : Number
         Decode only: speculated tokens that each sequence verifies with its next one. [tokens]
+    accepted : Number, optional
+        Decode only: tokens that a step yields per sequence; by default all that it verifies. [tokens]
+    draft : Architecture, optional
+        Model that drafts the tokens, on the same accelerators: a pass of it per drafted token, and one over each
+        prompt; by default the drafts cost nothing beside their verification.
     two_batch : Number
         1 where two half-batches overlap computation and expert exchange, else 0.
     absorbed : bool, optional
@@ -123,7 +129,8 @@ def estimate(
     Errors: :class:`~rackmath.errors.InputError` for numbers out of range,
     :class:`~rackmath.errors.DoesNotFit` where accelerators have no network.
     """
-    _check(phase, batch, context, cached, drafted)
+    check_pass(phase, batch, context, cached, drafted)
+    check_accepted(phase, accepted, drafted)
     system.require_network(int(np.max(layout.gpus)))
     point = {
         "batch": batch,
@@ -133,9 +140,24 @@ def estimate(
         "two_batch": two_batch,
         **widths(layout),
     }
+    if accepted is not None:
+        point["accepted"] = accepted
     shape = np.broadcast_shapes(*(np.shape(value) for value in point.values()))
     call = _Call(architecture, system, phase, absorbed, losses)
     size = int(np.prod(shape))
+    if draft is not None:
+        both: dict[str, Any] = {
+            "batch": batch,
+            "context": context,
+            "phase": phase,
+            "cached": cached,
+            "losses": losses,
+            "threads": threads,
+        }
+        own = estimate(draft, system, draft_layout(draft, layout), **both)
+        verified: dict[str, Any] = {"drafted": drafted, "accepted": accepted}
+        alone = estimate(architecture, system, layout, **both, **verified, two_batch=two_batch, absorbed=absorbed)
+        return _with_draft(alone, own, drafted if phase == "decode" else 1.0)
     if size <= CHUNK:
         return call.evaluate({k: _scalar_or_array(v) for k, v in point.items()})
     flat = {
@@ -188,12 +210,29 @@ class _Call:
             terms=terms,
             lost=lost,
             memory=memory(a, found.layout, found.held, found.context, found.tokens, chip.memory_capacity),
-            tokens=found.made,
+            tokens=point["batch"] * point["accepted"] if "accepted" in point else found.made,
             gpus=found.layout.gpus,
             layout=found.layout,
             basis=k.basis,
             assumptions=(*_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
         )
+
+
+def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
+    """Add passes of a draft model, and its memory, to a pass of its target; activations are those of one at a time."""
+    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped")
+    return replace(
+        step,
+        **{name: getattr(step, name) + passes * getattr(own, name) for name in times},
+        terms={name: value + passes * own.terms[name] for name, value in step.terms.items()},
+        lost={name: value + passes * own.lost[name] for name, value in step.lost.items()},
+        memory=Memory(
+            weights=step.memory.weights + own.memory.weights,
+            cache=step.memory.cache + own.memory.cache,
+            activations=maximum(step.memory.activations, own.memory.activations),
+            capacity=step.memory.capacity,
+        ),
+    )
 
 
 def _assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:
@@ -239,22 +278,3 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
         ),
         layout=layout,
     )
-
-
-def _check(phase: str, batch: Number, context: Number, cached: Number, drafted: Number) -> None:
-    if phase not in PHASES:
-        raise InputError("phase", phase, f"use one of {', '.join(PHASES)}")
-    for field, value, low, high in (
-        ("batch", batch, 1e-6 if phase == "train" else 1, 1e9),
-        ("context", context, 0 if phase == "decode" else 1, 1e12),
-        ("cached", cached, 0, 1e12),
-        ("drafted", drafted, 0, 1000),
-    ):
-        smallest, largest = float(np.min(value)), float(np.max(value))
-        if not isfinite(smallest) or not isfinite(largest) or smallest < low or largest > high:
-            wrong = largest if largest > high or not isfinite(largest) else smallest
-            raise InputError(field, wrong, f"write a number from {low} to {high:g}")
-    if phase == "decode" and float(np.max(cached)) > 0:
-        raise InputError("cached", float(np.max(cached)), "a cached prefix belongs to prefill; decode has context")
-    if phase == "prefill" and bool(np.any(np.asarray(cached) >= np.asarray(context))):
-        raise InputError("cached", float(np.max(cached)), "must be smaller than the prompt")

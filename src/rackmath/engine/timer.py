@@ -22,8 +22,14 @@ class Timer(Protocol):
         ...
 
 
-def engine_timer(architecture: Architecture, system: System, losses: Losses | None, two_batch: Number = 0.0) -> Timer:
-    """Timer that asks the engine; ``losses`` None for the ideal bound."""
+def engine_timer(
+    architecture: Architecture,
+    system: System,
+    losses: Losses | None,
+    two_batch: Number = 0.0,
+    draft: Architecture | None = None,
+) -> Timer:
+    """Timer that asks the engine; ``losses`` None for the ideal bound, ``draft`` a model whose drafts it verifies."""
 
     def timed(
         phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
@@ -37,6 +43,7 @@ def engine_timer(architecture: Architecture, system: System, losses: Losses | No
             phase=phase,
             drafted=drafted,
             cached=cached,
+            draft=draft,
             two_batch=two_batch,
             losses=losses,
         ).time

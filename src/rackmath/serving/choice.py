@@ -103,6 +103,7 @@ def gpu_seconds(
         batch=batch,
         context=work.input + work.output / 2,
         drafted=drafted,
+        draft=space.draft,
         losses=losses,
     )
     tokens = batch * float(s.accepted(drafted))
@@ -127,7 +128,14 @@ def ending(system: System, work: Workload, limits: Limits, space: Space, found: 
     p = found.points
     architecture = space.variants[int(p.variant[place])].architecture
     layout = found.layouts[int(p.layout[place])]
-    room = largest_batch(architecture, system, layout, context=work.input + work.output, tokens=float(p.chunk[place]))
+    room = largest_batch(
+        architecture,
+        system,
+        layout,
+        context=work.input + work.output,
+        tokens=float(p.chunk[place]),
+        draft=space.draft,
+    )
     pooled = bool(p.prefill[place] >= 0)
     held = float(p.batch[place]) if pooled else float(p.concurrency[place])
     used = {

@@ -18,6 +18,8 @@ from rackmath.serving.workload import Limits, Space, Workload
 _RUNNERS_UP = 6
 _MTP_DRAFTS = (0.0, 1.0, 2.0, 3.0)
 """Drafts that are tried where a model brings layers that speculate."""
+_MODEL_DRAFTS = (1.0, 2.0, 3.0, 4.0, 5.0)
+"""Drafts that are tried where another model speculates; it is loaded for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,11 +59,18 @@ def space_of(
     weights: Sequence[str] = (),
     kv: Sequence[str] = (),
     drafted: Sequence[float] = (),
+    draft: Architecture | None = None,
     pools: bool = True,
 ) -> Space:
     """Choices for a model on a system; what is not given is everything that is supported."""
-    drafts = tuple(drafted) or (_MTP_DRAFTS if architecture.mtp else (0.0,))
-    return Space(gpus=gpus, variants=supported(architecture, system.chip, weights, kv), drafted=drafts, pools=pools)
+    usual = _MODEL_DRAFTS if draft is not None else _MTP_DRAFTS if architecture.mtp else (0.0,)
+    return Space(
+        gpus=gpus,
+        variants=supported(architecture, system.chip, weights, kv),
+        drafted=tuple(drafted) or usual,
+        draft=draft,
+        pools=pools,
+    )
 
 
 def plan(

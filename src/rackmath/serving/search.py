@@ -126,7 +126,12 @@ def _layouts(architecture: Architecture, system: System, work: Workload, space: 
     if not found:
         return []
     room = largest_batch(
-        architecture, system, stack_layouts(found), context=work.input + work.output, tokens=min(space.chunks)
+        architecture,
+        system,
+        stack_layouts(found),
+        context=work.input + work.output,
+        tokens=min(space.chunks),
+        draft=space.draft,
     )
     return [layout for layout, held in zip(found, np.asarray(room), strict=True) if held >= layout.data]
 
@@ -139,7 +144,7 @@ def _grid(
     found = _layouts(a, system, work, space)
     if not found:
         return None
-    timer = engine_timer(a, system, losses)
+    timer = engine_timer(a, system, losses, draft=space.draft)
     deep, flat = stack_layouts(found, 3), stack_layouts(found, 2)
     drafted, chunks = np.array(space.drafted), np.array(space.chunks)
     alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
@@ -154,7 +159,9 @@ def _grid(
         first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
         full=np.broadcast_to(np.asarray(full), shape),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
-        capacity=np.asarray(largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks)),
+        capacity=np.asarray(
+            largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks, draft=space.draft)
+        ),
     )
 
 

@@ -97,6 +97,8 @@ class Space:
     """Tokens of prompts in one pass at most. [tokens]"""
     drafted: tuple[float, ...] = (0.0,)
     """Tokens speculated with each step. [tokens]"""
+    draft: Architecture | None = None
+    """Model that drafts them; None where the model's own layers do."""
     pools: bool = True
     """Whether prompts may be read by accelerators of their own."""
     largest_unit: int = 128

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rackmath import catalogue, constants_file
+from rackmath.drafts import MOST, drafting
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
 from rackmath.errors import InputError
@@ -66,10 +67,12 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         given["gpus"],
         weights=[weight_format(name).name for name in names(given["weights"], "--weights")],
         kv=[cache_format(name) and name for name in names(given["kv"], "--kv")],
-        drafted=numbers(given["drafted"], "--drafted", 0, 16),
+        drafted=numbers(given["drafted"], "--drafted", 0, MOST),
+        draft=catalogue.model(given["draft_model"]) if given["draft_model"] else None,
         pools=not given["one_pool"],
     )
     engine = constants_file.engine_of(system, given["engine"], given["year"])
+    drafts = drafting(architecture, engine, max(space.drafted), given["acceptance"], space.draft)
     ideal = given["as_ideal"]
     losses = None if ideal else constants_file.losses_of(system, engine, "time per token")
     return Asked(
@@ -79,23 +82,18 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         limits=limits,
         space=space,
         losses=losses,
-        scheduling=constants_file.scheduling_of(engine),
+        scheduling=replace(constants_file.scheduling_of(engine), acceptance=drafts.chance),
         engine=engine,
         price=catalogue.price_of(system, given["usd_per_gpu_hour"]),
         notes=(
             *catalogue.price_note(system, given["usd_per_gpu_hour"]),
-            *_assumptions(given["engine"], given["year"], space, ideal),
+            *_assumptions(given["engine"], given["year"], drafts.note, ideal),
             *(losses.assumptions if losses else ()),
         ),
     )
 
 
-def _assumptions(engine: str, year: float, space: Space, ideal: bool) -> list[str]:
-    drafts = (
-        "tokens are drafted by the model's own layers; each is accepted with the fitted chance, given those before it"
-        if any(space.drafted)
-        else "no speculative decoding: the model brings no layers for it (see --drafted)"
-    )
+def _assumptions(engine: str, year: float, drafts: str, ideal: bool) -> list[str]:
     basis = (
         "ideal bound: nothing is lost"
         if ideal

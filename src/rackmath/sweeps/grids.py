@@ -76,6 +76,7 @@ def evaluated(case: Mapping[str, Any], axes: Mapping[str, Sequence[float]], star
         context=point["context"],
         cached=point["cached"],
         drafted=point["drafted"],
+        accepted=constants_file.scheduling_of(engine).accepted(point["drafted"]) if phase == "decode" else None,
         phase=phase,
         losses=None if case["ideal"] else constants_file.losses_of(system, engine, _CLASS[phase]),
         threads=False,

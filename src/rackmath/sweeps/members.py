@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rackmath import catalogue, constants_file
+from rackmath.drafts import drafting
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
@@ -21,7 +22,6 @@ from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.simulator.workload import Workload
 from rackmath.serving.waits import started
-from rackmath.sweeps.replay_options import numbers_of
 
 _BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
 
@@ -185,15 +185,14 @@ def member_of(model: str, on: str, gpus: int, given: Mapping[str, Any], work: Wo
         weights=weight_format(given["weights"]) if given["weights"] else None,
         cache=cache_format(given["kv"]) if given["kv"] else None,
     )
-    software = None if given["ideal"] else constants_file.engine_of(system, given["engine"], given["year"])
+    engine = constants_file.engine_of(system, given["engine"], given["year"])
+    software = None if given["ideal"] else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
-    timer = engine_timer(architecture, system, losses)
+    draft = catalogue.model(given["draft_model"]) if given["draft_model"] else None
+    timer = engine_timer(architecture, system, losses, draft=draft)
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
-    drafted = given["drafted"]
-    chances = numbers_of(given["acceptance"], "--acceptance")
-    if drafted and not chances:
-        chances = (float(scheduling.acceptance) if scheduling else 1.0,) * drafted
+    drafts = drafting(architecture, engine, given["drafted"], given["acceptance"], draft)
     context = float((work.prompt + work.output).mean())
     layout = _layout(architecture, system, gpus, context, given["layout"])
     share = 1.0
@@ -205,14 +204,14 @@ def member_of(model: str, on: str, gpus: int, given: Mapping[str, Any], work: Wo
         budget=given["budget"],
         seats=given["seats"],
         block=given["block"],
-        drafted=drafted,
-        acceptance=chances,
+        drafted=drafts.drafted,
+        acceptance=drafts.chances,
         share=share,
         start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
         period=given["period"],
     )
-    deployment = deploy(architecture, system, layout, timer, batching, work)
+    deployment = deploy(architecture, system, layout, timer, batching, work, draft)
     return Member(
         architecture=architecture,
         system=system,

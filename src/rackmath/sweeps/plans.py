@@ -29,7 +29,7 @@ NUMBERS = (
     "speed",
     "cost",
 )
-TEXTS = ("model", "on", "weights", "kv", "drafted", "engine")
+TEXTS = ("model", "on", "weights", "kv", "drafted", "acceptance", "draft-model", "engine")
 """Inputs that can be swept, by the names of their options."""
 
 DEFAULTS: Mapping[str, Any] = {
@@ -40,6 +40,8 @@ DEFAULTS: Mapping[str, Any] = {
     "weights": None,
     "kv": None,
     "drafted": None,
+    "acceptance": None,
+    "draft-model": None,
     "one-pool": False,
     "engine": DEFAULT_ENGINE,
     "year": NOW,

@@ -74,15 +74,21 @@ def smallest_layout(architecture: Architecture, system: System, gpus: int, conte
 
 
 def deploy(
-    architecture: Architecture, system: System, layout: Layout, timer: Timer, batching: Batching, work: Workload
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    timer: Timer,
+    batching: Batching,
+    work: Workload,
+    draft: Architecture | None = None,
 ) -> Deployment:
-    """Fill the tables of a layout for a workload.
+    """Fill the tables of a layout for a workload; ``draft`` is a model that drafts beside it.
 
     Errors: :class:`DoesNotFit` where the layout holds no sequence of mean length.
     """
     whole = work.prompt.astype(float) + work.output
     mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
-    held = float(largest_batch(architecture, system, layout, context=mean, tokens=float(batching.budget)))
+    held = float(largest_batch(architecture, system, layout, context=mean, tokens=float(batching.budget), draft=draft))
     groups = int(layout.data * layout.pipeline)
     if held < groups:
         raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")

@@ -56,25 +56,28 @@ def estimate(i: Estimate) -> Shown:
     words = ["estimate", i.model, *options(i, *fields)]
     answer = asked([*words, f"--picture={i.picture}"])
     f = answer.facts
-    cost = f["usd_per_million_tokens"]
     return Shown(
         figures=[*drawn(answer.figure), _parts("where the time goes", {**f["terms"], **f["lost"]})],
         pairs=[
             ("layout", f["layout"]),
-            ("time of a pass", f"{show(f['time'], 's')}, {show(f['time_low'], 's')} to {show(f['time_high'], 's')}"),
-            ("the bound alone", show(f["time_ideal"], "s")),
-            ("what binds", f["bound_by"]),
-            ("tokens/s", f"{f['tokens_per_second']:,.0f}; {f['tokens_per_second_per_gpu']:,.0f} per accelerator"),
+            *(_speed(f) if f["fits"] else ()),
             ("memory", _memory(f)),
-            (
-                "cost",
-                "no price is known" if cost is None else _range(f, "usd_per_million_tokens", "$ per million tokens"),
-            ),
         ],
         facts=f,
         command=command_line(words),
         notes=f["assumptions"],
     )
+
+
+def _speed(f: Mapping[str, Any]) -> list[tuple[str, str]]:
+    cost = f["usd_per_million_tokens"]
+    return [
+        ("time of a pass", f"{show(f['time'], 's')}, {show(f['time_low'], 's')} to {show(f['time_high'], 's')}"),
+        ("the bound alone", show(f["time_ideal"], "s")),
+        ("what binds", f["bound_by"]),
+        ("tokens/s", f"{f['tokens_per_second']:,.0f}; {f['tokens_per_second_per_gpu']:,.0f} per accelerator"),
+        ("cost", "no price is known" if cost is None else _range(f, "usd_per_million_tokens", "$ per million tokens")),
+    ]
 
 
 def _memory(f: Mapping[str, Any]) -> str:
