@@ -294,6 +294,7 @@ def _system_of(raw: Mapping[str, Any], stem: str) -> System:
         scale_out=_link(entry.scale_out, "scale_out"),
         price=entry.price.number("USD/s", "price") if entry.price else None,
         price_date=str(entry.price.date) if entry.price else None,
+        host_link=host.link.number("B/s", "host.link") if host.link else None,
         host_dram=host.dram.number("B", "host.dram") if host.dram else None,
         host_dram_bandwidth=host.dram_bandwidth.number("B/s", "host.dram_bandwidth") if host.dram_bandwidth else None,
         host_flash=host.flash.number("B", "host.flash") if host.flash else None,

@@ -58,6 +58,7 @@ class LinkFile(Strict):
 class HostFile(Strict):
     """What stands beside the chips of a host, per accelerator."""
 
+    link: Cited | None = None
     dram: Cited | None = None
     dram_bandwidth: Cited | None = None
     flash: Cited | None = None

@@ -21,9 +21,9 @@ from rackmath.prices.rational import cache_prices, priced, two_tier
 from rackmath.serving.contexts import cost_against_context
 from rackmath.serving.token_costs import Demand, reading
 
-FLASH = TierCost(name="flash", drain_time=500.0, hold=1e-13, retrieve=2e-10, time=1e-5)
-HBM = TierCost(name="hbm", drain_time=0.03, hold=1e-9, retrieve=0.0, time=0.0)
-AGAIN = TierCost(name="rematerialise", drain_time=0.0, hold=0.0, retrieve=1e-7, time=1e-4)
+FLASH = TierCost(name="flash", drain_time=500.0, hold=1e-13, retrieve=2e-10, wait=1e-5, accelerator_seconds=0.0)
+HBM = TierCost(name="hbm", drain_time=0.03, hold=1e-9, retrieve=0.0, wait=0.0, accelerator_seconds=0.0)
+AGAIN = TierCost(name="rematerialise", drain_time=0.0, hold=0.0, retrieve=1e-7, wait=1e-4, accelerator_seconds=0.0)
 
 
 @given(data=st.data(), size=st.integers(2, 9))

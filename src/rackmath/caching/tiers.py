@@ -26,8 +26,10 @@ class TierCost:
     """Of one token. [USD/s]"""
     retrieve: float
     """Of one token. [USD]"""
-    time: float
-    """To bring one token back. [s]"""
+    wait: float
+    """Of a user, for one token of his prefix. [s]"""
+    accelerator_seconds: float
+    """Of all accelerators that are kept from other work, for one token. [GPU s]"""
 
     def cost(self, held: float) -> float:
         """Of one token that waits ``held`` seconds and is used once. [USD]"""
@@ -52,24 +54,34 @@ def tier_costs(
     kv_bytes: float,
     prefill_time: float,
     price: float,
+    prefill_wait: float | None = None,
+    link_bytes: float | None = None,
+    group: float = 1.0,
     overlapped: bool = True,
     remote: bool = False,
     lifetime: float = LIFETIME,
 ) -> list[TierCost]:
     r"""Cost of every tier, of the accelerator's own memory, and of computing again.
 
-    .. math:: \mathrm{hold} = \frac{kv}{H} \, p_H, \qquad \mathrm{retrieve} = \frac{kv}{\beta} \, (p_H + p_G)
+    .. math:: \mathrm{hold} = \frac{kv}{H} \, p_H, \qquad \mathrm{retrieve} = t \, (p_H + n p_G), \qquad
+        t = \max\left(\frac{kv}{\beta}, \frac{kv_1}{\beta_1}\right)
 
-    with the rent :math:`p_H` of a device (its price over its lifetime), its size H, and
-    the rent :math:`p_G` of the accelerator where it waits for the bytes. Source: lecture
-    chapter 5.
+    with the rent :math:`p_H` of a device (its price over its lifetime), its size H and bandwidth :math:`\beta`, the
+    part :math:`kv_1` of the fullest accelerator and its link :math:`\beta_1` to the host, and the rent :math:`p_G`
+    of n accelerators where they wait for the bytes. Source: lecture chapter 5.
 
     Parameters
     ----------
     kv_bytes : float
         Of one token, all layers. [B/token]
     prefill_time : float
-        Accelerator time to compute one token again. [s]
+        Accelerator time to compute one token again. [GPU s]
+    prefill_wait : float, optional
+        What a user waits for it; by default the same. [s]
+    link_bytes : float, optional
+        Of one token, on the fullest accelerator of a group; by default all of it. [B/token]
+    group : float
+        Accelerators that hold one prompt together. [accelerators]
     price : float
         Rent of the accelerator. [USD/s]
     overlapped : bool
@@ -88,23 +100,39 @@ def tier_costs(
     if remote and system.scale_out is None:
         raise InputError("--remote", system.name, "has no network between domains")
     chip = system.chip
+    link = system.host_link or inf
+    own = kv_bytes if link_bytes is None else link_bytes
     network = system.scale_out.bandwidth if remote and system.scale_out else inf
     found = [
-        TierCost(name=RECOMPUTE, drain_time=0.0, hold=0.0, retrieve=prefill_time * price, time=prefill_time),
         TierCost(
-            name=HBM, drain_time=chip.drain_time, hold=kv_bytes / chip.memory_capacity * price, retrieve=0.0, time=0.0
+            name=RECOMPUTE,
+            drain_time=0.0,
+            hold=0.0,
+            retrieve=prefill_time * price,
+            wait=prefill_time if prefill_wait is None else prefill_wait,
+            accelerator_seconds=prefill_time,
+        ),
+        TierCost(
+            name=HBM,
+            drain_time=chip.drain_time,
+            hold=kv_bytes / chip.memory_capacity * price,
+            retrieve=0.0,
+            wait=0.0,
+            accelerator_seconds=0.0,
         ),
     ]
     for tier in tiers:
         rent = tier.price * tier.capacity / lifetime
-        time = kv_bytes / min(tier.bandwidth, network)
+        wait = max(kv_bytes / min(tier.bandwidth, network), own / link)
+        kept = 0.0 if overlapped else wait * group
         found.append(
             TierCost(
                 name=tier.name,
                 drain_time=tier.drain_time,
                 hold=kv_bytes / tier.capacity * rent,
-                retrieve=time * (rent + (0.0 if overlapped else price)),
-                time=time,
+                retrieve=wait * rent + kept * price,
+                wait=wait,
+                accelerator_seconds=kept,
             )
         )
     return found

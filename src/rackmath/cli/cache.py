@@ -17,7 +17,7 @@ from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import estimate, parse_layout
 from rackmath.errors import InputError
-from rackmath.hardware import MemoryTier
+from rackmath.hardware import MemoryTier, System
 from rackmath.models.cache import cache_bytes
 from rackmath.models.formats import cache_format
 from rackmath.models.requantise import requantise
@@ -88,7 +88,8 @@ def cache(
     layout = layout or f"tp{min(system.domain, _WIDEST)}"
     spread = parse_layout(layout, None, architecture)
     prompt = estimate(architecture, system, spread, batch=spread.data, context=context, phase="prefill", losses=losses)
-    per_token = float(prompt.time * prompt.gpus / spread.data / context)
+    alone = estimate(architecture, system, spread, batch=1.0, context=context, phase="prefill", losses=losses)
+    group = float(prompt.gpus / spread.data)
     known = catalogue.tiers()
     wanted = names(tiers, "--tiers") or list(known)
     for name in wanted:
@@ -98,8 +99,11 @@ def cache(
         system,
         [_dearer(known[name], memory_price) for name in wanted],
         kv_bytes=float(cache_bytes(architecture, context)) / context,
-        prefill_time=per_token,
+        prefill_time=float(prompt.time) * group / context,
         price=price,
+        prefill_wait=float(alone.time) / context,
+        link_bytes=float(alone.memory.cache) / context,
+        group=group,
         overlapped=not waiting,
         remote=remote,
         lifetime=years * _YEAR,
@@ -113,6 +117,7 @@ def cache(
         "retrieval "
         + ("stops the accelerator" if waiting else "overlaps other work")
         + ("; devices stand behind the scale-out network" if remote else ""),
+        _link_note(system),
     ]
     if drawn is not None:
         save(_figure(facts, costs), drawn)
@@ -120,6 +125,12 @@ def cache(
         render.show_json(facts)
         return
     _show(facts, costs)
+
+
+def _link_note(system: System) -> str:
+    if system.host_link is None:
+        return f"no link between host and accelerators of {system.name} is known or needed: devices at their own speed"
+    return f"devices reach each accelerator over its link to the host, {show(system.host_link, 'B/s')}"
 
 
 def _dearer(tier: MemoryTier, factor: float) -> MemoryTier:
@@ -158,7 +169,8 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
                 "drain_time": c.drain_time,
                 "hold_usd_per_million_hour": c.hold * 3600 * 1e6,
                 "retrieve_usd_per_million": c.retrieve * 1e6,
-                "retrieve_time": c.time * context,
+                "wait": c.wait * context,
+                "accelerator_seconds": c.accelerator_seconds * context,
             }
             for c in costs
         ],
@@ -178,14 +190,24 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
 def _show(facts: dict[str, Any], costs: list[TierCost]) -> None:
     render.show_table(
         f"{facts['model']} on {facts['system']}, prefix of {facts['context']:,.0f} tokens; $ per million tokens",
-        ["tier", ">drain time", ">hold per hour", ">retrieve", ">prefix back in", ">rent 4.50 is x", ">rent 1.00 is x"],
+        [
+            "tier",
+            ">drain time",
+            ">hold per hour",
+            ">bring back",
+            ">user waits",
+            ">GPU s",
+            ">4.50 $ rent",
+            ">1.00 $ rent",
+        ],
         [
             (
                 t["tier"],
                 show(t["drain_time"], "s") if t["drain_time"] else "-",
                 f"{t['hold_usd_per_million_hour']:.3g}",
                 f"{t['retrieve_usd_per_million']:.3g}",
-                show(t["retrieve_time"], "s"),
+                show(t["wait"], "s"),
+                show(t["accelerator_seconds"], "s"),
                 *(
                     f"{facts['rents'][name][t['tier']]:,.0f}" if t["tier"] in facts["rents"][name] else "-"
                     for name in RENTS
@@ -193,7 +215,8 @@ def _show(facts: dict[str, Any], costs: list[TierCost]) -> None:
             )
             for t in facts["tiers"]
         ],
-        note="rents: published storage prices per million tokens and hour over what holding costs here",
+        note="rents: published storage prices per million tokens and hour, as a multiple of what holding costs here;"
+        " GPU s: accelerator time that a prefix keeps from other work",
     )
     render.show_table(
         "cheapest by hold time",

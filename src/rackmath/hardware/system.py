@@ -26,8 +26,9 @@ class System:
         Inside a domain and between domains.
     price : float or None
         Rental price of one accelerator. [USD/s]
-    host_dram, host_dram_bandwidth, host_flash : float or None
-        Per accelerator. [B], [B/s], [B]
+    host_link, host_dram, host_dram_bandwidth, host_flash : float or None
+        Per accelerator; the link to the host in one direction, None where memory is shared with the host or nobody
+        says. [B/s], [B], [B/s], [B]
     """
 
     name: str
@@ -39,6 +40,7 @@ class System:
     scale_out: Link | None = None
     price: float | None = None
     price_date: str | None = None
+    host_link: float | None = None
     host_dram: float | None = None
     host_dram_bandwidth: float | None = None
     host_flash: float | None = None

@@ -157,7 +157,8 @@ def cache(i: Cache) -> Shown:
             show(one["drain_time"], "s"),
             f"{one['hold_usd_per_million_hour']:.3g}",
             f"{one['retrieve_usd_per_million']:.3g}",
-            show(one["retrieve_time"], "s"),
+            show(one["wait"], "s"),
+            show(one["accelerator_seconds"], "s"),
         )
         for one in f["tiers"]
     ]
@@ -166,7 +167,7 @@ def cache(i: Cache) -> Shown:
         tables=[
             Table(
                 title="$ per million tokens",
-                columns=["tier", ">drain time", ">hold per hour", ">retrieve", ">prefix back in"],
+                columns=["tier", ">drain time", ">hold per hour", ">bring back", ">user waits", ">accelerator time"],
                 rows=rows,
             )
         ],
