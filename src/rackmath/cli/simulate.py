@@ -146,6 +146,7 @@ def simulate_command(model: str, on: str, **given: Any) -> None:
     facts = facts_of(job, found)
     facts["seconds"] = seconds
     facts["range"] = ends(job)
+    _with_ranges(facts)
     facts["assumptions"] = assumptions(job)
     last = found[-1]
     if given["out"]:
@@ -163,6 +164,15 @@ def simulate_command(model: str, on: str, **given: Any) -> None:
         return
     show_result(facts)
     render.show_note(f"simulate: {len(job.work):,} requests in {show(seconds, 's')}")
+
+
+def _with_ranges(facts: dict[str, Any]) -> None:
+    """Put beside every percentile what it is where all steps take either end of their range."""
+    span = facts["range"]
+    for key in ("time_to_first_token", "time_per_output_token", "latency"):
+        if span is not None and facts[key] is not None and key in span["low"] and key in span["high"]:
+            for name in ("mean", "p50", "p90", "p99"):
+                facts[key][f"{name}_range"] = [span["low"][key][name], span["high"][key][name]]
 
 
 def _checkpoint(model: str, on: str, given: dict[str, Any]) -> Checkpoint | None:

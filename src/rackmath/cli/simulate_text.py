@@ -37,7 +37,8 @@ def show_result(facts: Mapping[str, Any]) -> None:
         )
     dollars = facts["usd_per_million_tokens"]
     pairs = [
-        ("throughput", f"{facts['throughput']:,.0f} tokens/s, {facts['requests_per_second']:.3g} requests/s"),
+        ("load", load_text(facts)),
+        ("throughput", f"{facts['throughput']:,.0f} tokens/s while requests arrive"),
         ("goodput", f"{facts['goodput']:.3g} requests/s within the limits, {facts['good_share']:.1%} of all"),
         ("replicas", f"busy {facts['utilisation']:.0%} of their time, mean batch {facts['mean_batch']:.1f}"),
         (
@@ -58,9 +59,24 @@ def show_result(facts: Mapping[str, Any]) -> None:
         pairs.append(("cost", f"{dollars:.3g} $ per million tokens written"))
     if facts["energy_kwh"] is not None:
         pairs.append(("energy", f"{facts['energy_kwh']:.3g} kWh by the accelerators' rated power"))
-    pairs.append(("traffic", show(facts["span"], "s")))
+    pairs.append(("simulated time", show(facts["span"], "s")))
     render.show_pairs("what it took", pairs)
     render.show_lines("assumed", facts["assumptions"])
+
+
+def load_text(facts: Mapping[str, Any]) -> str:
+    """Offered and served rates, and whether the queue grows."""
+    offered, served = facts["offered_rate"], facts["served_rate"]
+    if offered is None:
+        return f"all requests at once, {served:.3g} served per second"
+    rates = f"{offered:.3g} requests/s offered, {served:.3g} served"
+    if facts["steady"] is None:
+        return f"{rates}; too short to say whether it is steady"
+    if facts["steady"]:
+        return f"{rates}; steady"
+    late = facts["leaves_limit_after"]
+    when = "" if late is None else f"; the mean first token leaves its limit after {show(late, 's')}"
+    return f"{rates}; not steady: {facts['queue_growth']:.3g} more requests wait every second, percentiles grow{when}"
 
 
 def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, name: str) -> tuple[str, ...]:

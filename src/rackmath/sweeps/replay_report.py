@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rackmath import catalogue, constants_file
 from rackmath.caching.tiers import LIFETIME
 from rackmath.errors import RackmathError
+from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
 from rackmath.serving.simulator.outcome import Times, good, request_times, spread
 from rackmath.serving.simulator.run import Outcome
 from rackmath.sweeps.members import Member
@@ -53,6 +54,8 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
     span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
     written = float(job.work.output.sum())
     kept = good(times, given["ttft"] or np.inf, given["tpot"] or np.inf)
+    arrival = first.requests["arrival"]
+    rates = balance(arrival, last.requests["first"], last.requests["finish"], job.work.output)
     own, writers = last.replicas.own, job.pools[-1]
     work = float(own["busy"].sum())
     blocks = _each(writers, last, [one.batching.memory // one.batching.block for one in writers])
@@ -71,9 +74,14 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
         "time_per_output_token": _spread(times.per_token),
         "latency": _spread(times.whole),
         "queueing": _spread(times.queueing if len(found) == 1 else request_times(first, 0.0, job.work.output).queueing),
-        "throughput": written / span,
-        "requests_per_second": len(job.work) / span,
-        "goodput": float(kept.sum()) / span,
+        "offered_rate": rates.offered,
+        "served_rate": rates.served,
+        "steady": rates.steady,
+        "queue_growth": rates.growth,
+        "leaves_limit_after": _leaves(given, rates, arrival, times),
+        "throughput": rates.tokens,
+        "requests_per_second": rates.served,
+        "goodput": float((kept & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
         "good_share": float(kept.mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
@@ -92,6 +100,13 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
         "table_error": max(one.deployment.times.error for one in members),
         "services": _services(job, times, kept, paid) if len(job.pools[0]) > 1 else [],
     }
+
+
+def _leaves(given: Mapping[str, Any], rates: Balance, arrival: F, times: Times) -> float | None:
+    """When the mean time to the first token leaves its limit, where a load that is not steady has one. [s]"""
+    if given["ttft"] is None or rates.steady is not False:
+        return None
+    return leaves_limit(arrival, times.first, given["ttft"])
 
 
 def _each(pool: tuple[Member, ...], outcome: Outcome, values: list[float]) -> F:

@@ -204,7 +204,7 @@ def test_files_hold_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(table) == 400
     assert table["latency"].quantile(0.5) == pytest.approx(found["latency"]["p50"], rel=0.02)
     assert table["arrival"].is_sorted()
-    assert table["output"].sum() / found["span"] == pytest.approx(found["throughput"])
+    assert table["output"].sum() / found["span"] == pytest.approx(found["throughput"], rel=0.1)
     assert picture.stat().st_size > 10_000
     events = json.loads(trace.read_text())["traceEvents"]
     assert {e["ph"] for e in events} == {"X"}
@@ -281,7 +281,8 @@ def test_what_if_compares_values_on_the_same_traffic(tmp_path: Path) -> None:
     found = run(*SOME, "--what-if", "budget=512,4096", "--workers", "1", "--plot", str(picture))
     assert [one["value"] for one in found["runs"]] == ["512", "4096"]
     alone = run(*SOME, "--budget", "512")
-    assert found["runs"][0]["latency"] == alone["latency"]
+    latency = {key: value for key, value in alone["latency"].items() if not key.endswith("_range")}
+    assert found["runs"][0]["latency"] == latency
     assert picture.stat().st_size > 5000
     tiers = run(*SOME, "--what-if", "tiers=hbm=1GB|hbm=1GB,dram=2GB@10GB/s", "--workers", "1")
     assert len(tiers["runs"]) == 2

@@ -128,7 +128,7 @@ def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: i
 
     rest = np.maximum(output - 1, 0).astype(float)
     # An answer's tokens are spread evenly from its first to its last.
-    made = _spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
+    made = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
     asked = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
     found_before = np.histogram(admitted, edges, weights=readers.requests["hit"].astype(float))[0]
@@ -164,7 +164,7 @@ def _waits_over_time(q: Requests, edges: F) -> dict[str, F]:
     return found
 
 
-def _spread_over(start: F, stop: F, amount: F, edges: F) -> F:
+def spread_over(start: F, stop: F, amount: F, edges: F) -> F:
     """Amounts that fall evenly between start and stop, by bin: differences of the integral at the edges."""
     span = np.maximum(stop - start, 1e-12)
     rate = amount / span

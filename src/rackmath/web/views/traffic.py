@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from rackmath.cli.simulate_text import load_text
 from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
@@ -72,7 +73,8 @@ def simulate(i: Simulate) -> Shown:
     ]
     pairs = [
         ("replicas", ", ".join(f"{n} of {text}" for n, text in zip(f["replicas"], f["layout"], strict=True))),
-        ("throughput", f"{f['throughput']:,.0f} tokens/s, {f['requests_per_second']:.3g} requests/s"),
+        ("load", load_text(f)),
+        ("throughput", f"{f['throughput']:,.0f} tokens/s while requests arrive"),
         ("within the limits", f"{f['good_share']:.1%}, {f['goodput']:.3g} requests/s"),
         ("busy", f"{f['utilisation']:.0%} of the time, mean batch {f['mean_batch']:.1f}"),
         ("cost", _cost(f)),
