@@ -183,17 +183,40 @@ def model(name: str) -> Architecture:
             raise InputError("MODEL", name, "the folder holds no config.json")
     if path.suffix == ".json" or path.is_file():
         return _model_of(tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path))
-    wanted = _plain(name.rsplit("/", maxsplit=1)[-1])
+    stem = _stem_of(name.rsplit("/", maxsplit=1)[-1])
+    if stem is not None:
+        return _catalogue_model(stem)
+    raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+
+
+def _stem_of(name: str) -> str | None:
+    """Key of a catalogue model by its key, another name, or either with a variant behind it."""
+    wanted = _plain(name)
     for stem in model_names():
         if _plain(stem) == wanted:
-            return _catalogue_model(stem)
+            return stem
     aliases = _model_aliases()
     if wanted in aliases:
-        return _catalogue_model(aliases[wanted])
-    base = _VARIANT.sub("", name.rsplit("/", maxsplit=1)[-1])
-    if base and _plain(base) != wanted:
-        return model(base)
-    raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+        return aliases[wanted]
+    base = _VARIANT.sub("", name)
+    return _stem_of(base) if base and _plain(base) != wanted else None
+
+
+def repository(name: str) -> str:
+    """What an engine is told to load: the repository on Hugging Face of a catalogue model, or the folder of a path.
+
+    A name with its owner stands for itself; a model that nobody published keeps its name.
+    """
+    path = Path(name)
+    if path.is_dir():
+        return name
+    if path.suffix == ".json" or path.is_file():
+        return str(path.parent)
+    stem = None if "/" in name else _stem_of(name)
+    if stem is None:
+        return name
+    raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
+    return str(raw.get("repository", name))
 
 
 def model_source(name: str) -> str:
@@ -208,7 +231,8 @@ def _model_aliases() -> dict[str, str]:
     found: dict[str, str] = {}
     for stem in model_names():
         raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
-        found.update({_plain(alias): stem for alias in raw.get("aliases", ())})
+        published = [raw["repository"].rsplit("/", maxsplit=1)[-1]] if "repository" in raw else []
+        found.update({_plain(alias): stem for alias in (*published, *raw.get("aliases", ()))})
     return found
 
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from rackmath.engine import Layout
-from rackmath.serving.launch import Server, notes, pools_yaml, sglang_command, vllm_command
+from rackmath.serving.launch import OWN, TEXT, Server, longest_request, notes, one_each, sglang_command, vllm_command
+from rackmath.serving.launch_dynamo import pools_yaml
 
 SERVER = Server(
     model="deepseek-ai/DeepSeek-V3",
@@ -17,9 +18,9 @@ SERVER = Server(
     role="",
     batch=108.0,
     chunk=8192.0,
-    context=5000.0,
+    longest=10_240,
     drafted=0.0,
-    mixture=True,
+    experts=256,
     quantise="",
     cache="bf16",
     cached=False,
@@ -50,7 +51,7 @@ def test_widths_multiply_out_to_the_accelerators(layout: Layout) -> None:
     # SGLang counts all ranks of a stage as tensor parallelism.
     assert flag(s, "--tp-size") * flag(s, "--pp-size") == layout.gpus
     assert flag(s, "--ep-size") == layout.expert
-    assert flag(s, "--dp-size") == layout.data
+    assert flag(s, "--attn-dp-size") == layout.data
     assert flag(v, "--decode-context-parallel-size") == flag(s, "--dcp-size") == layout.context_parallel
 
 
@@ -61,12 +62,57 @@ def test_batches_and_chunks_are_counted_as_each_engine_counts_them() -> None:
     assert flag(sglang_command(SERVER), "--chunked-prefill-size") == 4 * 8192
 
 
-def test_a_dense_model_gets_no_flags_for_experts() -> None:
-    dense = replace(SERVER, mixture=False, layout=Layout(tensor=2, data=4))
-    assert "data-parallel" not in vllm_command(dense)
-    assert "expert" not in vllm_command(dense)
-    assert "dp-attention" not in sglang_command(dense)
-    assert any("launch 4 instances" in note for note in notes(dense))
+def test_groups_that_share_nothing_are_servers_of_their_own() -> None:
+    for experts, layout in ((0, Layout(tensor=2, data=4)), (256, Layout(tensor=2, data=4))):
+        alone, copies = one_each(replace(SERVER, experts=experts, layout=layout))
+        assert (copies, alone.layout.gpus, alone.batch) == (4, 2, 27)
+        assert "data-parallel" not in vllm_command(alone)
+        assert "expert" not in vllm_command(alone)
+        assert "--attn-dp-size" not in sglang_command(alone)
+    assert one_each(SERVER) == (SERVER, 1)
+
+
+@pytest.mark.parametrize(("ranks", "copies"), [(3, 2), (12, 8), (24, 8)])
+def test_experts_that_do_not_divide_have_second_copies(ranks: int, copies: int) -> None:
+    server = replace(SERVER, layout=Layout(expert=ranks, data=ranks))
+    assert (256 + copies) % ranks == 0
+    assert flag(sglang_command(server), "--ep-num-redundant-experts") == copies
+    assert f"--enable-eplb --eplb-config '{{\"num_redundant_experts\": {copies}}}'" in vllm_command(server)
+    assert any(f"{copies} of them have a second copy" in note for note in notes(server))
+    assert "redundant" not in vllm_command(SERVER) + sglang_command(SERVER)
+
+
+def test_lengths_have_slack_within_what_the_model_was_trained_for() -> None:
+    assert longest_request(5000.0, None) == 10_240
+    assert longest_request(5000.0, 131_072) == 10_240
+    assert longest_request(5000.0, 8192) == 8192
+    assert longest_request(5000.0, 4096) == 5000
+
+
+def test_memory_is_what_the_plan_uses() -> None:
+    server = replace(SERVER, memory=0.9, activations=0.034)
+    assert "--gpu-memory-utilization 0.90" in vllm_command(server)
+    assert "--mem-fraction-static 0.86" in sglang_command(server)
+
+
+@pytest.mark.parametrize(
+    ("draft", "method", "algorithm"),
+    [
+        (OWN, "mtp", "NEXTN"),
+        (TEXT, "ngram", "NGRAM"),
+        ("meta-llama/Llama-3.2-1B-Instruct", "draft_model", "STANDALONE"),
+    ],
+)
+def test_drafts_name_what_makes_them(draft: str, method: str, algorithm: str) -> None:
+    server = replace(SERVER, drafted=3.0, draft=draft)
+    setting = json.loads(re.search(r"--speculative-config '(.*)'", vllm_command(server)).group(1))  # type: ignore[union-attr]
+    assert setting["method"] == method
+    assert setting["num_speculative_tokens"] == 3
+    assert setting.get("model") == (draft if "/" in draft else None)
+    s = sglang_command(server)
+    assert f"--speculative-algorithm {algorithm}" in s
+    assert ("--speculative-draft-model-path" in s) == ("/" in draft)
+    assert flag(s, "--speculative-num-draft-tokens") == 4
 
 
 def test_formats_caches_and_drafts_become_flags() -> None:
@@ -75,7 +121,7 @@ def test_formats_caches_and_drafts_become_flags() -> None:
     assert "--quantization fp8" in v
     assert "--kv-cache-dtype fp8" in v
     assert "--kv-cache-dtype fp8_e4m3" in s
-    assert "prefix-caching" not in v
+    assert "--enable-prefix-caching" in v
     assert "radix" not in s
     setting = re.search(r"--speculative-config '(.*)'", v)
     assert setting is not None
@@ -98,8 +144,9 @@ def test_two_pools_become_a_resource_with_as_many_workers() -> None:
     assert text.count("replicas: 2") == 1
     assert text.count("replicas: 6") == 1
     assert text.count('gpu: "8"') == 2
-    assert "--is-prefill-worker" in text
-    assert "--is-decode-worker" in text
+    assert text.count('- "--disaggregation-mode"') == 2
+    assert '- "prefill"' in text
+    assert '- "decode"' in text
     arguments = [json.loads(line.strip()[2:]) for line in text.splitlines() if line.strip().startswith('- "')]
     assert {"kv_connector": "NixlConnector", "kv_role": "kv_both"} in [
         json.loads(a) for a in arguments if a.startswith("{")
@@ -109,5 +156,4 @@ def test_two_pools_become_a_resource_with_as_many_workers() -> None:
 
 def test_what_flags_cannot_say_is_said() -> None:
     assert any("ep4" in n for n in notes(replace(SERVER, layout=Layout(tensor=2, expert=4, data=4))))
-    assert any("spans nodes" in n for n in notes(replace(SERVER, layout=Layout(tensor=16, expert=16))))
     assert notes(replace(SERVER, layout=Layout(tensor=8, expert=8))) == []

@@ -237,6 +237,12 @@ def _show(facts: dict[str, Any], costs: list[TierCost]) -> None:
             for name, p in facts["products"].items()
         ],
     )
+    _show_keeping(facts)
+    render.show_sketch(_figure(facts, costs))
+    render.show_lines("assumed", facts["assumptions"])
+
+
+def _show_keeping(facts: dict[str, Any]) -> None:
     render.show_table(
         "how long to keep",
         ["tier", ">knowing nothing", ">heavy tail of uses"],
@@ -249,8 +255,6 @@ def _show(facts: dict[str, Any], costs: list[TierCost]) -> None:
         "a prompt whose prefix is cached costs, $ per million tokens",
         ["  ".join(f"{float(f):.0%}: {cost:.3g}" for f, cost in facts["prompt"].items())],
     )
-    render.show_sketch(_figure(facts, costs))
-    render.show_lines("assumed", facts["assumptions"])
 
 
 def _figure(facts: dict[str, Any], costs: list[TierCost]) -> Figure:

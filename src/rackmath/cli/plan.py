@@ -12,12 +12,11 @@ import click
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.pictures import frontier_figure
+from rackmath.cli.plan_launch import launched
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import planning_options
 from rackmath.engine import estimate
-from rackmath.engine.layout import expert_count
 from rackmath.serving.choice import describe
-from rackmath.serving.launch import Server, notes, pools_yaml, sglang_command, vllm_command
 from rackmath.serving.plan import Plan
 from rackmath.serving.plan import plan as run
 from rackmath.serving.points import Ints
@@ -85,7 +84,7 @@ def plan(
         "fitting": result.found.fitting,
         "seconds": seconds,
         "frontier": [
-            point | {"launch": _launch(model, question, result, int(place))}
+            point | {"launch": launched(model, question, result, int(place))}
             for place, point in zip(result.frontier, facts.frontier(result.frontier), strict=True)
         ],
         "best": None if result.best is None else facts.point(result.best) | _stop(result),
@@ -95,7 +94,7 @@ def plan(
             facts.point(x.place) | {"behind": x.behind, "spends_more_on": x.spends, "stopped_by": x.ending.stopped_by}
             for x in result.losers
         ],
-        "launch": {} if result.best is None else _launch(model, question, result, result.best),
+        "launch": {} if result.best is None else launched(model, question, result, result.best),
         "assumptions": list(question.notes),
     }
     if traffic is not None:
@@ -214,46 +213,3 @@ def _unmet(result: Plan, limits: Limits) -> str:
 def _stop(result: Plan) -> dict[str, Any]:
     ending = result.ending
     return {} if ending is None else {"stopped_by": ending.stopped_by, "used": ending.use}
-
-
-def _launch(model: str, question: Asked, result: Plan, place: int) -> dict[str, Any]:
-    a, work = question.architecture, question.work
-    p, found, space = result.found.points, result.found, result.space
-    variant = space.variants[int(p.variant[place])]
-    native = variant.weights == space.variants[0].weights and variant.architecture.groups == a.groups
-    common: dict[str, Any] = {
-        "model": model,
-        "chunk": float(p.chunk[place]),
-        "context": work.input + work.output,
-        "drafted": float(p.drafted[place]),
-        "mixture": expert_count(a) > 0,
-        "quantise": "" if native else variant.weights,
-        "cache": variant.kv,
-        "cached": work.cached > 0,
-    }
-    decode = Server(
-        **common,
-        layout=found.layouts[int(p.layout[place])],
-        role="decode" if p.prefill[place] >= 0 else "",
-        batch=float(p.batch[place]),
-    )
-    if p.prefill[place] < 0:
-        return {
-            "instances": int(p.units[place]),
-            "vllm": vllm_command(decode),
-            "sglang": sglang_command(decode),
-            "notes": notes(decode),
-        }
-    layout = found.layouts[int(p.prefill[place])]
-    prefill = Server(
-        **common, layout=layout, role="prefill", batch=max(1.0, common["chunk"] // work.read) * float(layout.data)
-    )
-    units = int(p.units[place])
-    counts = [(prefill, units * int(p.prefill_workers[place])), (decode, units * int(p.workers[place]))]
-    return {
-        "instances": units,
-        "vllm": "\n\n".join(f"# {n} x {s.role}\n{vllm_command(s)}" for s, n in counts),
-        "sglang": "\n\n".join(f"# {n} x {s.role}\n{sglang_command(s)}" for s, n in counts),
-        "kubernetes": pools_yaml(a.name.replace("/", "-").replace(".", "-").lower(), counts),
-        "notes": list(dict.fromkeys([*notes(prefill), *notes(decode)])),
-    }

@@ -105,7 +105,7 @@ def _show_best(best: Mapping[str, Any]) -> None:
 
 def _show_launch(launch: Mapping[str, Any]) -> None:
     for name in ("vllm", "sglang"):
-        render.show_lines(f"launch with {name} ({launch['instances']} of these)", launch[name].splitlines())
+        render.show_script(f"launch with {name}", launch[name])
     if "kubernetes" in launch:
         render.show_title("as a Kubernetes resource: see launch.kubernetes with --json")
     render.show_lines("what the flags do not say", launch["notes"])

@@ -110,6 +110,12 @@ def show_progress(text: str) -> None:
         sys.stderr.flush()
 
 
+def show_script(title: str, script: str) -> None:
+    """Print a title and a script as it is: no line is broken and none is moved in."""
+    console().print(title, style="bold", highlight=False)
+    console().print(script, markup=False, highlight=False, soft_wrap=True)
+
+
 def show_lines(title: str, lines: Iterable[str]) -> None:
     """Print a heading and lines below it, if there are any."""
     shown = list(lines)

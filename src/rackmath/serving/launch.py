@@ -1,19 +1,27 @@
-"""Launch commands of vLLM and SGLang for an operating point, and what their flags cannot say.
+"""Launch commands of vLLM and SGLang for one server, and what their flags cannot say.
 
-Checked on 2026-11-21 against vllm/config/parallel.py and the engine arguments of vLLM, the
-page "Server Arguments" of SGLang, and examples/backends/vllm/deploy of ai-dynamo/dynamo.
+Flags and values are those of vLLM 0.33.0 and SGLang 0.5.23, read from their wheels by ``tools/engine_flags.py``; the
+tests parse every command against that list.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
 
+ENGINES = "vLLM 0.33.0 and SGLang 0.5.23"
+"""Versions whose flags are written."""
 ONLINE = ("fp8",)
 """Formats that both engines convert a 16-bit checkpoint to while loading."""
+OWN, TEXT = "own", "text"
+"""Drafts by the model's own layers, and by looking up the text."""
+_LOOKUP = 5
+"""Longest n-gram that is looked up in the text for drafts. [tokens]"""
+_STEP = 1024
+"""Lengths are rounded up to multiples of this. [tokens]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +29,7 @@ class Server:
     """One worker to launch."""
 
     model: str
+    """Repository on Hugging Face, or a path."""
     layout: Layout
     role: str
     """prefill, decode, or empty where one worker does both."""
@@ -28,71 +37,130 @@ class Server:
     """Sequences in a step. [sequences]"""
     chunk: float
     """Tokens of prompts in one pass at most. [tokens]"""
-    context: float
-    """Tokens of a request. [tokens]"""
+    longest: int
+    """Tokens of a request at most. [tokens]"""
     drafted: float
-    mixture: bool
-    """Whether the model has routed experts."""
+    draft: str = OWN
+    """What drafts: OWN, TEXT, or the repository of another model."""
+    experts: int = 0
+    """Routed experts of a layer; 0 for a dense model."""
     quantise: str
     """Format that the engine has to convert weights to; empty where the checkpoint has it."""
     cache: str
     """Format of the cache, as in bf16 or fp8."""
     cached: bool
     """Whether prompts share prefixes."""
+    memory: float = 0.95
+    """Part of the memory that the plan uses. [1]"""
+    activations: float = 0.0
+    """Part of it that a pass works in, beside weights and cache. [1]"""
 
 
-def vllm_command(server: Server) -> str:
-    """Command for one worker of vLLM."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a server runs: its port, and the boxes that it spans."""
+
+    port: str | None = None
+    """A number or an expression of the shell; None for the engine's own."""
+    link_port: str | None = None
+    """Port over which two pools agree on transfers of the cache."""
+    boxes: tuple[str, ...] = ()
+    """Names of its boxes where it spans several."""
+    rank: int = 0
+    """Which of these boxes the command is for."""
+
+
+def longest_request(mean: float, trained: int | None) -> int:
+    """Twice the mean request, in whole thousands, and no more than the model was trained for. [tokens]"""
+    room = math.ceil(2 * mean / _STEP) * _STEP
+    return max(min(room, trained or room), math.ceil(mean))
+
+
+def one_each(server: Server) -> tuple[Server, int]:
+    """A server whose data-parallel groups share ranks, and how many of it a worker is.
+
+    Groups of a dense model share nothing, and neither do those that hold all experts: they are servers of their own.
+    """
     x = server.layout
+    if x.data == 1 or (server.experts and x.expert > 1):
+        return server, 1
+    alone = replace(x, data=1)
+    return replace(server, layout=alone, batch=math.ceil(server.batch / float(x.data))), int(x.data)
+
+
+def vllm_command(server: Server, place: Place | None = None) -> str:
+    """Command for one worker of vLLM."""
+    x, at = server.layout, place or Place()
+    groups = float(x.data)
+    ranks = int(x.tensor * x.data)
     flags = ["vllm serve", server.model]
     flags += _widths(
         ("--tensor-parallel-size", x.tensor),
         ("--pipeline-parallel-size", x.pipeline),
-        ("--data-parallel-size", x.data if server.mixture else 1),
+        ("--data-parallel-size", x.data),
         ("--decode-context-parallel-size", x.context_parallel),
     )
-    if server.mixture and x.expert > 1:
+    if server.experts and x.expert > 1:
         flags.append("--enable-expert-parallel")
-    groups = float(x.data) if server.mixture else 1.0
+        if spare := redundant(server.experts, ranks):
+            flags.append(f"--enable-eplb --eplb-config {_quoted({'num_redundant_experts': spare})}")
     flags += [
-        f"--max-model-len {math.ceil(server.context)}",
+        f"--max-model-len {server.longest}",
         f"--max-num-seqs {math.ceil(server.batch / groups)}",
         f"--max-num-batched-tokens {math.ceil(server.chunk)}",
+        f"--gpu-memory-utilization {server.memory:.2f}",
     ]
     if server.quantise in ONLINE:
         flags.append(f"--quantization {server.quantise}")
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8")
-    if not server.cached:
-        flags.append("--no-enable-prefix-caching")
+    flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
     if server.drafted and server.role != "prefill":
-        setting = f'{{"method": "mtp", "num_speculative_tokens": {server.drafted:.0f}}}'
-        flags.append(f"--speculative-config '{setting}'")
+        flags.append(f"--speculative-config {_quoted(_vllm_drafts(server))}")
     if server.role:
-        flags.append("""--kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'""")
+        flags.append(f"--kv-transfer-config {_quoted({'kv_connector': 'NixlConnector', 'kv_role': 'kv_both'})}")
+    if at.port is not None:
+        flags.append(f"--port {at.port}")
+    if at.boxes:
+        flags.append(f"--nnodes {len(at.boxes)} --node-rank {at.rank} --master-addr {at.boxes[0]}")
+        flags += ["--headless"] if at.rank else []
     return " \\\n  ".join(_lines(flags))
 
 
-def sglang_command(server: Server) -> str:
+def _vllm_drafts(server: Server) -> Mapping[str, object]:
+    count = {"num_speculative_tokens": int(server.drafted)}
+    if server.draft == OWN:
+        return {"method": "mtp", **count}
+    if server.draft == TEXT:
+        return {"method": "ngram", **count, "prompt_lookup_max": _LOOKUP}
+    return {"method": "draft_model", "model": server.draft, **count}
+
+
+def sglang_command(server: Server, place: Place | None = None) -> str:
     """Command for one worker of SGLang."""
-    x = server.layout
-    spread = server.mixture and x.data > 1
-    groups = float(x.data) if spread else 1.0
+    x, at = server.layout, place or Place()
+    groups = float(x.data)
     flags = ["python -m sglang.launch_server", f"--model-path {server.model}"]
     flags += _widths(
-        ("--tp-size", x.tensor * (x.data if spread else 1)),
+        ("--tp-size", x.tensor * x.data),
+        ("--attn-dp-size", x.data),
         ("--pp-size", x.pipeline),
         ("--ep-size", x.expert),
         ("--dcp-size", x.context_parallel),
     )
-    if spread:
-        flags += [f"--dp-size {x.data:g}", "--enable-dp-attention"]
+    ranks = int(x.tensor * x.data)
+    if x.data > 1 and ranks & (ranks - 1):
+        # Vocabularies and dense layers seldom divide by such a width.
+        flags.append("--moe-dense-tp-size 1 --enable-dp-lm-head")
     if x.expert > x.tensor:
         flags.append("--moe-a2a-backend deepep")
+    if x.expert > 1 and (spare := redundant(server.experts, int(x.expert))):
+        flags.append(f"--ep-num-redundant-experts {spare}")
     flags += [
-        f"--context-length {math.ceil(server.context)}",
+        f"--context-length {server.longest}",
         f"--max-running-requests {math.ceil(server.batch)}",
         f"--chunked-prefill-size {math.ceil(server.chunk * groups)}",
+        f"--mem-fraction-static {math.floor(100 * (server.memory - server.activations)) / 100:.2f}",
     ]
     if server.quantise in ONLINE:
         flags.append(f"--quantization {server.quantise}")
@@ -101,104 +169,65 @@ def sglang_command(server: Server) -> str:
     if not server.cached:
         flags.append("--disable-radix-cache")
     if server.drafted and server.role != "prefill":
-        n = int(server.drafted)
-        flags += [
-            "--speculative-algorithm EAGLE",
-            f"--speculative-num-steps {n} --speculative-eagle-topk 1 --speculative-num-draft-tokens {n + 1}",
-        ]
+        flags += _sglang_drafts(server)
     if server.role:
         flags.append(f"--disaggregation-mode {server.role} --disaggregation-transfer-backend nixl")
+    if server.role == "prefill" and at.link_port is not None:
+        flags.append(f"--disaggregation-bootstrap-port {at.link_port}")
+    if at.port is not None:
+        flags.append(f"--port {at.port}")
+    if at.boxes:
+        flags.append(f"--nnodes {len(at.boxes)} --node-rank {at.rank} --dist-init-addr {at.boxes[0]}:20000")
     return " \\\n  ".join(_lines(flags))
+
+
+def _sglang_drafts(server: Server) -> list[str]:
+    n = int(server.drafted)
+    chain = f"--speculative-num-steps {n} --speculative-eagle-topk 1 --speculative-num-draft-tokens {n + 1}"
+    if server.draft == OWN:
+        return ["--speculative-algorithm NEXTN", chain]
+    if server.draft == TEXT:
+        return ["--speculative-algorithm NGRAM", f"--speculative-num-draft-tokens {n + 1}"]
+    return ["--speculative-algorithm STANDALONE", f"--speculative-draft-model-path {server.draft}", chain]
+
+
+def redundant(experts: int, ranks: int) -> int:
+    """Copies of experts that make their number divide by the ranks. [experts]"""
+    return -experts % ranks
 
 
 def notes(server: Server) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
-    x, found = server.layout, list[str]()
+    x, said = server.layout, list[str]()
     ranks = x.tensor * x.data
-    if server.mixture and x.expert not in (1, ranks):
-        found.append(f"vLLM deals experts to all {ranks:g} ranks of a worker; ep{x.expert:g} is SGLang's to say")
-    if server.mixture and x.expert == 1 and x.data > 1:
-        found.append("each data-parallel group holds all experts: launch the groups as instances of their own")
-    if not server.mixture and x.data > 1:
-        found.append(f"a dense model has no shared ranks: launch {x.data:g} instances behind a router")
-    if server.mixture and x.data > 1:
-        found.append(
+    if server.experts and x.expert not in (1, ranks):
+        said.append(f"vLLM deals experts to all {ranks:g} ranks of a worker; ep{x.expert:g} is SGLang's to say")
+    if server.experts and x.data > 1 and x.expert > 1:
+        said.append(
             "vLLM counts --max-num-seqs and --max-num-batched-tokens per data-parallel rank, SGLang divides its totals"
         )
-    if x.gpus > 8:
-        found.append("a worker that spans nodes also needs the node count, rank and address (--nnodes and its kin)")
+    if server.experts and x.expert > 1 and server.experts % float(x.expert):
+        spare = redundant(server.experts, int(x.expert))
+        said.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
     if x.pipeline > 1 and server.drafted:
-        found.append("speculative decoding with pipeline stages is not supported by every release")
+        said.append("speculative decoding with pipeline stages is not supported by every release")
     if server.quantise and server.quantise not in ONLINE:
-        found.append(f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config")
+        said.append(f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config")
     if server.cache not in ("bf16", "fp8"):
-        found.append(f"a cache at {server.cache} is set by neither command")
-    return found
+        said.append(f"a cache at {server.cache} is set by neither command")
+    return said
 
 
-def pools_yaml(name: str, servers: Sequence[tuple[Server, int]]) -> str:
-    """Kubernetes resource for two pools, as NVIDIA Dynamo's operator takes it."""
-    lines = [
-        "apiVersion: nvidia.com/v1alpha1",
-        "kind: DynamoGraphDeployment",
-        "metadata:",
-        f"  name: {name}",
-        "spec:",
-        "  services:",
-        "    Frontend:",
-        "      componentType: frontend",
-        "      replicas: 1",
-        *_container("", ()),
-    ]
-    for server, replicas in servers:
-        arguments = vllm_command(server).replace(" \\\n", "").split()[2:]
-        lines += [
-            f"    Vllm{server.role.capitalize()}Worker:",
-            "      envFromSecret: hf-token-secret",
-            "      componentType: worker",
-            f"      subComponentType: {server.role}",
-            f"      replicas: {replicas}",
-            "      resources:",
-            "        limits:",
-            f'          gpu: "{server.layout.gpus:g}"',
-            *_container("dynamo.vllm", ["--model", *arguments, f"--is-{server.role}-worker"]),
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _container(module: str, arguments: Sequence[str]) -> list[str]:
-    lines = [
-        "      extraPodSpec:",
-        "        mainContainer:",
-        "          image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:${VERSION}",
-    ]
-    if not module:
-        return lines
-    lines += ["          command: [python3, -m, " + module + "]", "          args:"]
-    return lines + ["            - " + _quoted(a.strip("'")) for a in _whole(arguments)]
-
-
-def _quoted(text: str) -> str:
-    """Text as a string of YAML in double quotes."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
-def _whole(arguments: Sequence[str]) -> list[str]:
-    """Put quoted arguments together again that a split at spaces tore apart."""
-    found: list[str] = []
-    for piece in arguments:
-        if found and found[-1].startswith("'") and not (len(found[-1]) > 1 and found[-1].endswith("'")):
-            found[-1] += " " + piece
-        else:
-            found.append(piece)
-    return found
+def _quoted(setting: Mapping[str, object]) -> str:
+    """A flat JSON object in the quotes of a shell."""
+    pairs = (f'"{key}": "{value}"' if isinstance(value, str) else f'"{key}": {value}' for key, value in setting.items())
+    return "'{" + ", ".join(pairs) + "}'"
 
 
 def _widths(*pairs: tuple[str, object]) -> list[str]:
     return [f"{flag} {width:g}" for flag, width in pairs if isinstance(width, (int, float)) and width > 1]
 
 
-def _lines(flags: Sequence[str]) -> list[str]:
+def _lines(flags: list[str]) -> list[str]:
     """First two words on one line, each further flag on its own."""
     return [f"{flags[0]} {flags[1]}", *flags[2:]]

@@ -31,6 +31,8 @@ class Asked:
     losses: Losses | None
     scheduling: Scheduling
     engine: Engine
+    draft_model: str | None
+    """Name of the model that drafts."""
     price: float | None
     """Of one accelerator. [USD/s]"""
     notes: tuple[str, ...]
@@ -84,6 +86,7 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         losses=losses,
         scheduling=replace(constants_file.scheduling_of(engine), acceptance=drafts.chance),
         engine=engine,
+        draft_model=given["draft_model"],
         price=catalogue.price_of(system, given["usd_per_gpu_hour"]),
         notes=(
             *catalogue.price_note(system, given["usd_per_gpu_hour"]),

@@ -1,0 +1,68 @@
+"""A point of a plan as launch commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rackmath import catalogue
+from rackmath.engine.layout import Layout, expert_count
+from rackmath.engine.sharding import USABLE, memory
+from rackmath.serving.launch import ENGINES, OWN, TEXT, Server, longest_request, notes
+from rackmath.serving.launch_boxes import launch_script
+from rackmath.serving.launch_dynamo import pools_yaml
+from rackmath.serving.plan import Plan
+from rackmath.sweeps.asked import Asked
+
+
+def launched(model: str, question: Asked, result: Plan, place: int) -> dict[str, Any]:
+    """Scripts of both engines for all servers of a point, the resource for two pools, and what flags do not say."""
+    a, work = question.architecture, question.work
+    p, search, space = result.found.points, result.found, result.space
+    variant = space.variants[int(p.variant[place])]
+    native = variant.weights == space.variants[0].weights and variant.architecture.groups == a.groups
+    chunk, units = float(p.chunk[place]), int(p.units[place])
+
+    def server(layout: Layout, role: str, batch: float) -> Server:
+        tokens = chunk * float(layout.data)
+        capacity = question.system.chip.memory_capacity
+        held = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
+        return Server(
+            model=catalogue.repository(model),
+            layout=layout,
+            role=role,
+            batch=batch,
+            chunk=chunk,
+            longest=longest_request(work.input + work.output, a.max_context),
+            drafted=float(p.drafted[place]),
+            draft=catalogue.repository(question.draft_model) if question.draft_model else OWN if a.mtp else TEXT,
+            experts=int(expert_count(a)),
+            quantise="" if native else variant.weights,
+            cache=variant.kv,
+            cached=work.cached > 0,
+            memory=USABLE,
+            activations=float(held.activations) / capacity,
+        )
+
+    write = search.layouts[int(p.layout[place])]
+    if p.prefill[place] < 0:
+        workers = [(server(write, "", float(p.batch[place])), units)]
+    else:
+        read = search.layouts[int(p.prefill[place])]
+        together = max(1.0, chunk // work.read) * float(read.data)
+        workers = [
+            (server(read, "prefill", together), units * int(p.prefill_workers[place])),
+            (server(write, "decode", float(p.batch[place])), units * int(p.workers[place])),
+        ]
+    said = [note for one, _ in workers for note in notes(one)]
+    pools = {"kubernetes": pools_yaml(_slug(a.name), workers)} if len(workers) > 1 else {}
+    return {
+        "instances": units,
+        "engines": ENGINES,
+        **{engine: launch_script(engine, workers, question.system) for engine in ("vllm", "sglang")},
+        **pools,
+        "notes": list(dict.fromkeys([f"flags of {ENGINES}", *said])),
+    }
+
+
+def _slug(name: str) -> str:
+    return name.replace("/", "-").replace(".", "-").lower()

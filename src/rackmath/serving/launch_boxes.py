@@ -1,0 +1,153 @@
+"""All servers of a deployment on their boxes: devices, ports, and the router before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil
+
+from rackmath.hardware import System
+from rackmath.serving.launch import Place, Server, one_each, sglang_command, vllm_command
+
+_TRAY = 4
+"""Accelerators that one operating system sees in a rack whose scale-up domain is larger than a box."""
+_BOX = 8
+"""Accelerators of a box without a scale-up network."""
+_MOST = 64
+"""Servers that one router is given by name."""
+_DOES = {"prefill": "reads prompts", "decode": "writes answers"}
+_VISIBLE = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "AMD": "HIP_VISIBLE_DEVICES"}
+_LINK_PORTS = {"vllm": 5600, "sglang": 8998}
+_ENGINES: dict[str, Callable[[Server, Place], str]] = {"vllm": vllm_command, "sglang": sglang_command}
+_FRONT = {"vllm": 8000, "sglang": 30_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """One server on its devices."""
+
+    server: Server
+    boxes: tuple[int, ...]
+    devices: tuple[int, ...]
+    slot: int
+    """Which server of its first box it is."""
+
+
+def box_size(system: System) -> int:
+    """Accelerators that one operating system sees."""
+    if system.domain > _BOX:
+        return _TRAY
+    return system.domain if system.domain > 1 else _BOX
+
+
+def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: System) -> str:
+    """Commands of all servers of a deployment, box by box, and of the router where there is more than one.
+
+    Parameters
+    ----------
+    engine : str
+        vllm or sglang.
+    workers : sequence of (Server, int)
+        Each kind of worker, and how many there are in the whole deployment.
+    """
+    placed = _placed([(each, many * copies) for s, many in workers for each, copies in [one_each(s)]], system)
+    boxes = 1 + max(box for one in placed for box in one.boxes)
+
+    def name(box: int) -> str:
+        return "127.0.0.1" if boxes == 1 else f"box-{box + 1}"
+
+    blocks: list[tuple[str, list[int]]] = []
+    for box in range(boxes):
+        mine = [one for one in placed if box in one.boxes]
+        kinds = [list(some) for _, some in groupby(mine, key=lambda one: (one.server.role, one.boxes))]
+        text = "\n\n".join(_commands(engine, some, box, name, system, len(placed)) for some in kinds)
+        if blocks and blocks[-1][0] == text:
+            blocks[-1][1].append(box)
+        else:
+            blocks.append((text, [box]))
+    parts = [f"{_heading(places, boxes)}{text}" for text, places in blocks if text]
+    if len(placed) > 1:
+        parts.append(_router(engine, placed, name))
+    return "\n\n".join(parts)
+
+
+def _placed(workers: Sequence[tuple[Server, int]], system: System) -> list[_Placed]:
+    """Fill boxes with servers in order; one that is larger than a box has boxes of its own."""
+    size = box_size(system)
+    made: list[_Placed] = []
+    box, used, slot = 0, 0, 0
+    for server, many in workers:
+        gpus = int(server.layout.gpus)
+        for _ in range(many):
+            if used + min(gpus, size) > size:
+                box, used, slot = box + 1, 0, 0
+            span = ceil(gpus / size)
+            devices = tuple(range(used, used + gpus)) if span == 1 else tuple(range(size))
+            made.append(_Placed(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
+            used, slot = (used + gpus, slot + 1) if span == 1 else (size, slot + 1)
+            box += span - 1
+    return made
+
+
+def _heading(places: list[int], boxes: int) -> str:
+    if boxes == 1:
+        return ""
+    if len(places) == 1:
+        return f"# on box-{places[0] + 1}\n"
+    return f"# on each of box-{places[0] + 1} to box-{places[-1] + 1}\n"
+
+
+def _commands(
+    engine: str, alike: Sequence[_Placed], box: int, name: Callable[[int], str], system: System, servers: int
+) -> str:
+    """Command of one server on one of its boxes, or a loop over several like it; in the background beside others."""
+    one, many = alike[0], len(alike)
+    several = len(one.boxes) > 1
+    port, link = _FRONT[engine] + 100 + one.slot, _LINK_PORTS[engine] + one.slot
+    place = Place(
+        port=None if servers == 1 else f"$(({port} + i))" if many > 1 else str(port),
+        link_port=f"$(({link} + i))" if many > 1 else str(link),
+        boxes=tuple(name(b) for b in one.boxes) if several else (),
+        rank=one.boxes.index(box),
+    )
+    lists = [",".join(map(str, each.devices)) for each in alike]
+    before: list[str] = []
+    visible = _VISIBLE.get(system.chip.vendor)
+    if visible and not several and len(one.devices) < box_size(system):
+        before.append(f"{visible}={'${devices[i]}' if many > 1 else lists[0]}")
+    if engine == "vllm" and one.server.role:
+        before += [f"VLLM_NIXL_SIDE_CHANNEL_HOST={name(box)}", f"VLLM_NIXL_SIDE_CHANNEL_PORT={place.link_port}"]
+    title = f"# {one.server.role}: {_DOES[one.server.role]}\n" if one.server.role else ""
+    command = " \\\n  ".join(part for part in (" ".join(before), _ENGINES[engine](one.server, place)) if part)
+    command += " &" if servers > 1 else ""
+    if many == 1:
+        return title + command
+    devices = f"devices=({' '.join(lists)})\n" if visible else ""
+    return f"{title}{devices}for i in {' '.join(map(str, range(many)))}; do\n{command}\ndone"
+
+
+def _router(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
+    if len(placed) > _MOST:
+        return f"# {len(placed):,} servers: put them behind a load balancer of your own"
+    pools = any(one.server.role for one in placed)
+    flags = [f"--port {_FRONT[engine]}", "--policy round_robin"]
+    if pools:
+        flags.append("--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation")
+        flags += list(_pool_urls(engine, placed, name))
+    else:
+        flags.append("--worker-urls " + " ".join(_url(engine, one, name) for one in placed))
+    command = "vllm-router" if engine == "vllm" else "python -m sglang_router.launch_router"
+    where = "# the router, which users reach" + ("" if name(0) == "127.0.0.1" else ", on box-1")
+    return where + "\n" + " \\\n  ".join([f"{command} {flags[0]}", *flags[1:]])
+
+
+def _pool_urls(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> Iterator[str]:
+    for role, members in groupby(placed, key=lambda one: one.server.role):
+        for one in members:
+            port = f" {_LINK_PORTS[engine] + one.slot}" if engine == "sglang" and role == "prefill" else ""
+            yield f"--{role} {_url(engine, one, name)}{port}"
+
+
+def _url(engine: str, one: _Placed, name: Callable[[int], str]) -> str:
+    return f"http://{name(one.boxes[0])}:{_FRONT[engine] + 100 + one.slot}"
