@@ -6,35 +6,31 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-
 from rackmath import tables
 from rackmath.catalogue_files import (
     BenchmarkFile,
     BillFile,
     ChipFile,
-    Cited,
-    HostFile,
-    LinkFile,
     SourceFile,
-    SystemFile,
     TierFile,
+    toml_text,
 )
 from rackmath.errors import InputError
-from rackmath.hardware import Chip, Link, MemoryTier, System
+from rackmath.hardware import Chip, MemoryTier, System
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
 from rackmath.serving.fleet import Bill
 from rackmath.serving.workload import Benchmark, Limits
+from rackmath.system_files import chip_of, cited, system_of
 
 _LARGEST_CONFIG = 16 * 2**20
 """No config of a model comes near it. [B]"""
@@ -59,7 +55,7 @@ def system(name: str) -> System:
     Errors: :class:`InputError` with the nearest names for an unknown one.
     """
     if name.endswith(".toml") or "/" in name:
-        return _system_of(_toml(Path(name), "on"), Path(name).stem)
+        return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
     wanted = _plain(name)
     for stem in system_names():
         if _plain(stem) == wanted:
@@ -72,11 +68,26 @@ def system(name: str) -> System:
 
 def chip(name: str) -> Chip:
     """Read a chip by catalogue name."""
+    return chip_of(ChipFile.model_validate(_chip_table(name)))
+
+
+def _chip_table(name: str) -> dict[str, Any]:
     path = _DATA / "chips" / f"{name}.toml"
-    if not path.is_file():
+    if "/" in name or not path.is_file():
         stems = sorted(_stem(entry.name) for entry in (_DATA / "chips").iterdir())
-        raise InputError("chip", name, _near(name, stems, "systems"))
-    return _chip_of(ChipFile.model_validate(tomllib.loads(path.read_text())))
+        raise InputError("chip", name, _near(name, stems, "systems") + "; or write a table [chip]")
+    return tomllib.loads(path.read_text())
+
+
+def system_toml(name: str) -> str:
+    """A system of the catalogue, its chip inside, as a file that ``--on FILE.toml`` takes.
+
+    Errors: :class:`InputError` for an unknown name.
+    """
+    stem = system(name).name
+    raw = tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text())
+    raw.pop("aliases", None)
+    return toml_text(raw | {"chip": _chip_table(raw["chip"])})
 
 
 @lru_cache(maxsize=1)
@@ -122,10 +133,14 @@ def price_note(system: System, given: float | None) -> tuple[str, ...]:
         return (f"price {given:g} $ per GPU-hour, as given",)
     if system.price is None:
         return ("no price is known for this system: give --usd-per-gpu-hour",)
-    source = sources()[system.sources["price"]]
-    return (
-        f"price {system.price * 3600:.2f} $ per GPU-hour of {system.price_date}: {source.title}, {source.publisher}",
-    )
+    when = f" of {system.price_date}" if system.price_date else ""
+    return (f"price {system.price * 3600:.2f} $ per GPU-hour{when}: {source_text(system.sources['price'])}",)
+
+
+def source_text(key: str) -> str:
+    """A source in words: a record of the catalogue, or what a user's file says itself."""
+    record = sources().get(key)
+    return f"{record.title}, {record.publisher}" if record else key
 
 
 @lru_cache(maxsize=1)
@@ -139,7 +154,7 @@ def bills() -> dict[str, Bill]:
             price=(entry.price_low.number("USD", "price"), entry.price_high.number("USD", "price")),
             memory_share=(entry.memory_share_low.number("1", "share"), entry.memory_share_high.number("1", "share")),
             host_memory=entry.host_memory.number("B", "host_memory"),
-            sources=dict(_cited("", entry)),
+            sources=dict(cited("", entry)),
         )
         for name, entry in entries.items()
     }
@@ -161,7 +176,7 @@ def benchmarks() -> dict[str, Benchmark]:
                 )
                 for scenario, limit in entry.limits.items()
             },
-            sources=dict(_cited("", entry)),
+            sources=dict(cited("", entry)),
         )
         for entry in entries
     }
@@ -286,7 +301,7 @@ def _toml(path: Path, field: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _catalogue_system(stem: str) -> System:
-    return _system_of(tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text()), stem)
+    return system_of(tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text()), stem, chip)
 
 
 @lru_cache(maxsize=1)
@@ -297,74 +312,6 @@ def _aliases() -> dict[str, str]:
         for alias in raw.get("aliases", ()):
             found[_plain(alias)] = stem
     return found
-
-
-def _system_of(raw: Mapping[str, Any], stem: str) -> System:
-    try:
-        entry = SystemFile.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise InputError(f"{stem}: {where}", first.get("input"), first["msg"]) from error
-    accelerator = chip(entry.chip) if isinstance(entry.chip, str) else _chip_of(entry.chip)
-    host = entry.host or HostFile()
-    return System(
-        name=stem,
-        chip=accelerator,
-        domain=entry.domain,
-        fabric=entry.fabric,
-        default_gpus=entry.default_gpus or entry.domain,
-        scale_up=_link(entry.scale_up, "scale_up"),
-        scale_out=_link(entry.scale_out, "scale_out"),
-        price=entry.price.number("USD/s", "price") if entry.price else None,
-        price_date=str(entry.price.date) if entry.price else None,
-        host_link=host.link.number("B/s", "host.link") if host.link else None,
-        host_dram=host.dram.number("B", "host.dram") if host.dram else None,
-        host_dram_bandwidth=host.dram_bandwidth.number("B/s", "host.dram_bandwidth") if host.dram_bandwidth else None,
-        host_flash=host.flash.number("B", "host.flash") if host.flash else None,
-        aliases=entry.aliases,
-        sources={**dict(_cited("", entry)), **{f"chip.{k}": v for k, v in accelerator.sources.items()}},
-    )
-
-
-def _link(entry: LinkFile | None, field: str) -> Link | None:
-    if entry is None:
-        return None
-    return Link(
-        bandwidth=entry.bandwidth.number("B/s", f"{field}.bandwidth"),
-        latency=entry.latency.number("s", f"{field}.latency"),
-    )
-
-
-def _chip_of(entry: ChipFile) -> Chip:
-    return Chip(
-        name=entry.name,
-        vendor=entry.vendor,
-        generation=entry.generation,
-        year=entry.year,
-        status=entry.status,
-        memory_capacity=entry.memory.capacity.number("B", "memory.capacity"),
-        memory_bandwidth=entry.memory.bandwidth.number("B/s", "memory.bandwidth"),
-        rates=tuple((name, cited.number("FLOP/s", f"rate.{name}")) for name, cited in entry.rate.items()),
-        power=entry.power.number("W", "power") if entry.power else None,
-        sources=dict(_cited("", entry)),
-    )
-
-
-def _cited(prefix: str, entry: BaseModel) -> Iterator[tuple[str, str]]:
-    """Every number of a record with the id of its source."""
-    for name in type(entry).model_fields:
-        value = getattr(entry, name)
-        if isinstance(value, Cited):
-            yield prefix + name, value.source
-        elif isinstance(value, BaseModel):
-            yield from _cited(f"{prefix}{name}.", value)
-        elif isinstance(value, dict):
-            for key, inner in value.items():
-                if isinstance(inner, Cited):
-                    yield f"{prefix}{name}.{key}", inner.source
-                elif isinstance(inner, BaseModel):
-                    yield from _cited(f"{prefix}{name}.{key}.", inner)
 
 
 def _plain(name: str) -> str:

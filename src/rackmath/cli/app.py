@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
         "sparsity": ("rackmath.cli.fleet:sparsity", "The sparsity of least cost for a number of users."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
-        "systems": ("rackmath.cli.facts", "Systems of the catalogue, with the sources of their numbers."),
+        "systems": ("rackmath.cli.systems", "Systems of the catalogue, their sources, and files of your own."),
         "train": ("rackmath.cli.train", "Days and dollars of a training run; budgets; schedules of pipelines."),
     }
 )

@@ -8,7 +8,6 @@ import click
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.hardware import System
 from rackmath.models import cache, counts
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
@@ -167,100 +166,4 @@ def models(as_json: bool) -> None:
             for m in found
         ],
         note="Cache growth at bf16, without windows. --json adds where each config was read.",
-    )
-
-
-@click.command(epilog="Example: rackmath systems --json")
-@click.option("--explain", is_flag=True, help="Show the source of every number.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def systems(explain: bool, as_json: bool) -> None:
-    """List the systems of the catalogue, with ratio R and drain time."""
-    found = [catalogue.system(name) for name in catalogue.system_names()]
-    if as_json:
-        render.show_json([system_facts(s) for s in found])
-        return
-    render.show_table(
-        f"{len(found)} systems",
-        ["name", "chip", ">domain", ">memory", ">bandwidth", ">bf16", ">fp8", ">fp4", ">R", ">drain", ">$/h"],
-        [_system_row(s) for s in found],
-        note="Dense rates; memory, bandwidth and rates per accelerator; R at the narrowest precision of the chip.",
-    )
-    tiers = catalogue.tiers()
-    render.show_table(
-        "memory tiers, one device each",
-        ["tier", "device", ">capacity", ">bandwidth", ">drain", ">$/GB"],
-        [
-            (
-                key,
-                t.name,
-                show(t.capacity, "B"),
-                show(t.bandwidth, "B/s"),
-                show(t.drain_time, "s"),
-                f"{t.price * 1e9:g}",
-            )
-            for key, t in tiers.items()
-        ],
-    )
-    if explain:
-        known = catalogue.sources()
-        for s in found:
-            render.show_lines(
-                s.name,
-                (f"{field}: {known[key].title}, {known[key].publisher}" for field, key in sorted(s.sources.items())),
-            )
-
-
-def system_facts(s: System) -> dict[str, Any]:
-    """Main numbers of a system with their sources."""
-    chip = s.chip
-    known = catalogue.sources()
-    return {
-        "name": s.name,
-        "aliases": list(s.aliases),
-        "chip": chip.name,
-        "vendor": chip.vendor,
-        "year": chip.year,
-        "status": chip.status,
-        "domain": s.domain,
-        "fabric": s.fabric,
-        "memory_capacity": chip.memory_capacity,
-        "memory_bandwidth": chip.memory_bandwidth,
-        "rates": dict(chip.rates),
-        "power": chip.power,
-        "scale_up": s.scale_up,
-        "scale_out": s.scale_out,
-        "network_ratio": s.network_ratio,
-        "ratio": {precision: chip.ratio(precision) for precision, _ in chip.rates},
-        "drain_time": chip.drain_time,
-        "domain_capacity": s.domain_capacity,
-        "domain_bandwidth": s.domain_bandwidth,
-        "host_dram": s.host_dram,
-        "host_flash": s.host_flash,
-        "usd_per_gpu_hour": None if s.price is None else s.price * 3600,
-        "price_date": s.price_date,
-        "sources": {
-            field: f"{known[key].title}, {known[key].publisher}" for field, key in s.sources.items() if key in known
-        },
-    }
-
-
-def _system_row(s: System) -> tuple[object, ...]:
-    rates = dict(s.chip.rates)
-    precision = s.chip.runs_at("fp4")
-
-    def rate(name: str) -> str:
-        return f"{rates[name] / 1e12:,.0f} T" if name in rates else "-"
-
-    return (
-        s.name,
-        s.chip.name,
-        s.domain,
-        show(s.chip.memory_capacity, "B"),
-        show(s.chip.memory_bandwidth, "B/s"),
-        rate("bf16"),
-        rate("fp8"),
-        rate("fp4"),
-        f"{s.chip.ratio(precision):.0f}",
-        show(s.chip.drain_time, "s"),
-        "-" if s.price is None else f"{s.price * 3600:.2f}",
     )
