@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rackmath.blackboard.claims import claims
+from rackmath.blackboard.claims import Claim, claims, text_of
 from rackmath.cli.app import main as rackmath
 
 ROOT = Path(__file__).parent.parent
@@ -74,21 +74,15 @@ def ledger() -> str:
     ]
     found = claims()
     for c in found:
-        values = (_value(v) for v in (c.lecture, c.with_lecture_inputs, c.with_real_inputs))
+        values = (text_of(v) for v in (c.lecture, c.with_lecture_inputs, c.with_real_inputs))
         lines.append(f"| {c.id} | {c.time} | {' | '.join(values)} | {c.unit} | {c.verdict} |")
     lines += ["", "## Why", ""]
-    lines += [f"- **{c.id}**: {c.statement}. {c.why}{_later(c.to_be_deepened)}" for c in found]
+    lines += [f"- **{c.id}**: {c.statement}. {c.why}{_instead(c)}" for c in found]
     return "\n".join(lines) + "\n"
 
 
-def _later(package: str) -> str:
-    return f" (To be deepened by the {package} package.)" if package else ""
-
-
-def _value(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"{_value(value[0])} to {_value(value[1])}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _instead(c: Claim) -> str:
+    return f" **Instead: {c.replaced_by}** (`{c.command}`)." if c.replaced_by else ""
 
 
 def _session(block: str) -> str:

@@ -13,7 +13,7 @@ from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving import Scheduling
 from rackmath.serving.choice import frontier
-from rackmath.serving.modes import Modes, modes
+from rackmath.serving.modes import STANDARD, Modes, levers, modes
 from rackmath.serving.plan import space_of
 from rackmath.serving.trains import expected_waits, simulated_waits
 from rackmath.serving.workload import Limits, Workload
@@ -22,11 +22,13 @@ WORK = Workload(input=2000, output=500)
 USUAL = Scheduling(interruption=0.9, queueing=0.1, arrival=0.05, acceptance=0.6)
 
 
-def found(**options: object) -> Modes:
+def question() -> tuple[object, ...]:
     model, system = catalogue.model("qwen3-30b-a3b"), catalogue.system("h100-sxm")
-    return modes(
-        system, WORK, Limits(time_to_first_token=5.0), space_of(model, system, 4), Losses(memory=1.25), USUAL, **options
-    )
+    return system, WORK, Limits(time_to_first_token=5.0), space_of(model, system, 4), Losses(memory=1.25), USUAL
+
+
+def found(**options: object) -> Modes:
+    return modes(*question(), **options)
 
 
 def test_fast_costs_more_and_slow_costs_less_than_standard() -> None:
@@ -35,8 +37,7 @@ def test_fast_costs_more_and_slow_costs_less_than_standard() -> None:
     assert m.fast is not None
     speed, price = m.ratio(m.fast)
     assert speed >= 2.5 - 1e-9
-    # Beyond the point where both trade one for one, speed costs more than it brings.
-    assert price > speed
+    assert price > 1
     slow_speed, slow_price = m.ratio(m.slow)
     assert slow_speed < 1
     assert slow_speed < slow_price < 1
@@ -44,23 +45,27 @@ def test_fast_costs_more_and_slow_costs_less_than_standard() -> None:
     assert m.ratio(m.fastest)[0] >= speed
 
 
-def test_the_standard_is_where_speed_and_throughput_trade_one_for_one() -> None:
+def test_the_standard_is_the_cheapest_of_its_speed() -> None:
     m = found()
     p = m.found.points
-    places = frontier(p, Limits(time_to_first_token=5.0))
-    product = p.per_gpu[places] / p.time_per_output_token[places]
-    assert p.per_gpu[m.standard] / p.time_per_output_token[m.standard] == product.max()
+    quick = [i for i in frontier(p, Limits(time_to_first_token=5.0)) if 1 / p.time_per_output_token[i] >= STANDARD]
+    assert p.per_gpu[m.standard] == max(p.per_gpu[i] for i in quick)
+    assert 1 / p.time_per_output_token[m.standard] >= STANDARD
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(InputError, match="--speed"):
+            found(speed=wrong)
 
 
 def test_each_choice_that_is_opened_makes_speed_cheaper_or_leaves_it() -> None:
     m = found(speedup=2.0)
-    reached = [x for x in m.levers if x.reached >= 2.0 - 1e-9]
-    assert m.levers[0].name == "a smaller batch"
+    opened = list(levers(*question(), m, speedup=2.0))
+    reached = [x for x in opened if x.reached >= 2.0 - 1e-9]
+    assert opened[0].name == "a smaller batch"
     prices = [x.price for x in reached]
     assert np.all(np.diff(prices) <= 1e-9)
     assert m.fast is not None
-    opened = {x.name: x for x in m.levers}
-    assert opened["and other formats"].price == pytest.approx(m.ratio(m.fast)[1])
+    named = {x.name: x for x in opened}
+    assert named["and other formats"].price == pytest.approx(m.ratio(m.fast)[1])
 
 
 def test_a_stated_speed_moves_the_standard() -> None:

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from rackmath.blackboard import ledger_one, ledger_two
 from rackmath.blackboard.entry import Entry
-from rackmath.blackboard.verdicts import Value, parse_expected, verdict
+from rackmath.blackboard.verdicts import FALSE, Value, parse_expected, verdict
 
 ENTRIES: dict[str, Entry] = {**ledger_one.ENTRIES, **ledger_two.ENTRIES}
 
@@ -31,8 +31,11 @@ class Claim:
     with_lecture_inputs: Value
     with_real_inputs: Value
     verdict: str
+    replaced_by: str
+    """What is true instead, with its unit; empty where the claim holds."""
     why: str
-    to_be_deepened: str
+    command: str
+    """Command that shows the number with real inputs."""
 
 
 @lru_cache(maxsize=1)
@@ -52,6 +55,7 @@ def claim(row: dict[str, str]) -> Claim:
     entry = ENTRIES[row["id"]]
     expected = parse_expected(row["expected"])
     real = entry.real()
+    judged = verdict(row["kind"], expected, real)
     return Claim(
         id=row["id"],
         chapter=int(row["chapter"]),
@@ -64,7 +68,19 @@ def claim(row: dict[str, str]) -> Claim:
         lecture=expected,
         with_lecture_inputs=entry.lecture(),
         with_real_inputs=real,
-        verdict=verdict(row["kind"], expected, real),
+        verdict=judged,
+        replaced_by=_with_unit(real, row["unit"]) if judged == FALSE else "",
         why=entry.why(),
-        to_be_deepened=entry.deepen,
+        command=entry.command,
     )
+
+
+def _with_unit(value: Value, unit: str) -> str:
+    return text_of(value) if unit in ("", "1") or isinstance(value, str) else f"{text_of(value)} {unit}"
+
+
+def text_of(value: Value) -> str:
+    """Write a value of the ledger."""
+    if isinstance(value, tuple):
+        return f"{text_of(value[0])} to {text_of(value[1])}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -10,12 +10,12 @@ from rackmath.blackboard.verdicts import Value
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Two computations and a sentence; ``deepen`` names the package that will go further."""
+    """Two computations, a sentence, and the command that shows the number with real inputs."""
 
     lecture: Callable[[], Value]
     real: Callable[[], Value]
     why: Callable[[], str]
-    deepen: str = ""
+    command: str = ""
 
 
 def said(text: str) -> Callable[[], str]:

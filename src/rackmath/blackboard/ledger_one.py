@@ -9,7 +9,8 @@ from rackmath.blackboard.solve import evaluate
 from rackmath.models.counts import weight_bytes
 from rackmath.training.routed import LAWS, effective_size
 
-_SERVING = "serving"
+_SMALL = 0.1
+"""Part of a cost below which a saving is nearly none. [1]"""
 
 
 def _span(values: list[float], scale: float = 1.0) -> tuple[float, float]:
@@ -55,11 +56,13 @@ ENTRIES: dict[str, Entry] = {
             f"{min(real.ratios(real.FLAGSHIPS)):.0f} (A100) to "
             f"{max(real.ratios(real.FLAGSHIPS)):.0f} (GB300 at fp4): compute it."
         ),
+        command="rackmath systems",
     ),
     "batch-ratio-stable": Entry(
         lambda: (_lecture_ratio("a100-sxm", "bf16"), _lecture_ratio("h100-sxm", "fp8")),
         lambda: _span(real.ratios(real.FLAGSHIPS)),
         said("Halving the bytes doubles the rate, so the ratio holds until a format gets extra FLOP: fp4 on GB300."),
+        command="rackmath systems",
     ),
     "batch-optimum": Entry(
         lambda: evaluate("balance-batch", "B_star", R=300, S=8),
@@ -68,12 +71,16 @@ ENTRIES: dict[str, Entry] = {
             f"DeepSeek-V3 is {real.sparsity():.1f} times sparse by parameters and 32 by experts, not 8, "
             f"and R of GB200 is {real.rack().chip.ratio('fp8'):.0f}."
         ),
+        command="rackmath solve balance-batch --for B_star R=312.5 S=17.87",
     ),
     "batch-practice": Entry(
         _two_batches,
-        lambda: (2 * real.balance_batch(), 3 * real.balance_batch()),
-        said("Follows the balance batch, which true sparsity moves up; measured batches belong to the fidelity work."),
-        deepen=_SERVING,
+        real.standard_batch,
+        lambda: (
+            f"{real.BASELINE}: {real.standard_batch():,.0f} sequences in decode; two to three times the balance batch "
+            f"with true sparsity would be {2 * real.balance_batch():,.0f} to {3 * real.balance_batch():,.0f}."
+        ),
+        command="rackmath modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 --one-pool",
     ),
     "batch-one-penalty": Entry(
         lambda: evaluate("balance-batch", "B_star", R=300, S=8),
@@ -95,12 +102,12 @@ ENTRIES: dict[str, Entry] = {
             f"Only Rubin and TPU v5e stay under 20 ms; the catalogue's median is {real.drain_median() * 1e3:.0f} and "
             f"its longest {max(real.drain_times()) * 1e3:.0f} ms."
         ),
+        command="rackmath systems",
     ),
     "train-worst-wait": Entry(
         lambda: evaluate("worst-wait", "t_worst", t=20e-3) * 1e3,
         lambda: evaluate("worst-wait", "t_worst", t=real.rack().chip.drain_time) * 1e3,
         said("Twice the period by construction; the natural period of GB200 is its drain time of 24 ms."),
-        deepen=_SERVING,
     ),
     "throughput-rack": Entry(
         lambda: evaluate("throughput", "X", B=2000, t=1 / 64),
@@ -109,7 +116,7 @@ ENTRIES: dict[str, Entry] = {
             "The ideal step of DeepSeek-V3 at 8 k context is shorter than 1/64 s: "
             f"{float(real.decode(2000.0).time) * 1e3:.1f} ms with one expert group of 72."
         ),
-        deepen=_SERVING,
+        command="rackmath estimate deepseek-v3 --on gb200-nvl72 --gpus 72 --batch 2000 --context 8192 --ideal",
     ),
     "share-of-gemini": Entry(
         lambda: (
@@ -126,18 +133,22 @@ ENTRIES: dict[str, Entry] = {
     ),
     "fast-mode": Entry(
         _fast_mode_lecture,
-        lambda: real.fast_mode(2.5),
+        real.fast_price,
         lambda: (
-            f"A smaller batch alone gives 2.5x the speed for {real.fast_mode(2.5):.1f}x the cost on GB200 NVL72; "
-            "6x is a price, and price pages have since gone to 2x."
+            f"{real.BASELINE}: 2.5x the speed costs {real.fast_price():.2g}x with other parallelism, "
+            f"{real.fast_price_by_batch():.2g}x with a smaller batch alone. 6x is a price, and price pages have since "
+            "gone to 2x."
         ),
-        deepen=_SERVING,
+        command="rackmath modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 --one-pool",
     ),
     "slow-mode": Entry(
         lambda: "small",
-        lambda: "small" if real.slow_saving() < 0.1 else f"{real.slow_saving():.0%}",
-        lambda: f"Beyond three balance batches a larger one saves at most {real.slow_saving():.1%} of a token's cost.",
-        deepen=_SERVING,
+        lambda: "small" if real.slow_saving() < _SMALL else f"{real.slow_saving():.0%} of the cost",
+        lambda: (
+            f"{real.BASELINE}: a larger batch saves {real.slow_saving():.0%} of the cost, then nothing more: there the "
+            "floor is. What else a slow mode can sell is capacity that stands idle."
+        ),
+        command="rackmath modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 --one-pool",
     ),
     "sparse-sqrt": Entry(
         lambda: (
@@ -149,6 +160,7 @@ ENTRIES: dict[str, Entry] = {
             "DeepSeek sparse attention reads a 128-wide index of every token and 2,048 entries: linear with a "
             f"small slope, {real.sparse_time_ratio(1e5, 4e5):.2f}x from 100 k to 400 k, not a root."
         ),
+        command="rackmath model deepseek-v3.2 --explain",
     ),
     "routed-64x": Entry(
         lambda: float(effective_size(370e6, 64, LAWS["s-base"])),
@@ -211,6 +223,7 @@ ENTRIES: dict[str, Entry] = {
         lambda: "1/P",
         lambda: "1/P" if abs(real.pipeline_weight_ratio(8) - 1) < 0.03 else f"{real.pipeline_weight_ratio(8):.2f}/P",
         said("Layers divide exactly; embedding and head stay whole on the first and last stage."),
+        command="rackmath estimate llama-3.1-70b --on gb200-nvl72 --layout tp8,pp8 --batch 64 --context 8192",
     ),
     "pipeline-latency": Entry(
         lambda: evaluate("pipeline-latency", "t_token", t=20e-3, hops=4, t_hop=2.5e-3) * 1e3,
@@ -242,6 +255,7 @@ ENTRIES: dict[str, Entry] = {
             "Published bills: 5 to 10 % of a Blackwell rack at memory prices of 2024 and 2025, 25 to 30 % of a Rubin"
             " rack at those of 2026. Half is not reached by racks alone."
         ),
+        command="rackmath racks --on gb200-nvl72,vr200-nvl72",
     ),
 }
 

@@ -7,9 +7,6 @@ from rackmath.blackboard import ciphers, real, real_training
 from rackmath.blackboard.entry import Entry, said
 from rackmath.blackboard.solve import evaluate
 
-_CACHING = "caching"
-_PRICES = "prices"
-
 _TWO_MONTHS = 60 * 86_400.0
 
 
@@ -45,6 +42,7 @@ ENTRIES: dict[str, Entry] = {
                 *real_training.inference_over_pretraining(), real_training.overtraining_of_equal_costs()
             )
         ),
+        command="rackmath train budget --law besiroglu --loss 2 --inference-tokens 1e13",
     ),
     "tokens-equal": Entry(
         lambda: _token_ratios(0.3),
@@ -53,6 +51,7 @@ ENTRIES: dict[str, Entry] = {
             f"Decode of DeepSeek-V3 with 32 sequences per GPU at 8 k uses {real.decode_utilisation():.0%} of the "
             "compute even at the ideal bound, so equal costs buy fewer tokens than 0.3 suggests."
         ),
+        command="rackmath estimate deepseek-v3 --on gb200-nvl72 --gpus 72 --batch 2304 --context 8192 --ideal",
     ),
     "tokens-two-months": Entry(
         lambda: evaluate("served-tokens", "N_tokens", rate_served=5e8, lifetime=_TWO_MONTHS),
@@ -82,6 +81,7 @@ ENTRIES: dict[str, Entry] = {
             "Published budgets run from {:.1g}x to {:.0f}x; flagship mixtures lie at 20x to 35x, small models near "
             "100x (`rackmath train budget --known`).".format(*real_training.overtraining())
         ),
+        command="rackmath train budget --known",
     ),
     "kv-from-cliff": Entry(
         lambda: evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000),
@@ -93,7 +93,7 @@ ENTRIES: dict[str, Entry] = {
             "Where architecture and cliff are public the rule fails: Qwen3-Coder-480B steps at 32 k and keeps "
             f"{real.cliff_error('qwen3-coder-480b', 32_768):.0f} times the cache that this implies; a tier is chosen."
         ),
-        deepen=_PRICES,
+        command="rackmath model qwen3-coder-480b --kv fp8",
     ),
     "kv-plausible": Entry(
         lambda: evaluate("kv-heads", "kv", heads_kv=8, d_head=128, layers_kv=1, w_kv=1),
@@ -108,7 +108,6 @@ ENTRIES: dict[str, Entry] = {
         lambda: evaluate("output-input", "ratio_out", t_memory=5, t_compute=1),
         real.output_input_ratio,
         said("Ideal cost of a decoded over a prefilled token, DeepSeek-V3 on GB200; prices average over more."),
-        deepen=_PRICES,
     ),
     "attention-millions": Entry(
         lambda: evaluate("attention-crossover", "L_cross", N_active=1e11, a_flops=2e5),
@@ -120,6 +119,7 @@ ENTRIES: dict[str, Entry] = {
             )
             + ", not at millions."
         ),
+        command="rackmath model llama-3.1-70b",
     ),
     "cache-hit": Entry(
         lambda: 0.1,
@@ -127,7 +127,7 @@ ENTRIES: dict[str, Entry] = {
         said(
             "Price pages of November 2026 show 0.1 at most providers, 0.05 and 0.025 at some, 0.02 to 0.07 at DeepSeek."
         ),
-        deepen=_PRICES,
+        command="rackmath prices page",
     ),
     "tier-hbm": Entry(
         lambda: evaluate("drain-time", "t_drain", H=80e9, M=3.35e12) * 1e3,
@@ -138,25 +138,24 @@ ENTRIES: dict[str, Entry] = {
         lambda: (1.0, 10.0),
         lambda: catalogue.tiers()["ddr5"].drain_time,
         said("One socket with 12 channels and 768 GB; fuller sockets take longer."),
-        deepen=_CACHING,
     ),
     "tier-flash": Entry(
         lambda: 60.0,
         lambda: catalogue.tiers()["nvme-tlc"].drain_time,
         said("A 7.68 TB drive at 14 GB/s drains in nine minutes; a minute was true of sub-terabyte drives."),
-        deepen=_CACHING,
+        command="rackmath systems",
     ),
     "tier-disk": Entry(
         lambda: 3600.0,
         lambda: catalogue.tiers()["disk"].drain_time,
         said("30 TB at 0.28 GB/s take 30 hours: capacity grew, heads did not."),
-        deepen=_CACHING,
+        command="rackmath systems",
     ),
     "tier-match": Entry(
         lambda: "flash; disk",
         lambda: f"{real.nearest_tier(300)}; {real.nearest_tier(3600)}",
         said("By drain time 5 minutes is a TLC drive and one hour a large QLC drive; disk is for a day."),
-        deepen=_CACHING,
+        command="rackmath cache deepseek-v3 --on h200-sxm",
     ),
     "context-wall": Entry(
         lambda: evaluate("context-bytes", "bytes_seq", kv=2000, L=1e8),
@@ -166,7 +165,7 @@ ENTRIES: dict[str, Entry] = {
             f"{1e8 * min(real.smallest_caches().values()) / 1e12:.2f} TB for one such sequence, DeepSeek-V3 3.5 TB: "
             "a rack holds it, for a handful of users."
         ),
-        deepen="serving",
+        command="rackmath models",
     ),
     "feistel-inverts": Entry(
         lambda: float(ciphers.reconstruction_error()),

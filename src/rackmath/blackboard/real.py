@@ -7,8 +7,8 @@ from statistics import median
 
 import numpy as np
 
-from rackmath import catalogue
-from rackmath.engine import Estimate, Layout, estimate
+from rackmath import catalogue, constants_file
+from rackmath.engine import Estimate, Layout, Losses, estimate
 from rackmath.engine.collectives import all_to_all
 from rackmath.engine.layout import candidate_layouts
 from rackmath.hardware import System
@@ -18,6 +18,10 @@ from rackmath.models.counts import active_params, multiplied_params, total_param
 from rackmath.models.formats import cache_format
 from rackmath.models.operators import Pass, operators
 from rackmath.prices import usd_per_million_tokens
+from rackmath.serving.load import Scheduling
+from rackmath.serving.modes import STANDARD, Modes, levers, modes
+from rackmath.serving.plan import space_of
+from rackmath.serving.workload import Limits, Space, Workload
 
 DEEPSEEK = "deepseek-v3"
 RACK = "gb200-nvl72"
@@ -95,22 +99,57 @@ def balance_batch() -> float:
     return rack().chip.ratio("fp8") * sparsity()
 
 
-def fast_mode(speedup: float) -> float:
-    """Price ratio of ``speedup`` times the speed by a smaller batch alone, from the largest that fits. [1]"""
-    batch = np.unique(np.round(np.logspace(0, 5, 2000)))
-    step = decode(batch)
-    allowed = np.asarray(step.memory.fits)
-    costs, times = cost_curve(batch)[allowed], np.asarray(step.time)[allowed]
-    slowest = times[-1]
-    fast = times <= slowest / speedup
-    return float(costs[fast].min() / costs[-1]) if fast.any() else float("inf")
+BASELINE = (
+    "DeepSeek-V3 on a rack of GB200, prompts of 4,000 and answers of 1,000 tokens in one pool, first token within 2 s, "
+    f"from the cheapest deployment that writes {STANDARD:g} tokens/s to each user"
+)
+"""What fast and slow are measured from, here and in ``rackmath modes``."""
+
+
+_Question = tuple[System, Workload, Limits, Space, Losses | None, Scheduling]
+
+
+def _rack_question() -> _Question:
+    """The question of ``rackmath modes`` on the rack."""
+    model, system = catalogue.model(DEEPSEEK), rack()
+    engine = constants_file.engine_of(system, constants_file.DEFAULT_ENGINE, constants_file.NOW)
+    return (
+        system,
+        Workload(input=4000.0, output=1000.0),
+        Limits(time_to_first_token=2.0),
+        space_of(model, system, system.domain, pools=False),
+        constants_file.losses_of(system, engine, "time per token"),
+        constants_file.scheduling_of(engine),
+    )
+
+
+@lru_cache(maxsize=1)
+def rack_modes() -> Modes:
+    """Fast, standard and slow on the rack."""
+    return modes(*_rack_question())
+
+
+def standard_batch() -> float:
+    """Sequences in decode on the whole rack at the standard point. [sequences]"""
+    p, place = rack_modes().found.points, rack_modes().standard
+    return float(p.batch[place] * p.workers[place] * p.units[place])
+
+
+def fast_price() -> float:
+    """Cost of a token at 2.5 times the standard's speed, over the standard's. [1]"""
+    state = rack_modes()
+    return float("inf") if state.fast is None else state.ratio(state.fast)[1]
+
+
+@lru_cache(maxsize=1)
+def fast_price_by_batch() -> float:
+    """The same with a smaller batch and nothing else. [1]"""
+    return next(levers(*_rack_question(), rack_modes())).price
 
 
 def slow_saving() -> float:
-    """Part of the cost that any larger batch still saves at three times the balance batch. [1]"""
-    three = 3 * balance_batch()
-    costs = cost_curve(np.array([three, 1e6]))
-    return float(1 - costs[1] / costs[0])
+    """Part of the standard's cost that the cost floor is below it. [1]"""
+    return rack_modes().saved_by_waiting
 
 
 def sparse_time_ratio(first: float, second: float, name: str = "deepseek-v3.2") -> float:

@@ -10,8 +10,11 @@ Value = float | tuple[float, float] | str
 TOLERANCE = {"exact": 0.02, "approx": 0.15, "order": 2.2, "range": 0.02}
 """How far off still holds: relative for exact, approximate and ranges; a factor less one for orders."""
 
-LARGEST_FACTOR = 10.0
-"""A claim that is off by more than this does not hold, even within a factor."""
+FALSE = "does not hold"
+"""Verdict of a claim that another number replaces."""
+
+LARGEST_FACTOR = 1.5
+"""A claim that is off by more than this does not hold: a number that is true replaces it."""
 
 
 def parse_expected(text: str) -> Value:
@@ -47,7 +50,7 @@ def verdict(kind: str, expected: Value, real: Value) -> str:
         return "holds"
     if factor <= LARGEST_FACTOR:
         return f"holds within a factor of {factor:.2g}"
-    return "does not hold"
+    return FALSE
 
 
 def _ends(value: float | tuple[float, float]) -> Sequence[float]:

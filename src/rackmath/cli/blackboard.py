@@ -109,11 +109,11 @@ def _given(values: tuple[str, ...]) -> dict[str, str]:
 @click.command(epilog="Example: rackmath claims --only drain-stable")
 @click.option("--only", metavar="ID", help="One claim, by id.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--explain", is_flag=True, help="Show what was given and where it will be deepened.")
+@click.option("--explain", is_flag=True, help="Show what was given, and the command behind the real number.")
 def claims(only: str | None, as_json: bool, explain: bool) -> None:
     """Show the ledger: each claim of the lecture with its inputs and with real ones, and a verdict."""
     from rackmath.blackboard.claims import claims as run
-    from rackmath.blackboard.claims import rows
+    from rackmath.blackboard.claims import rows, text_of
 
     if only is not None and only not in {row["id"] for row in rows()}:
         raise InputError("--only", only, "`rackmath claims` lists the ids")
@@ -125,17 +125,13 @@ def claims(only: str | None, as_json: bool, explain: bool) -> None:
         f"{len(found)} claims",
         ["id", ">said", ">with its inputs", ">with real inputs", "unit", "verdict"],
         [
-            (c.id, _value(c.lecture), _value(c.with_lecture_inputs), _value(c.with_real_inputs), c.unit, c.verdict)
+            (c.id, text_of(c.lecture), text_of(c.with_lecture_inputs), text_of(c.with_real_inputs), c.unit, c.verdict)
             for c in found
         ],
     )
+    false = [c for c in found if c.replaced_by]
+    render.show_lines("what replaces claims that do not hold", (f"{c.id}: {c.replaced_by}; {c.command}" for c in false))
     render.show_lines("why", (f"{c.id} ({c.time}): {c.why}" for c in found))
     if explain:
         render.show_lines("given", (f"{c.id}: {c.statement} [{c.given}]" for c in found))
-        render.show_lines("to be deepened by", (f"{c.id}: {c.to_be_deepened}" for c in found if c.to_be_deepened))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{_value(value[0])} to {_value(value[1])}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+        render.show_lines("shown by", (f"{c.id}: {c.command}" for c in found if c.command))

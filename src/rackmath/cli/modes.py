@@ -11,7 +11,7 @@ from rackmath.cli import render
 from rackmath.cli.plan import PointFacts
 from rackmath.cli.planning import planning_options
 from rackmath.errors import InputError
-from rackmath.serving.modes import SPEEDUP, Modes
+from rackmath.serving.modes import SPEEDUP, STANDARD, Modes, levers
 from rackmath.serving.modes import modes as run
 from rackmath.serving.trains import expected_waits, simulated_waits
 from rackmath.sweeps.asked import Asked, asked
@@ -27,7 +27,7 @@ _COOLING = 1.3
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @planning_options
 @click.option("--speedup", type=float, default=SPEEDUP, show_default=True, help="Speed of the fast mode over standard.")
-@click.option("--speed", type=float, help="Tokens/s of the standard (default: where 1 % more speed costs 1 % more).")
+@click.option("--speed", type=float, default=STANDARD, show_default=True, help="Tokens/s of the standard, per user.")
 @click.option("--peak-to-mean", type=float, default=2.0, show_default=True, help="Daily peak of traffic over its mean.")
 @click.option("--usd-per-kwh", type=float, default=0.1, show_default=True, help="Price of electricity.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -35,7 +35,7 @@ def modes(
     model: str,
     on: str,
     speedup: float,
-    speed: float | None,
+    speed: float,
     peak_to_mean: float,
     usd_per_kwh: float,
     as_json: bool,
@@ -49,24 +49,27 @@ def modes(
         if not low <= value < 1e6:
             raise InputError(field, value, f"write a number of at least {low:g}")
     question = asked(model, on, given)
-    result = run(
+    inputs = (
         question.system,
         question.work,
         question.limits,
         question.space,
         question.losses,
         question.scheduling,
-        speedup=speedup,
-        speed=speed,
     )
-    facts = _facts(question, result, speedup, peak_to_mean, usd_per_kwh)
+    result = run(*inputs, speedup=speedup, speed=speed)
+    opened = [
+        {"opened": x.name, "speed_ratio": x.reached, "price_ratio": x.price, "reached": x.reached >= speedup - 1e-9}
+        for x in levers(*inputs, result, speedup=speedup)
+    ]
+    facts = _facts(question, result, speed, peak_to_mean, usd_per_kwh) | {"levers": opened}
     if as_json:
         render.show_json(facts)
         return
     _show(facts, speedup)
 
 
-def _facts(question: Asked, result: Modes, speedup: float, peak: float, usd_per_kwh: float) -> dict[str, Any]:
+def _facts(question: Asked, result: Modes, usual: float, peak: float, usd_per_kwh: float) -> dict[str, Any]:
     points = PointFacts(question, result.found, question.space)
 
     def mode(place: int | None, why: str) -> dict[str, Any] | None:
@@ -82,13 +85,9 @@ def _facts(question: Asked, result: Modes, speedup: float, peak: float, usd_per_
         "model": question.architecture.name,
         "system": question.system.name,
         "fast": fast,
-        "standard": mode(result.standard, "where 1 % more speed costs 1 % more, or as --speed says"),
+        "standard": mode(result.standard, f"the cheapest that writes {usual:g} tokens/s to each user"),
         "slow": mode(result.slow, "most throughput: what a token costs at least on this system"),
         "latency_floor": mode(result.fastest, "the fastest deployment within the budget"),
-        "levers": [
-            {"opened": x.name, "speed_ratio": x.reached, "price_ratio": x.price, "reached": x.reached >= speedup - 1e-9}
-            for x in result.levers
-        ],
         "waiting": {
             "saved_by_amortisation": result.saved_by_waiting,
             "idle_at_mean": 1 - 1 / peak,

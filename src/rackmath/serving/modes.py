@@ -1,13 +1,12 @@
 """What a provider sells: fast, standard and slow, read off the frontier of one system.
 
-The standard point is where speed and throughput trade one for one: a user who wants
-1 % more speed pays 1 % more. To its left speed costs more than it brings, to its right
-waiting saves less than it takes.
+The standard point is the cheapest that writes a usual speed to each user. Where speed and cost trade one for one lies
+elsewhere on every system, often so near the latency floor that nothing is 2.5 times as fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +24,9 @@ from rackmath.serving.workload import Limits, Space, Workload
 
 SPEEDUP = 2.5
 """Of fast modes on price pages (Claude fast mode, February 2026): "up to 2.5x"."""
+
+STANDARD = 50.0
+"""Speed of the standard, as of ``compare``. [tokens/s]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,6 @@ class Modes:
     """Point of most throughput: the cost floor."""
     fastest: int
     """Point of most speed: the latency floor."""
-    levers: tuple[Lever, ...]
     saved_by_waiting: float
     """Part of the standard's cost that the cost floor is below it: what is left to amortise. [1]"""
     reread: float
@@ -72,7 +73,7 @@ def modes(
     scheduling: Scheduling,
     *,
     speedup: float = SPEEDUP,
-    speed: float | None = None,
+    speed: float = STANDARD,
 ) -> Modes:
     """Find the points that a provider would sell as fast, standard and slow.
 
@@ -83,8 +84,8 @@ def modes(
         for all points, the limit on output tokens for none.
     speedup : float
         Speed of the fast mode over the standard's. [1]
-    speed : float, optional
-        Speed of the standard; by default where speed and throughput trade one for one. [tokens/s]
+    speed : float
+        Speed of the standard. [tokens/s]
 
     Errors: :class:`DoesNotFit` where nothing fits, or no point reaches ``speed``.
     """
@@ -102,22 +103,20 @@ def modes(
     fast = [int(i) for i in places if p.time_per_output_token[i] <= wanted]
     slow, fastest = int(places[-1]), int(places[0])
     chosen = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
-    levers = _levers(system, work, limits, space, losses, scheduling, found, standard, wanted)
     return Modes(
         found=found,
         standard=standard,
         fast=chosen,
         slow=slow,
         fastest=fastest,
-        levers=levers,
         saved_by_waiting=1 - float(p.per_gpu[standard] / p.per_gpu[slow]),
         reread=_reread(system, work, space, losses, found, standard),
     )
 
 
-def _standard(p: Points, places: np.ndarray, speed: float | None) -> int:
-    if speed is None:
-        return int(places[np.argmax(p.per_gpu[places] / p.time_per_output_token[places])])
+def _standard(p: Points, places: np.ndarray, speed: float) -> int:
+    if not 0 < speed < np.inf:
+        raise InputError("--speed", speed, "write a positive number of tokens per second")
     quick = [int(i) for i in places if 1 / p.time_per_output_token[i] >= speed]
     if not quick:
         most = 1 / float(p.time_per_output_token[places].min())
@@ -134,19 +133,24 @@ def _ratio(p: Points, place: int, of: Points, standard: int) -> tuple[float, flo
     )
 
 
-def _levers(
+def levers(
     system: System,
     work: Workload,
     limits: Limits,
     space: Space,
     losses: Losses | None,
     s: Scheduling,
-    found: Found,
-    standard: int,
-    wanted: float,
-) -> tuple[Lever, ...]:
-    """Each choice opened after the other: what the speed costs with what has been opened."""
+    state: Modes,
+    *,
+    speedup: float = SPEEDUP,
+) -> Iterator[Lever]:
+    """Open one choice after the other: what the speed costs with what has been opened, one search for each.
+
+    Arguments as of :func:`modes`, whose result ``state`` is.
+    """
+    found, standard = state.found, state.standard
     p = found.points
+    wanted = p.time_per_output_token[standard] / speedup
     variant = space.variants[int(p.variant[standard])]
     held = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
     drafting = replace(held, drafted=space.drafted)
@@ -159,7 +163,6 @@ def _levers(
         "and other formats": (system, space),
         "and twice the memory bandwidth": (faster, space),
     }
-    levers: list[Lever] = []
     for name, (on, choices) in steps.items():
         other = found if (on, choices) == (system, space) else search(on, work, limits, choices, losses, s)
         q = other.points
@@ -176,8 +179,7 @@ def _levers(
             else int(inside[np.argmin(q.time_per_output_token[inside])])
         )
         reached, price = _ratio(q, chosen, p, standard)
-        levers.append(Lever(name=name, reached=reached, price=price, place=chosen if other is found else None))
-    return tuple(levers)
+        yield Lever(name=name, reached=reached, price=price, place=chosen if other is found else None)
 
 
 def _deployment(found: Found, place: int) -> tuple[str, float, float]:
