@@ -12,6 +12,7 @@ from rackmath.models import cache, counts
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.models.stated_size import size_warnings
 from rackmath.units import show
 
 
@@ -62,6 +63,7 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "max_context": a.max_context,
         "defaulted": list(a.defaulted),
         "not_understood": list(a.not_understood),
+        "warnings": list(size_warnings(a)),
     }
 
 
@@ -102,6 +104,7 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
             for role, size in facts["weight_bytes_by_class"].items()
         ],
     )
+    render.show_lines("WARNING", facts["warnings"])
     render.show_lines("defaulted (absent from the config)", a.defaulted)
     render.show_lines("not understood (left out)", a.not_understood)
 

@@ -80,8 +80,8 @@ def _grouped(a: Grouped) -> Cache:
     per_token = a.kv_heads * (a.key_dim + a.value_dim)
     limit = a.window or a.chunk
     if limit:
-        return Cache(window=per_token, window_length=limit, chunked=a.chunk is not None)
-    return Cache(growing=per_token + (a.blocks.dim if a.blocks else 0))
+        return Cache(window=per_token, window_length=limit, chunked=a.chunk is not None, convolution=a.convolution)
+    return Cache(growing=per_token + (a.blocks.dim if a.blocks else 0), convolution=a.convolution)
 
 
 def _compressed(a: Compressed) -> Cache:

@@ -39,6 +39,8 @@ class Grouped:
     """False where the weights are those of an earlier layer, read again."""
     cross: bool = False
     """True where queries meet vision tokens only: no cache per text token."""
+    convolution: int = 0
+    """Inputs of convolutions around the attention that a sequence keeps. [elements]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,8 @@ class KimiDelta:
     dim: int
     kernel: int
     full_rank_gate: bool = False
+    full_rank_decay: bool = False
+    """Whether one matrix makes the gate of forgetting, instead of two of low rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,8 +56,11 @@ def _kimi_delta(m: KimiDelta, hidden: int) -> Iterator[Weight]:
     for leaf in ("q_proj", "k_proj", "v_proj"):
         yield _matrix(f"self_attn.{leaf}", hidden, width)
         yield _vector(f"self_attn.{leaf}.conv1d", width * m.kernel)
-    yield _matrix("self_attn.f_a_proj", hidden, m.dim, "none")
-    yield _matrix("self_attn.f_b_proj", m.dim, width)
+    if m.full_rank_decay:
+        yield _matrix("self_attn.f_proj", hidden, width)
+    else:
+        yield _matrix("self_attn.f_a_proj", hidden, m.dim, "none")
+        yield _matrix("self_attn.f_b_proj", m.dim, width)
     if m.full_rank_gate:
         yield _matrix("self_attn.g_proj", hidden, width)
     else:

@@ -218,7 +218,7 @@ def _latent(fields: Fields, layer: int, hidden: int, convention: Convention) -> 
         rope_dim=rope,
         value_dim=value,
         bias=bool(fields.choice("attention_bias")),
-        gate_width=heads * value if gate else 0,
+        gate_width=heads if convention.full_rank_gates else heads * value if gate else 0,
         indexer=_indexer(fields, layer),
     )
 

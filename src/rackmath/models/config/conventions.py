@@ -55,6 +55,10 @@ class Convention:
     fused_width: bool = False
     """True where ``intermediate_size`` counts gate and up together (twice the width)."""
     embedding_norm: bool = False
+    full_rank_gates: bool = False
+    """Whether gates of a delta rule are one matrix each, and attention has a gate per head."""
+    expert_norm: bool = False
+    """Whether a norm follows each mixture of experts."""
     shared_gate: bool | None = None
     """Whether a gate scales the shared expert; None tells by the name of its width field."""
 
@@ -75,6 +79,8 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "afmoe": Convention(norms=4, qk_norm="head", output_gate=True, router_scales="experts"),
         "apertus": Convention(gated=False, qk_norm="head", extra_norms_elements=2),
         "arcee": Convention(gated=False),
+        "axk1": Convention(expert_norm=True),
+        "bailing_hybrid": Convention(full_rank_gates=True),
         "bamba": LLAMA,
         "biogpt": replace(_GPT, positions=2),
         "bloom": replace(_GPT, positions=None, embedding_norm=True),
@@ -127,6 +133,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "helium": LLAMA,
         "hunyuan_v1_dense": Convention(qk_norm="head"),
         "hunyuan_v1_moe": Convention(qk_norm="head"),
+        "inkling2": Convention(window_everywhere=False),
         "internlm3": LLAMA,
         "iquestcoder": LLAMA,
         "jais2": Convention(gated=False, norm_vectors=2, query_bias=True, mlp_bias=True),
@@ -198,27 +205,24 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "xlstm": LLAMA,
         "youtu": Convention(tied=True),
         "zamba2": Convention(tied=True),
+        "zaya": Convention(tied=True),
     }
 )
 
 UNREADABLE: Mapping[str, str] = MappingProxyType(
     {
-        "axk1": "a third norm in some layers has no field",
         "axk2": "its gated norms are not modelled",
-        "bailing_hybrid": "its gates have full or low rank without saying so",
         "diffllama": "differential attention is not modelled",
         "doge": "its dynamic mask attention is not modelled",
         "dots3_note": "its layer-wise latent widths are not modelled",
         "hy_v4": "its hyper-connections are not those of DeepSeek V4",
         "inkling": "its convolutions and relative positions are not modelled",
-        "inkling2": "its convolutions and relative positions are not modelled",
         "jetmoe": "its attention is itself a mixture of experts",
         "recurrent_gemma": "its gated linear recurrence is not modelled",
         "reformer": "hashed attention is not modelled",
         "rwkv": "its time mixing is not modelled",
         "xlnet": "two-stream attention is not modelled",
         "zamba": "its shared blocks are not those of Zamba 2",
-        "zaya": "its convolutional attention is not modelled",
     }
 )
 """Classes that fields cannot describe: refused, since a Llama-like reading would be wrong."""

@@ -112,6 +112,8 @@ def experts(fields: Fields, layer: int, hidden: int, convention: Convention) -> 
         router_bias=convention.router_bias or bool(fields.choice("router_bias")),
         router_elements=scales,
         zero_experts=zero,
+        # A router of several layers stands among the loose tensors of its layer.
+        router=not fields.has("router_hidden_size"),
     )
 
 

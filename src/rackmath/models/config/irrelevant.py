@@ -26,6 +26,12 @@ _PATTERN = re.compile(
 _NAMES = frozenset(
     [
         "no_bias",
+        "kda_safe_gate",
+        "layer_group_size",
+        "n_layers_per_attn_res_block",
+        "qk_l2_clip_threshold",
+        "rel_l2_clip_threshold",
+        "unpadded_vocab_size",
         "typical_p",
         "context_window_size",
         "first_k_dense_replace",

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, cast
 
 from rackmath.errors import InputError
-from rackmath.models.architecture import Dense, FeedForward, Layer, Weight
+from rackmath.models.architecture import Dense, Experts, FeedForward, Layer, Weight
 from rackmath.models.config.attention import attention, head_dim, kv_heads, query_heads
 from rackmath.models.config.conventions import Convention
+from rackmath.models.config.convolved import convolved, is_convolved
 from rackmath.models.config.feed_forward import dense, expert_count, experts
 from rackmath.models.config.fields import Fields, checked_integer
 from rackmath.models.config.pattern import feed_forward_kinds, mixer_kinds, single_blocks
@@ -44,12 +45,16 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
             mixers = tuple(_without_cache(m) for m in mixers)
         blocks_here = _feed_forwards(fields, forward, i, hidden, convention, i >= shared_from, kind)
         parallel = _parallel(fields, convention)
+        extras = layer_extras(fields, hidden)
+        if is_convolved(fields) and isinstance(mixers[0], Grouped):
+            one, more = convolved(fields, mixers[0], hidden, i)
+            mixers, extras = (one,), (*extras, *more)
         built.append(
             Layer(
                 mixers=mixers,
                 feed_forwards=blocks_here,
                 norm_elements=_norms(fields, hidden, convention, parallel, blocks_here, i),
-                extras=layer_extras(fields, hidden),
+                extras=extras,
                 parallel=parallel,
             )
         )
@@ -58,7 +63,7 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
 
 def _mixers(fields: Fields, kind: str, layer: int, hidden: int, convention: Convention) -> tuple[Mixer, ...]:
     if kind == "recurrent":
-        return (recurrent_mixer(fields, hidden),)
+        return (recurrent_mixer(fields, hidden, convention),)
     one = attention(fields, kind, layer, hidden, convention)
     if isinstance(one, Grouped) and layer in _cross_layers(fields):
         return (replace(one, cross=True, norm_elements=2 * one.key_dim),)
@@ -123,6 +128,7 @@ def _norms(
     if fields.choice("use_sandwich_norm"):
         norms = 4
     gates = 2 if layer in _cross_layers(fields) else 0
+    norms += convention.expert_norm and any(isinstance(block, Experts) for block in blocks)
     return norms * hidden * convention.norm_vectors + convention.extra_norms_elements + gates
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.models.config.conventions import Convention
+from rackmath.models.config.convolved import is_convolved
 from rackmath.models.config.fields import Fields, checked_integer
 
 MIXERS = {
@@ -39,6 +40,7 @@ MIXERS = {
     "M": "recurrent",
     "conv": "recurrent",
     "hybrid": "shared",
+    "hybrid_sliding": "window",
     "compressed_sparse_attention": "full",
     "heavily_compressed_attention": "full",
 }
@@ -93,6 +95,8 @@ def _listed(fields: Fields, layers: int) -> list[str] | None:
         entries = fields.items(name)
         if entries:
             words = [_mixer(name, entry) for entry in entries]
+            if is_convolved(fields):
+                words = ["full" if word == "shared" else word for word in words]
             if name.endswith("block_types"):
                 words = [words[i % len(words)] for i in range(layers)]
             return _fitted(name, words, layers, fields)
@@ -113,6 +117,12 @@ def _one_based(fields: Fields, layers: int) -> list[str] | None:
         listed = {checked_integer("kda_layers", i, kind="layers", low=1) for i in linear or []}
         chosen = set(range(1, layers + 1)) - listed
     return ["full" if i + 1 in chosen else "recurrent" for i in range(layers)]
+
+
+def _grouped_layers(fields: Fields, layers: int) -> list[str] | None:
+    """Ling 3.0: the last layer of each group has full attention."""
+    size = fields.optional("layer_group_size", kind="layers", low=1) if fields.has("kda_safe_gate") else None
+    return None if size is None else ["full" if (i + 1) % size == 0 else "recurrent" for i in range(layers)]
 
 
 def _flags(fields: Fields, layers: int) -> list[str] | None:
@@ -179,6 +189,7 @@ def _no_attention(fields: Fields, layers: int) -> list[str] | None:
 _MIXER_RULES: tuple[Callable[[Fields, int], list[str] | None], ...] = (
     _listed,
     _one_based,
+    _grouped_layers,
     _flags,
     _chunked,
     _periodic,

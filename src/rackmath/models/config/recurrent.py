@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.models.config.attention import HEAD_DIM, query_heads
+from rackmath.models.config.conventions import LLAMA, Convention
 from rackmath.models.config.fields import Fields
 from rackmath.models.mixers import GatedDelta, KimiDelta, Lightning, Mamba1, Mamba2, MatrixMemory, ShortConvolution
 from rackmath.models.recurrent_weights import Recurrent
@@ -13,7 +14,7 @@ _STATE = ("mamba_d_state", "ssm_state_size", "state_size", "d_state")
 _KERNEL = ("mamba_d_conv", "conv_kernel", "d_conv")
 
 
-def recurrent_mixer(fields: Fields, hidden: int) -> Recurrent:
+def recurrent_mixer(fields: Fields, hidden: int, convention: Convention = LLAMA) -> Recurrent:
     """Tell the kind by the fields that are present.
 
     Errors: :class:`NotUnderstood` where a recurrent layer is announced, but no known
@@ -21,8 +22,8 @@ def recurrent_mixer(fields: Fields, hidden: int) -> Recurrent:
     """
     if fields.has("linear_num_value_heads"):
         return _gated_delta(fields)
-    if fields.has("linear_attn_config", "linear_num_heads", "kda_lower_bound"):
-        return _kimi_delta(fields)
+    if fields.has("linear_attn_config", "linear_num_heads", "kda_lower_bound", "kda_safe_gate"):
+        return _kimi_delta(fields, convention)
     if fields.has("conv_L_cache"):
         return ShortConvolution(kernel=fields.integer("conv_L_cache"), bias=fields.flag("conv_bias", default=False))
     if fields.has("qk_dim_factor"):
@@ -56,16 +57,17 @@ def _gated_delta(fields: Fields) -> GatedDelta:
     )
 
 
-def _kimi_delta(fields: Fields) -> KimiDelta:
+def _kimi_delta(fields: Fields, convention: Convention) -> KimiDelta:
     nested = fields.mapping("linear_attn_config")
     inner = fields if nested is None else Fields(nested)
     if nested is not None:
         inner.ignore(("kda_layers", "full_attn_layers"))
     mixer = KimiDelta(
-        heads=inner.integer("linear_num_heads", "num_heads", kind="heads"),
+        heads=inner.integer("linear_num_heads", "num_heads", "num_attention_heads", kind="heads"),
         dim=inner.integer("linear_head_dim", "head_dim"),
         kernel=inner.integer("short_conv_kernel_size", "linear_conv_kernel_dim", default=4),
-        full_rank_gate=bool(inner.choice("use_full_rank_gate")),
+        full_rank_gate=bool(inner.choice("use_full_rank_gate")) or convention.full_rank_gates,
+        full_rank_decay=convention.full_rank_gates,
     )
     fields.defaulted += [entry for entry in inner.defaulted if entry not in fields.defaulted]
     return mixer
@@ -100,6 +102,9 @@ def _mamba2(fields: Fields, hidden: int) -> Mamba2:
 
 def _mamba1(fields: Fields, hidden: int) -> Mamba1:
     inner = fields.integer("mamba_expand", "expand", default=2) * hidden
+    if not fields.has("mamba_expand", "num_attention_heads"):
+        # Pure Mamba states its inner width; an expansion beside it is not read.
+        inner = fields.optional("intermediate_size", low=1) or inner
     state = fields.integer(*_STATE)
     found = fields.find("mamba_dt_rank", "time_step_rank")
     if found is None or found[1] == "auto":

@@ -8,6 +8,7 @@ from dataclasses import replace
 from rackmath.models.architecture import Dense, Layer, Weight
 from rackmath.models.config.attention import attention
 from rackmath.models.config.conventions import Convention
+from rackmath.models.config.convolved import model_weights
 from rackmath.models.config.feed_forward import dense
 from rackmath.models.config.fields import Fields
 from rackmath.models.config.recurrent import recurrent_mixer
@@ -20,6 +21,7 @@ def loose_weights(
 ) -> Iterator[Weight]:
     """Tensors of the model that belong to no layer, but embedding and head."""
     yield vector("norm", "norm", hidden * convention.norm_vectors * convention.final_norm)
+    yield from model_weights(fields, hidden)
     if convention.embedding_norm:
         yield vector("embedding_norm", "norm", hidden * convention.norm_vectors)
     if convention.positions is not None:
