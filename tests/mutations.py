@@ -40,10 +40,10 @@ REPLACEMENTS: tuple[Any, ...] = (
 )
 
 
-def mutate(config: dict[str, Any], random: Random) -> dict[str, Any]:
-    """Change one to four places of a config, at any depth."""
+def mutate(config: dict[str, Any], random: Random, most: int = 4) -> dict[str, Any]:
+    """Change one to ``most`` places of a config, at any depth."""
     changed = copy.deepcopy(config)
-    for _ in range(random.randint(1, 4)):
+    for _ in range(random.randint(1, most)):
         places = list(_places(changed))
         if not places:
             break

@@ -17,21 +17,31 @@ from rackmath.errors import InputError
 _PREFIX = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
 _SMALL = {"m": 1e-3, "u": 1e-6, "n": 1e-9}
-_TEXT = re.compile(r"^\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*?)\s*$")
+_TEXT = re.compile(r"^\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:/(\d+(?:\.\d+)?))?(?![\d.])\s*(.*?)\s*$")
+_DAY = 86400.0
 
 _BASES: dict[str, dict[str, float]] = {
     "B": {"B": 1.0, "b": 0.125, "bit": 0.125},
     "B/s": {"B/s": 1.0, "b/s": 0.125, "bit/s": 0.125},
     "FLOP/s": {"FLOP/s": 1.0, "FLOPS": 1.0, "FLOPs/s": 1.0, "OP/s": 1.0},
     "FLOP": {"FLOP": 1.0, "FLOPs": 1.0},
-    "s": {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "day": 86400.0, "days": 86400.0},
+    "s": {
+        "s": 1.0,
+        "min": 60.0,
+        "h": 3600.0,
+        "d": _DAY,
+        "day": _DAY,
+        "days": _DAY,
+        "mo": 30 * _DAY,
+        "yr": 365.25 * _DAY,
+    },
     "W": {"W": 1.0},
     "USD": {"USD": 1.0, "$": 1.0},
     "USD/s": {"USD/h": 1 / 3600.0, "USD/s": 1.0, "$/h": 1 / 3600.0},
     "USD/B": {"USD/GB": 1e-9, "USD/TB": 1e-12, "USD/B": 1.0},
-    "1": {"": 1.0},
+    "1": {"": 1.0, "%": 0.01},
 }
-_UNSCALED = {"USD/h", "$/h", "USD/s", "USD/GB", "USD/TB", "USD/B", "min", "h", "d", "day", "days"}
+_UNSCALED = {"USD/h", "$/h", "USD/s", "USD/GB", "USD/TB", "USD/B", "min", "h", "d", "day", "days", "mo", "yr", "%"}
 
 
 def parse(text: str | float, unit: str, field: str = "value") -> float:
@@ -40,7 +50,8 @@ def parse(text: str | float, unit: str, field: str = "value") -> float:
     Parameters
     ----------
     text : str or float
-        For example ``"3.35 TB/s"``, ``"80 GiB"``, ``"5 us"``; a bare number is SI.
+        For example ``"3.35 TB/s"``, ``"80 GiB"``, ``"5 us"``, ``"128k"``, ``"1/64"``, ``"2mo"`` of 30 days; a bare
+        number is SI.
     unit : str
         Dimension wanted: B, B/s, FLOP/s, FLOP, s, W, USD, USD/s, USD/B or 1.
     field : str
@@ -53,7 +64,11 @@ def parse(text: str | float, unit: str, field: str = "value") -> float:
     found = _TEXT.match(str(text))
     if not found:
         raise InputError(field, text, f"write a number with a unit of {unit}")
-    value, given = float(found.group(1).replace("_", "")), found.group(2)
+    value, under, given = float(found.group(1).replace("_", "")), found.group(2), found.group(3)
+    if under is not None:
+        if float(under) == 0:
+            raise InputError(field, text, "nothing divides by zero")
+        value /= float(under)
     if not given:
         return _finite(value, text, field)
     return _finite(value * _factor(given, unit, text, field), text, field)

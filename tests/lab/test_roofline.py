@@ -86,7 +86,20 @@ def test_the_record_is_a_system_for_every_command(made_up: Ceilings, tmp_path: P
     assert system_of(made_up).chip.memory_bandwidth == system.chip.memory_bandwidth
     for arguments in (
         ["estimate", "llama-3.1-8b", "--batch", "1", "--context", "1024", "--ideal", "--json"],
-        ["modes", "llama-3.1-8b", "--gpus", "1", "--input", "512", "--output", "128", "--usd-per-gpu-hour", "0.1"],
+        [
+            "modes",
+            "llama-3.1-8b",
+            "--speed",
+            "0.1",
+            "--gpus",
+            "1",
+            "--input",
+            "512",
+            "--output",
+            "128",
+            "--usd-per-gpu-hour",
+            "0.1",
+        ],
         ["plan", "llama-3.1-8b", "--gpus", "1", "--input", "512", "--output", "128", "--usd-per-gpu-hour", "0.1"],
         ["cache", "llama-3.1-8b", "--usd-per-gpu-hour", "0.1"],
     ):

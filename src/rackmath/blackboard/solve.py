@@ -257,7 +257,11 @@ def _number(key: str, text: str | float, unit: str) -> float:
     """Read a value in the unit of its symbol; units per token or parameter read as plain ones."""
     known = {"B/token": "B", "B/param": "B", "1/s": "1", "FLOP/token": "1", "USD/s": "USD/s"}
     plain = known.get(unit, unit if unit in ("B", "B/s", "s", "USD", "FLOP/s", "FLOP") else "1")
-    number = parse(text, plain, key)
+    if key == "C" and isinstance(text, str) and text.rstrip().lower().endswith(("flop/s", "flops")):
+        # The blackboard counts multiplications; a data sheet counts each with its addition as two.
+        number = parse(text, "FLOP/s", key) / 2
+    else:
+        number = parse(text, plain, key)
     if number < 0:
         raise InputError(key, text, "quantities of the blackboard are not negative")
     return number

@@ -15,6 +15,7 @@ from rackmath.caching.sessions import Session, turns
 from rackmath.cli import render
 from rackmath.cli.agent_text import KINDS, session_figure, show_log, show_session
 from rackmath.cli.figures import check_picture, save
+from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import parse_layout
 from rackmath.errors import InputError
@@ -28,21 +29,21 @@ MINUTES = 300.0
 @click.command(epilog="Example: rackmath agent claude-opus-5-5 --turns 60 --think 90 --date 2026-11-21")
 @click.argument("model", required=False, metavar="[MODEL]")
 @click.option("--provider", help="Who sells it (default: who has the fullest price list of it).")
-@click.option("--turns", "count", type=int, default=40, show_default=True, help="Calls of a session.")
-@click.option("--first", type=float, default=12_000.0, show_default=True, help="Tokens of instructions and tools.")
-@click.option("--added", type=float, default=1500.0, show_default=True, help="Tokens that a tool or user adds a turn.")
-@click.option("--output", type=float, default=500.0, show_default=True, help="Tokens that the model says per turn.")
-@click.option("--think", type=float, default=60.0, show_default=True, help="Mean pause between turns, in s.")
-@click.option("--compact-at", type=float, default=60_000.0, show_default=True, help="Context that is summarised.")
-@click.option("--compact-to", type=float, default=2000.0, show_default=True, help="Tokens of the summary.")
-@click.option("--sessions", type=float, default=20.0, show_default=True, help="Sessions of a day.")
+@click.option("--turns", "count", type=Whole(), default=40, show_default=True, help="Calls of a session.")
+@click.option("--first", type=NUMBER, default=12_000.0, show_default=True, help="Tokens of instructions and tools.")
+@click.option("--added", type=NUMBER, default=1500.0, show_default=True, help="Tokens that a tool or user adds a turn.")
+@click.option("--output", type=NUMBER, default=500.0, show_default=True, help="Tokens that the model says per turn.")
+@click.option("--think", type=SECONDS, default=60.0, show_default=True, help="Mean pause between turns, in s.")
+@click.option("--compact-at", type=NUMBER, default=60_000.0, show_default=True, help="Context that is summarised.")
+@click.option("--compact-to", type=NUMBER, default=2000.0, show_default=True, help="Tokens of the summary.")
+@click.option("--sessions", type=NUMBER, default=20.0, show_default=True, help="Sessions of a day.")
 @click.option("--smaller", help="A smaller model to compare with.")
 @click.option("--own", help="Open model for hardware of your own: a catalogue name or a config.json.")
 @click.option("--on", "on", metavar="SYSTEM", help="Hardware of your own, with --own.")
 @click.option("--layout", default="tp8", show_default=True, help="Layout on it.")
-@click.option("--batch", type=float, default=64.0, show_default=True, help="Sessions that it answers at a time.")
+@click.option("--batch", type=NUMBER, default=64.0, show_default=True, help="Sessions that it answers at a time.")
 @click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--log", "log", metavar="FILE.jsonl", help="Price a log of usage records instead of a session.")
 @click.option("--date", "day", help="Day of the prices, as in 2026-11-21 (default: today).")
 @click.option("--plot", metavar="FILE", help="Draw the cost of a session by call: FILE.html, FILE.png or FILE.svg.")

@@ -14,6 +14,7 @@ from rackmath.caching.lifetimes import best_lifetime, pareto, ski_rental
 from rackmath.caching.tiers import LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.quantities import NUMBER, SECONDS
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import estimate, parse_layout
 from rackmath.errors import InputError
@@ -40,17 +41,19 @@ _LEAST = 1e-9
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @click.option("--layout", help="Layout that reads prompts (default: tp8, or as wide as the scale-up domain).")
-@click.option("--context", type=float, default=20_000.0, show_default=True, help="Tokens of the prefix that is kept.")
+@click.option("--context", type=NUMBER, default=20_000.0, show_default=True, help="Tokens of the prefix that is kept.")
 @click.option("--kv", help="Format of the cache (default: the config's).")
 @click.option("--tiers", help="Tiers to consider, such as ddr5,nvme-tlc (default: all of the catalogue).")
 @click.option("--remote", is_flag=True, help="Devices stand behind the scale-out network.")
 @click.option("--waiting", is_flag=True, help="The accelerator waits for the bytes instead of overlapping them.")
-@click.option("--years", type=float, default=LIFETIME / _YEAR, show_default=True, help="Devices are written off over.")
-@click.option("--memory-price", type=float, default=1.0, show_default=True, help="Factor on all prices of devices.")
-@click.option("--reuse", type=float, default=300.0, show_default=True, help="Half of the next uses come within, in s.")
+@click.option("--years", type=NUMBER, default=LIFETIME / _YEAR, show_default=True, help="Devices are written off over.")
+@click.option("--memory-price", type=NUMBER, default=1.0, show_default=True, help="Factor on all prices of devices.")
+@click.option(
+    "--reuse", type=SECONDS, default=300.0, show_default=True, help="Half of the next uses come within, in s."
+)
 @click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
-@click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the engine's version is from.")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--plot", metavar="FILE", help="Draw cost against hold time: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def cache(

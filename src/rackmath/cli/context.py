@@ -10,6 +10,7 @@ import numpy as np
 from rackmath import catalogue, constants_file
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import Losses
 from rackmath.errors import InputError
@@ -23,12 +24,14 @@ from rackmath.units import show
 )
 @click.argument("models", metavar="MODEL[,MODEL...]")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--gpus", type=click.IntRange(1, 100_000), required=True, help="Accelerators.")
-@click.option("--to", type=float, default=1e8, show_default=True, help="Longest context, in tokens.")
-@click.option("--slowest", type=float, default=0.1, show_default=True, help="Time per token still served, in seconds.")
+@click.option("--gpus", type=Whole(1, 100_000), required=True, help="Accelerators.")
+@click.option("--to", type=NUMBER, default=1e8, show_default=True, help="Longest context, in tokens.")
+@click.option(
+    "--slowest", type=SECONDS, default=0.1, show_default=True, help="Time per token still served, in seconds."
+)
 @click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
-@click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the engine's version is from.")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--plot", metavar="FILE", help="Draw the curves: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -10,8 +10,10 @@ import click
 from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.planning import planning_options
+from rackmath.cli.quantities import BYTES, NUMBER, TOKEN_RATE
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.models.formats import weight_format
+from rackmath.rates import tokens_per_second as in_tokens
 from rackmath.serving.choice import describe
 from rackmath.serving.fleet import fleet as sized
 from rackmath.serving.fleet import memory_price
@@ -31,10 +33,14 @@ _BARS = 40
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @planning_options
-@click.option("--tokens-per-second", type=float, required=True, help="Output tokens of all users, mean over the day.")
-@click.option("--peak-to-mean", type=float, default=2.0, show_default=True, help="Daily peak of traffic over its mean.")
-@click.option("--headroom", type=float, default=1.2, show_default=True, help="Capacity over the peak.")
-@click.option("--cooling", type=float, default=1.3, show_default=True, help="Power of the site over accelerators'.")
+@click.option(
+    "--tokens-per-second", type=TOKEN_RATE, required=True, help="Output tokens of all users, mean over the day."
+)
+@click.option(
+    "--peak-to-mean", type=NUMBER, default=2.0, show_default=True, help="Daily peak of traffic over its mean."
+)
+@click.option("--headroom", type=NUMBER, default=1.2, show_default=True, help="Capacity over the peak.")
+@click.option("--cooling", type=NUMBER, default=1.3, show_default=True, help="Power of the site over accelerators'.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fleet(
     model: str,
@@ -52,6 +58,7 @@ def fleet(
     accelerators; the fleet repeats it. Rent is paid for the whole fleet all day.
     """
     question = asked(model, on, given)
+    load = in_tokens(tokens_per_second, question.work.output)
     found = plan(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
     if found.best is None:
         raise DoesNotFit("no deployment keeps the limits", "see `rackmath plan` for how near the nearest comes")
@@ -64,7 +71,7 @@ def fleet(
     def at(factor: float) -> Any:
         return sized(
             question.system,
-            tokens_per_second=tokens_per_second,
+            tokens_per_second=load,
             unit_tokens_per_second=per_unit * factor,
             unit_gpus=float(p.gpus[i] / p.units[i]),
             peak_to_mean=peak_to_mean,
@@ -101,7 +108,7 @@ def fleet(
     if as_json:
         render.show_json(facts)
         return
-    _show_fleet(facts, tokens_per_second)
+    _show_fleet(facts, load)
 
 
 def _show_fleet(facts: dict[str, Any], load: float) -> None:
@@ -145,13 +152,13 @@ def _per_gigabyte(price: tuple[float, float] | None) -> str:
 
 @click.command(epilog="Example: rackmath sparsity --on gb200-nvl72 --dense 70e9")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--dense", type=float, required=True, help="Parameters of the dense model whose quality is to be kept.")
+@click.option("--dense", type=NUMBER, required=True, help="Parameters of the dense model whose quality is to be kept.")
 @click.option("--users", default="1,100,1000,10000,100000", show_default=True, help="Users at a time.")
 @click.option("--experts", default="1,2,4,8,16,32,64,128,256,512", show_default=True, help="Experts to try.")
 @click.option("--router", type=click.Choice(sorted(LAWS)), default="s-base", show_default=True)
 @click.option("--weights", default="fp8", show_default=True, help="Format of the weights.")
-@click.option("--context", type=float, default=8192.0, show_default=True, help="Tokens of a request.")
-@click.option("--kv-bytes", type=float, default=70_000.0, show_default=True, help="Cache bytes per token.")
+@click.option("--context", type=NUMBER, default=8192.0, show_default=True, help="Tokens of a request.")
+@click.option("--kv-bytes", type=BYTES, default=70_000.0, show_default=True, help="Cache bytes per token.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def sparsity(
     on: str,

@@ -10,6 +10,7 @@ import click
 from rackmath.cli import render
 from rackmath.cli.plan import PointFacts
 from rackmath.cli.planning import planning_options
+from rackmath.cli.quantities import NUMBER, SPEED
 from rackmath.errors import InputError
 from rackmath.serving.modes import SPEEDUP, STANDARD, Modes, levers
 from rackmath.serving.modes import modes as run
@@ -26,10 +27,14 @@ _COOLING = 1.3
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @planning_options
-@click.option("--speedup", type=float, default=SPEEDUP, show_default=True, help="Speed of the fast mode over standard.")
-@click.option("--speed", type=float, default=STANDARD, show_default=True, help="Tokens/s of the standard, per user.")
-@click.option("--peak-to-mean", type=float, default=2.0, show_default=True, help="Daily peak of traffic over its mean.")
-@click.option("--usd-per-kwh", type=float, default=0.1, show_default=True, help="Price of electricity.")
+@click.option(
+    "--speedup", type=NUMBER, default=SPEEDUP, show_default=True, help="Speed of the fast mode over standard."
+)
+@click.option("--speed", type=SPEED, default=STANDARD, show_default=True, help="Tokens/s of the standard, per user.")
+@click.option(
+    "--peak-to-mean", type=NUMBER, default=2.0, show_default=True, help="Daily peak of traffic over its mean."
+)
+@click.option("--usd-per-kwh", type=NUMBER, default=0.1, show_default=True, help="Price of electricity.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def modes(
     model: str,

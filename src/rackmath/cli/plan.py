@@ -15,6 +15,7 @@ from rackmath.cli.pictures import frontier_figure
 from rackmath.cli.plan_launch import launched
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import planning_options
+from rackmath.cli.quantities import Whole
 from rackmath.engine import estimate
 from rackmath.serving.choice import describe
 from rackmath.serving.plan import Plan
@@ -46,7 +47,7 @@ _INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
 @click.option(
     "--simulate", "traffic", metavar="RATE|TRACE", help="Rank the best points on such traffic, event by event."
 )
-@click.option("--workers", type=click.IntRange(1, 4096), help="Processes for --simulate (default: cores).")
+@click.option("--workers", type=Whole(1, 4096), help="Processes for --simulate (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Simulate on Ray: ray://host:10001, or auto.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep simulated runs here.")
 @click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p99"]), default="p99", show_default=True)

@@ -10,6 +10,7 @@ import numpy as np
 from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.quantities import BYTES, NUMBER
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.formats import weight_format
@@ -27,8 +28,8 @@ DOMAINS = "h100-sxm,gb200-nvl72,vr200-nvl72,rubin-ultra-nvl144"
 @click.option("--sizes", default="0.1,0.3,1,2,5,10,20", show_default=True, help="Trillions of parameters.")
 @click.option("--sparsity", default="1,8,32,128", show_default=True, help="Total over active parameters.")
 @click.option("--weights", default="fp8", show_default=True, help="Format of the weights.")
-@click.option("--context", type=float, default=8192.0, show_default=True, help="Tokens of a request.")
-@click.option("--kv-bytes", type=float, default=70_000.0, show_default=True, help="Cache bytes per token.")
+@click.option("--context", type=NUMBER, default=8192.0, show_default=True, help="Tokens of a request.")
+@click.option("--kv-bytes", type=BYTES, default=70_000.0, show_default=True, help="Cache bytes per token.")
 @click.option("--plot", metavar="FILE", help="Draw the chart: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def racks(

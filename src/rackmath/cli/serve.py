@@ -12,6 +12,7 @@ from rackmath import catalogue
 from rackmath.cli import pictures, render
 from rackmath.cli.estimate_text import explain_estimate, longest_operators, show_estimate
 from rackmath.cli.figures import Figure, check_picture, save
+from rackmath.cli.quantities import NUMBER, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW, engine_of, losses_of
 from rackmath.drafts import drafting
 from rackmath.engine import Estimate, Layout, parse_layout
@@ -34,20 +35,20 @@ _CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 @click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--gpus", type=int, help="Accelerators; by default one scale-up domain.")
+@click.option("--gpus", type=Whole(), help="Accelerators; by default one scale-up domain.")
 @click.option("--layout", "layout_text", help="Such as tp8,ep8,pp1,dp1; by default the fastest that fits.")
-@click.option("--batch", type=float, required=True, help="Sequences of the whole deployment.")
-@click.option("--context", type=float, required=True, help="Tokens that each new token sees; in prefill the prompt.")
+@click.option("--batch", type=NUMBER, required=True, help="Sequences of the whole deployment.")
+@click.option("--context", type=NUMBER, required=True, help="Tokens that each new token sees; in prefill the prompt.")
 @click.option("--phase", type=click.Choice(["decode", "prefill"]), default="decode", show_default=True)
-@click.option("--cached", type=float, default=0.0, help="Prefill: tokens of the prompt that are cached already.")
+@click.option("--cached", type=NUMBER, default=0.0, help="Prefill: tokens of the prompt that are cached already.")
 @click.option("--weights", help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).")
 @click.option("--kv", help="Format of the cache: bf16, fp8, nvfp4 (default: the config's).")
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator, if not the catalogue's.")
 @click.option(
     "--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True, help="Family of the engine."
 )
-@click.option("--year", type=float, default=NOW, show_default=True, help="When its version is from.")
-@click.option("--drafted", type=float, default=0.0, help="Decode: tokens speculated and verified with each step.")
+@click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When its version is from.")
+@click.option("--drafted", type=NUMBER, default=0.0, help="Decode: tokens speculated and verified with each step.")
 @click.option("--acceptance", help="Chance that a draft is accepted, for all or by position as 0.8,0.6 [as measured].")
 @click.option("--draft-model", metavar="MODEL", help="Model that drafts, one pass per token; by default own layers.")
 @click.option("--ideal", "as_ideal", is_flag=True, help="The pure bound, without an engine's losses.")

@@ -13,6 +13,7 @@ import polars as pl
 from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
 from rackmath.sweeps import grids, plans
@@ -32,7 +33,7 @@ _CLUSTER = click.option(
     flag_value="",
     help="Compute on Ray: ray://host:10001, auto, or nothing for one started here (pip install 'rackmath[scale]').",
 )
-_WORKERS = click.option("--workers", type=click.IntRange(1, 4096), help="Processes on this machine (default: cores).")
+_WORKERS = click.option("--workers", type=Whole(1, 4096), help="Processes on this machine (default: cores).")
 
 
 @click.command(
@@ -41,13 +42,13 @@ _WORKERS = click.option("--workers", type=click.IntRange(1, 4096), help="Process
 )
 @click.argument("models", metavar="MODEL[,MODEL...]")
 @click.option("--on", "systems", required=True, metavar="SYSTEM[,SYSTEM...]", help="Catalogue names.")
-@click.option("--gpus", type=int, required=True, help="Accelerators at most.")
-@click.option("--input", "input_", type=float, required=True, help="Tokens of a prompt.")
-@click.option("--output", type=float, required=True, help="Tokens of an answer.")
-@click.option("--speed", type=float, default=50.0, show_default=True, help="Cost at this speed: tokens/s of one user.")
-@click.option("--cost", type=float, help="Speed at this cost: dollars per million output tokens.")
+@click.option("--gpus", type=Whole(), required=True, help="Accelerators at most.")
+@click.option("--input", "input_", type=NUMBER, required=True, help="Tokens of a prompt.")
+@click.option("--output", type=NUMBER, required=True, help="Tokens of an answer.")
+@click.option("--speed", type=SPEED, default=50.0, show_default=True, help="Cost at this speed: tokens/s of one user.")
+@click.option("--cost", type=NUMBER, help="Speed at this cost: dollars per million output tokens.")
 @click.option("--weights", help="Formats of the weights, one row each (default: what each chip has).")
-@click.option("--ttft", type=float, help="Limit on the mean time to first token, in seconds.")
+@click.option("--ttft", type=SECONDS, help="Limit on the mean time to first token, in seconds.")
 @click.option("--sweep", "sweeps", multiple=True, metavar="KEY=A,B,C", help="Any input, such as input=1000,8000.")
 @click.option("--out", type=click.Path(path_type=Path), help="FILE.parquet, FILE.csv, or a folder to go on with later.")
 @click.option("--plot", metavar="FILE", help="Draw the costs: FILE.html, FILE.png or FILE.svg.")
@@ -106,7 +107,7 @@ def compare(
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @click.option("--layout", required=True, help="Such as tp8,ep8,pp1,dp1.")
-@click.option("--gpus", type=int, help="Accelerators; the rest becomes data-parallel.")
+@click.option("--gpus", type=Whole(), help="Accelerators; the rest becomes data-parallel.")
 @click.option("--batch", required=True, help="Values as 1,2,4 or from:to:count (evenly spaced by ratio).")
 @click.option("--context", required=True, help="The same.")
 @click.option("--cached", default="0", show_default=True, help="The same; prefill only.")
@@ -115,7 +116,7 @@ def compare(
 @click.option("--weights", help="Format of the linear layers (default: the config's).")
 @click.option("--kv", help="Format of the cache (default: the config's).")
 @click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
-@click.option("--year", type=float, default=NOW, show_default=True, help="When the engine's version is from.")
+@click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the engine's version is from.")
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results.")
 @_WORKERS

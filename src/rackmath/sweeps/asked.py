@@ -14,9 +14,11 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
+from rackmath.rates import requests_per_second
 from rackmath.serving import Scheduling
 from rackmath.serving.plan import space_of
 from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.units import parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         input=given["input_"],
         output=given["output"],
         cached=given["cached_prefix"],
-        rate=float("inf") if given["rate"] is None else given["rate"],
+        rate=float("inf") if given["rate"] is None else requests_per_second(given["rate"], given["output"]),
     )
     limits = Limits(
         **{
@@ -128,8 +130,8 @@ def numbers(text: str | None, field: str, low: float, high: float) -> list[float
     found: list[float] = []
     for part in names(text, field):
         try:
-            value = float(part)
-        except ValueError as error:
+            value = parse(part, "1", field)
+        except InputError as error:
             raise InputError(field, part, "write numbers with commas between them") from error
         if not low <= value <= high:
             raise InputError(field, part, f"write numbers from {low:g} to {high:g}")

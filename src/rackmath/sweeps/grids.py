@@ -15,6 +15,7 @@ from rackmath.engine.roofline import TERMS
 from rackmath.errors import InputError
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.units import parse
 
 AXES = ("batch", "context", "cached", "drafted")
 SLICE = 2**18
@@ -31,9 +32,9 @@ def axis(text: str, field: str) -> list[float]:
     parts = text.split(":")
     try:
         if len(parts) == 1:
-            return [float(part) for part in text.split(",")]
-        low, high, count = float(parts[0]), float(parts[1]), int(parts[2])
-    except (ValueError, IndexError) as error:
+            return [parse(part, "1", field) for part in text.split(",")]
+        low, high, count = parse(parts[0], "1", field), parse(parts[1], "1", field), int(parts[2])
+    except (InputError, ValueError, IndexError) as error:
         raise InputError(field, text, "write numbers with commas, or from:to:count") from error
     if len(parts) > 3 or not 0 < low <= high or not 1 <= count <= _MOST:
         raise InputError(field, text, "write from:to:count with 0 < from <= to and a count of at least 1")

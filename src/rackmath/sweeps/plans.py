@@ -15,6 +15,7 @@ from rackmath.serving.choice import describe
 from rackmath.serving.search import search
 from rackmath.serving.variants import supported
 from rackmath.sweeps.asked import Asked, asked, names
+from rackmath.units import parse
 
 NUMBERS = (
     "gpus",
@@ -78,9 +79,13 @@ def swept(text: str) -> tuple[str, list[Any]]:
     if key in TEXTS:
         return key, parts
     try:
-        return key, [float(part) for part in parts]
-    except ValueError as error:
+        return key, [_number(key, part) for part in parts]
+    except InputError as error:
         raise InputError("--sweep", text, "the values of this key are numbers") from error
+
+
+def _number(key: str, text: str) -> float:
+    return parse(text, "s" if key in ("ttft", "tpot") else "1", "--sweep")
 
 
 def cases(given: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rackmath import catalogue
 from rackmath.errors import InputError
+from rackmath.rates import Tokens, requests_per_second
 from rackmath.serving.simulator.settings import Tier
 from rackmath.traffic import Asked
 from rackmath.units import parse
@@ -72,7 +73,7 @@ def asked_of(given: Mapping[str, Any]) -> Asked:
         scale=given["scale"],
         copies=given["copies"],
         first=given["first"],
-        rate=given["rate"],
+        rate=_rate(given),
         users=given["users"],
         turns=given["turns"],
         grows=given["grows"],
@@ -89,13 +90,22 @@ def asked_of(given: Mapping[str, Any]) -> Asked:
     )
 
 
+def _rate(given: Mapping[str, Any]) -> float | None:
+    rate, output = given["rate"], given["output_tokens"]
+    if rate is None or not isinstance(rate, Tokens):
+        return rate
+    if output is None:
+        raise InputError("--poisson", float(rate), "is in tokens per second: give --output as well")
+    return requests_per_second(rate, output)
+
+
 def numbers_of(text: str | None, field: str) -> tuple[float, ...]:
     """Read numbers with commas between."""
     if not text:
         return ()
     try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
+        return tuple(parse(part, "1", field) for part in text.split(","))
+    except InputError as error:
         raise InputError(field, text, "write numbers with commas between") from error
 
 

@@ -80,7 +80,8 @@ def drawn(figure: Figure) -> list[dict[str, Any]]:
 
 def asked(arguments: Sequence[str], *, picture: bool = True) -> Answer:
     """Ask as on the command line; names of files that were sent stand for their paths."""
-    paths = {str(uploads.path_of(one)): _SENT for one in arguments if uploads.is_upload(one)}
+    sent = [uploads.path_of(one) for one in arguments if uploads.is_upload(one)]
+    paths = {str(path): _SENT for path in sent} | {str(path.parent): "." for path in sent}
     answer = ask([str(uploads.path_of(one)) if uploads.is_upload(one) else one for one in arguments], picture=picture)
     if paths:
         answer.facts = _renamed(answer.facts, paths)

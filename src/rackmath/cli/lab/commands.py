@@ -11,6 +11,7 @@ import click
 
 from rackmath.cli import render
 from rackmath.cli.lab.show import deliver, need_torch
+from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.errors import InputError
 from rackmath.tables import write_text
 
@@ -69,8 +70,8 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
 
 
 @click.command("decode", epilog="Example: rackmath lab decode --plot decode.svg")
-@click.option("--most", type=click.IntRange(1, 4096), default=256, show_default=True, help="Largest batch.")
-@click.option("--longest", type=click.IntRange(128, 131_072), default=8192, show_default=True, help="Longest context.")
+@click.option("--most", type=Whole(1, 4096), default=256, show_default=True, help="Largest batch.")
+@click.option("--longest", type=Whole(128, 131_072), default=8192, show_default=True, help="Longest context.")
 @click.option("--library/--own", default=True, help="Decode transformers' own classes as well, if installed.")
 @click.option("--seconds", type=_SECONDS, default=0.3, show_default=True, help="For each point.")
 @_device
@@ -94,8 +95,8 @@ def decode(
 
 
 @click.command("train-departs", epilog="Example: rackmath lab train-departs --load 0.7 --seconds 20")
-@click.option("--seats", type=click.IntRange(1, 1024), default=16, show_default=True, help="Sequences of a train.")
-@click.option("--load", type=float, default=0.5, show_default=True, help="Arrivals over seats.")
+@click.option("--seats", type=Whole(1, 1024), default=16, show_default=True, help="Sequences of a train.")
+@click.option("--load", type=NUMBER, default=0.5, show_default=True, help="Arrivals over seats.")
 @click.option(
     "--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True, help="Trains run so long."
 )
@@ -113,8 +114,8 @@ def train_departs(seats: int, load: float, seconds: float, device: str | None, p
 
 
 @click.command("alltoall", epilog="Example: rackmath lab alltoall --ranks 4 --ratio 8")
-@click.option("--ranks", type=click.IntRange(2, 32), default=4, show_default=True, help="Processes.")
-@click.option("--ratio", type=float, default=8.0, show_default=True, help="First network over the second.")
+@click.option("--ranks", type=Whole(2, 32), default=4, show_default=True, help="Processes.")
+@click.option("--ratio", type=NUMBER, default=8.0, show_default=True, help="First network over the second.")
 @_output
 def alltoall(ranks: int, ratio: float, plot: str | None, as_json: bool) -> None:
     """Expert parallelism over processes: bytes and time of dispatch and combine, one rack and two, reductions."""
@@ -126,8 +127,8 @@ def alltoall(ranks: int, ratio: float, plot: str | None, as_json: bool) -> None:
 
 
 @click.command("pipeline", epilog="Example: rackmath lab pipeline --stages 4")
-@click.option("--stages", type=click.IntRange(2, 8), default=4, show_default=True, help="Processes, a divisor of 8.")
-@click.option("--pace", type=float, default=0.02, show_default=True, help="Of a stage's forward pass at least, in s.")
+@click.option("--stages", type=Whole(2, 8), default=4, show_default=True, help="Processes, a divisor of 8.")
+@click.option("--pace", type=SECONDS, default=0.02, show_default=True, help="Of a stage's forward pass at least, in s.")
 @_output
 def pipeline(stages: int, pace: float, plot: str | None, as_json: bool) -> None:
     """Stages in processes: the bubble of GPipe and 1F1B against the scheduler; decoding with the cache per stage."""
@@ -140,7 +141,7 @@ def pipeline(stages: int, pace: float, plot: str | None, as_json: bool) -> None:
 
 
 @click.command("revnet", epilog="Example: rackmath lab revnet --deepest 16 --plot revnet.svg")
-@click.option("--deepest", type=click.IntRange(4, 1024), default=32, show_default=True, help="Layers.")
+@click.option("--deepest", type=Whole(4, 1024), default=32, show_default=True, help="Layers.")
 @_device
 @_output
 def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) -> None:
@@ -154,7 +155,7 @@ def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) ->
 
 
 @click.command("feistel", epilog="Example: rackmath lab feistel --json")
-@click.option("--blocks", type=click.IntRange(16, 1_000_000), default=512, show_default=True, help="Sampled.")
+@click.option("--blocks", type=Whole(16, 1_000_000), default=512, show_default=True, help="Sampled.")
 @_output
 def feistel(blocks: int, plot: str | None, as_json: bool) -> None:
     """A Feistel cipher on bytes: avalanche by round, differentials; the same statistics for random networks."""
@@ -167,8 +168,8 @@ def feistel(blocks: int, plot: str | None, as_json: bool) -> None:
 
 @click.command("kv-tiers", epilog="Example: rackmath lab kv-tiers --model llama-3.1-8b --usd-per-hour 0.10")
 @click.option("--model", default="llama-3.1-8b", show_default=True, help="Whose cache waits.")
-@click.option("--size", type=click.IntRange(2**24, 2**40), default=2**28, show_default=True, help="Of the file, in B.")
-@click.option("--usd-per-hour", type=float, default=0.10, show_default=True, help="Rent of this machine.")
+@click.option("--size", type=Whole(2**24, 2**40), default=2**28, show_default=True, help="Of the file, in B.")
+@click.option("--usd-per-hour", type=NUMBER, default=0.10, show_default=True, help="Rent of this machine.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where the file lies.")
 @_device
 @_output

@@ -13,6 +13,7 @@ from rackmath import price_book, price_files, units
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
 from rackmath.cli.prices.decode_figure import sizes_figure
+from rackmath.cli.quantities import NUMBER, SPEED
 from rackmath.errors import InputError
 from rackmath.prices.decode import Decoded, Interval, Offer, decode
 from rackmath.prices.market import FLOOR, RIDGE, Market
@@ -24,12 +25,12 @@ _WORST_TAIL = 0.7
 
 @click.command("decode", epilog="Example: rackmath prices decode --input 0.6 --output 2.5 --date 2026-11-21")
 @click.argument("source", metavar="[MODEL|FILE.csv]", required=False)
-@click.option("--input", "input_price", type=float, help="Price of a million input tokens, in USD.")
-@click.option("--cached", type=float, help="Price of a million cached input tokens, in USD.")
-@click.option("--output", "output_price", type=float, help="Price of a million output tokens, in USD.")
-@click.option("--speed", type=float, help="Tokens per second that a reader sees.")
+@click.option("--input", "input_price", type=NUMBER, help="Price of a million input tokens, in USD.")
+@click.option("--cached", type=NUMBER, help="Price of a million cached input tokens, in USD.")
+@click.option("--output", "output_price", type=NUMBER, help="Price of a million output tokens, in USD.")
+@click.option("--speed", type=SPEED, help="Tokens per second that a reader sees.")
 @click.option("--stream", help="Active 8-bit weights per second of known models on the same host, as in 4.2TB/s.")
-@click.option("--cliff", type=float, help="Context at which the price steps up, in tokens.")
+@click.option("--cliff", type=NUMBER, help="Context at which the price steps up, in tokens.")
 @click.option("--date", "day", help="When the prices held, as in 2026-11-21 (default: now; a table's own column date).")
 @click.option("--plot", metavar="FILE", help="Draw ranges before and after: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the equations.")

@@ -10,6 +10,7 @@ import numpy as np
 from rackmath import catalogue, law_files
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture, save
+from rackmath.cli.quantities import NUMBER, Whole
 from rackmath.cli.train.budget_text import equations, figure, show_budget, show_known
 from rackmath.cli.train.rates import PLAIN, efficiency
 from rackmath.errors import InputError
@@ -24,23 +25,23 @@ _FIELDS = ("params", "tokens", "overtraining", "cost_pretrain", "cost_rl", "cost
 
 @click.command("budget", epilog="Example: rackmath train budget --law besiroglu --loss 2.0 --inference-tokens 1e13")
 @click.option("--law", "name", default="besiroglu", show_default=True, help=f"One of {', '.join(LAWS)}.")
-@click.option("--loss", type=float, help="Loss to reach, in the law's nats per token.")
+@click.option("--loss", type=NUMBER, help="Loss to reach, in the law's nats per token.")
 @click.option("--params", help="Size of a model whose loss is to be reached, as 70B.")
 @click.option("--tokens", help="Its tokens, as 1.4T.")
 @click.option("--inference-tokens", default="0", show_default=True, help="That the model writes in its life, as 10T.")
 @click.option("--prompt-tokens", default="0", show_default=True, help="That it reads.")
-@click.option("--decode-efficiency", type=float, help="Of writing, over training's (default: 1, or --model's).")
-@click.option("--prefill-efficiency", type=float, help="Of reading prompts (default: 1, or --model's).")
+@click.option("--decode-efficiency", type=NUMBER, help="Of writing, over training's (default: 1, or --model's).")
+@click.option("--prefill-efficiency", type=NUMBER, help="Of reading prompts (default: 1, or --model's).")
 @click.option("--model", metavar="MODEL", help="With --on: take efficiencies from the engine, for a model like this.")
-@click.option("--gpus", type=click.IntRange(1, 1_000_000), default=512, show_default=True, help="That train it.")
-@click.option("--serving-gpus", type=click.IntRange(1, 100_000), default=8, show_default=True, help="Of one server.")
-@click.option("--prompt", type=float, default=2000.0, show_default=True, help="Mean tokens of a prompt it is served.")
-@click.option("--answer", type=float, default=500.0, show_default=True, help="Mean tokens of an answer.")
-@click.option("--rl-share", type=float, default=0.0, show_default=True, help="Cost of RL over pre-training's.")
-@click.option("--success", type=float, default=1.0, show_default=True, help="Chance that the model is used at all.")
+@click.option("--gpus", type=Whole(1, 1_000_000), default=512, show_default=True, help="That train it.")
+@click.option("--serving-gpus", type=Whole(1, 100_000), default=8, show_default=True, help="Of one server.")
+@click.option("--prompt", type=NUMBER, default=2000.0, show_default=True, help="Mean tokens of a prompt it is served.")
+@click.option("--answer", type=NUMBER, default=500.0, show_default=True, help="Mean tokens of an answer.")
+@click.option("--rl-share", type=NUMBER, default=0.0, show_default=True, help="Cost of RL over pre-training's.")
+@click.option("--success", type=NUMBER, default=1.0, show_default=True, help="Chance that the model is used at all.")
 @click.option("--known", is_flag=True, help="Over-training of published models under the law instead.")
 @click.option("--on", "on", metavar="SYSTEM", help="Count accelerator hours and dollars on it.")
-@click.option("--mfu", type=float, help="Utilisation of training, with --on (default: 0.4, or --model's).")
+@click.option("--mfu", type=NUMBER, help="Utilisation of training, with --on (default: 0.4, or --model's).")
 @click.option("--plot", metavar="FILE", help="Draw cost against size at this loss: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the equations with their numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

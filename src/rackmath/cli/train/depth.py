@@ -7,6 +7,7 @@ import click
 from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
 from rackmath.training.depth import WAYS, Depth, below_from, depths
@@ -17,7 +18,7 @@ _DEEPEST = 10_000
 
 @click.command("depth", epilog="Example: rackmath train depth llama-3.1-70b --tokens 8192 --layers 80,160,320")
 @click.argument("model")
-@click.option("--tokens", type=float, default=8192.0, show_default=True, help="Tokens of a micro-batch on a rank.")
+@click.option("--tokens", type=NUMBER, default=8192.0, show_default=True, help="Tokens of a micro-batch on a rank.")
 @click.option("--layers", "asked", help="Depths, as in 32,64,128 (default: the model's, half and twice it).")
 @click.option("--plot", metavar="FILE", help="Draw memory against depth: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

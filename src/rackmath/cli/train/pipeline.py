@@ -8,6 +8,7 @@ import click
 
 from rackmath.cli import render
 from rackmath.cli.figures import check_picture
+from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.cli.train.gantt import gantt_lines, save_gantt
 from rackmath.errors import InputError
 from rackmath.training.pipelines import NAMES, Timeline, Times, execute, round_robin, run
@@ -21,16 +22,16 @@ _WIDEST_SKETCH = 32
     epilog="Example: rackmath train pipeline --schedule zb-h1 --stages 8 --microbatches 24 --backward-weight 0.5"
 )
 @click.option("--schedule", "name", required=True, help=f"One of {', '.join((*NAMES, _ROUND_ROBIN))}.")
-@click.option("--stages", type=int, required=True, help="Ranks of the pipeline.")
-@click.option("--microbatches", type=int, required=True, help="Of one iteration; of round-robin, in flight.")
-@click.option("--chunks", type=int, help="Stages per rank, of schedules that choose (default: 2).")
+@click.option("--stages", type=Whole(), required=True, help="Ranks of the pipeline.")
+@click.option("--microbatches", type=Whole(), required=True, help="Of one iteration; of round-robin, in flight.")
+@click.option("--chunks", type=Whole(), help="Stages per rank, of schedules that choose (default: 2).")
 @click.option("--forward", default="1", show_default=True, help="Time of a whole rank's layers; or one per stage.")
 @click.option("--backward-input", default="1", show_default=True, help="Of the gradient of inputs.")
 @click.option("--backward-weight", default="1", show_default=True, help="Of the gradient of weights.")
-@click.option("--send", type=float, default=0.0, show_default=True, help="From rank to rank; hidden where it can be.")
-@click.option("--overlapped", type=float, help="A forward pass beside a whole backward one (default: their sum).")
-@click.option("--kept", type=float, default=1.0, show_default=True, help="Part of activations kept for weights.")
-@click.option("--passes", type=int, default=8, show_default=True, help="Tokens of round-robin.")
+@click.option("--send", type=SECONDS, default=0.0, show_default=True, help="From rank to rank; hidden where it can be.")
+@click.option("--overlapped", type=SECONDS, help="A forward pass beside a whole backward one (default: their sum).")
+@click.option("--kept", type=NUMBER, default=1.0, show_default=True, help="Part of activations kept for weights.")
+@click.option("--passes", type=Whole(), default=8, show_default=True, help="Tokens of round-robin.")
 @click.option("--plot", metavar="FILE", help="Draw the Gantt chart: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the definitions with their numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

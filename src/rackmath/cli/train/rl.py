@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from rackmath import catalogue, constants_file
 from rackmath.cli import render
+from rackmath.cli.quantities import NUMBER, Whole
 from rackmath.cli.train.rates import read_token
 from rackmath.cli.train.rates import trained as training_rate
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, FRAMEWORKS, NOW
@@ -32,25 +33,25 @@ from rackmath.units import show
 @click.command("rl", epilog="Example: rackmath train rl llama-3.1-70b --on h100-sxm --gpus 256 --steps 1000 --lag 1")
 @click.argument("model")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="Accelerators.")
-@click.option("--steps", type=click.IntRange(1, 10**9), default=1000, show_default=True, help="Of the optimizer.")
-@click.option("--rollouts", type=float, default=4096.0, show_default=True, help="Answers written for a step.")
-@click.option("--prompt", type=float, default=512.0, show_default=True, help="Mean tokens of a prompt.")
-@click.option("--answer", type=float, default=8000.0, show_default=True, help="Mean tokens of an answer.")
-@click.option("--trained", type=float, default=1.0, show_default=True, help="Part of rollouts that is trained on.")
+@click.option("--gpus", type=Whole(1, 1_000_000), required=True, help="Accelerators.")
+@click.option("--steps", type=Whole(1, 10**9), default=1000, show_default=True, help="Of the optimizer.")
+@click.option("--rollouts", type=NUMBER, default=4096.0, show_default=True, help="Answers written for a step.")
+@click.option("--prompt", type=NUMBER, default=512.0, show_default=True, help="Mean tokens of a prompt.")
+@click.option("--answer", type=NUMBER, default=8000.0, show_default=True, help="Mean tokens of an answer.")
+@click.option("--trained", type=NUMBER, default=1.0, show_default=True, help="Part of rollouts that is trained on.")
 @click.option(
     "--lag",
-    type=int,
+    type=Whole(),
     default=0,
     show_default=True,
     help="Steps that rollouts may be old: 0 alternates writing and training, 1 overlaps them one step off.",
 )
-@click.option("--straggle", type=float, default=2.0, show_default=True, help="Longest answer of a step over the mean.")
-@click.option("--rollout-gpus", type=click.IntRange(1, 100_000), default=8, show_default=True, help="Of one server.")
+@click.option("--straggle", type=NUMBER, default=2.0, show_default=True, help="Longest answer of a step over the mean.")
+@click.option("--rollout-gpus", type=Whole(1, 100_000), default=8, show_default=True, help="Of one server.")
 @click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
-@click.option("--year", type=float, default=NOW, show_default=True, help="When the software is from.")
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the software is from.")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def rl_command(
     model: str,

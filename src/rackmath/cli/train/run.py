@@ -10,6 +10,7 @@ import numpy as np
 
 from rackmath import catalogue, constants_file
 from rackmath.cli import render
+from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.constants_file import FRAMEWORKS, NOW
 from rackmath.engine import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
@@ -45,22 +46,22 @@ _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 )
 @click.argument("model")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--gpus", type=click.IntRange(1, 1_000_000), required=True, help="Accelerators.")
+@click.option("--gpus", type=Whole(1, 1_000_000), required=True, help="Accelerators.")
 @click.option("--tokens", required=True, help="Tokens of the run, as 15.6T.")
 @click.option("--batch-tokens", default="16M", show_default=True, help="Tokens of a step.")
-@click.option("--length", type=float, default=8192.0, show_default=True, help="Tokens of a sequence.")
+@click.option("--length", type=NUMBER, default=8192.0, show_default=True, help="Tokens of a sequence.")
 @click.option("--layout", help="As in tp8,pp16,dp128 (default: the best).")
-@click.option("--context-parallel", type=click.IntRange(1), help="Ranks that share a sequence (default: the best).")
-@click.option("--microbatch", type=float, help="Sequences of a pass (default: the best).")
-@click.option("--chunks", type=int, help="Stages per rank (default: the best).")
+@click.option("--context-parallel", type=Whole(1), help="Ranks that share a sequence (default: the best).")
+@click.option("--microbatch", type=NUMBER, help="Sequences of a pass (default: the best).")
+@click.option("--chunks", type=Whole(), help="Stages per rank (default: the best).")
 @click.option("--recompute", type=click.Choice(RECOMPUTE), help="Default: the best without reversible layers.")
 @click.option("--sharded", type=click.Choice(SHARDED), help="What data-parallel ranks share (default: the best).")
 @click.option("--precision", type=click.Choice(list(_PRECISIONS)), default="bf16", show_default=True)
-@click.option("--checkpoint-time", type=float, default=10.0, show_default=True, help="Pause of a checkpoint, in s.")
-@click.option("--restart-time", type=float, default=600.0, show_default=True, help="Lost by a failure, in s.")
+@click.option("--checkpoint-time", type=SECONDS, default=10.0, show_default=True, help="Pause of a checkpoint, in s.")
+@click.option("--restart-time", type=SECONDS, default=600.0, show_default=True, help="Lost by a failure, in s.")
 @click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
-@click.option("--year", type=float, default=NOW, show_default=True, help="When the software is from.")
-@click.option("--usd-per-gpu-hour", type=float, help="Price of one accelerator, if not the catalogue's.")
+@click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the software is from.")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator, if not the catalogue's.")
 @click.option("--ideal", is_flag=True, help="The pure bound, without an engine's losses.")
 @click.option("--explain", is_flag=True, help="Show the equations with their numbers.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
