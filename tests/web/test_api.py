@@ -276,7 +276,7 @@ def test_fields_are_options_of_the_command_with_its_help_and_its_checks(client: 
 
     assert Question(phase="prefill", colour="any").accelerators == 8
     assert Question.model_fields["accelerators"].description == parameter_of("estimate", "gpus").help
-    for wrong, why in (({"accelerators": 1.5}, "not a valid integer"), ({"phase": "sideways"}, "not one of 'decode'")):
+    for wrong, why in (({"accelerators": 1.5}, "write a whole number"), ({"phase": "sideways"}, "not one of 'decode'")):
         with pytest.raises(ValidationError, match=why):
             Question(**wrong)
     with pytest.raises(KeyError, match="--colour"):

@@ -12,10 +12,14 @@ from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
 from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
-from rackmath.engine import Losses
-from rackmath.errors import InputError
+from rackmath.engine import Losses, estimate
+from rackmath.engine.layout import candidate_layouts, stack_layouts
+from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
 from rackmath.serving.contexts import ContextCost, cost_against_context
+from rackmath.serving.points import Array
+from rackmath.serving.token_costs import reading
 from rackmath.units import show
 
 
@@ -54,15 +58,15 @@ def context(
     if not 2000 <= to <= 1e10:
         raise InputError("--to", to, "write a number of tokens from 2000 to 1e10")
     price = catalogue.price_of(system, usd_per_gpu_hour)
-    losses: Losses | None = None
-    if not ideal:
-        losses = constants_file.losses_of(system, constants_file.engine_of(system, engine, year), "time per token")
+    version = constants_file.engine_of(system, engine, year)
+    losses, reads = (
+        None if ideal else constants_file.losses_of(system, version, kind) for kind in ("time per token", "prompt pass")
+    )
     contexts = np.geomspace(1000, to, 4 * int(np.ceil(np.log10(to / 1000))) + 1)
-    found = {
-        name: cost_against_context(catalogue.model(name), system, gpus, contexts, slowest=slowest, losses=losses)
+    facts = [
+        _model_facts(catalogue.model(name), name, system, gpus, contexts, slowest, losses, reads, price)
         for name in models.split(",")
-    }
-    facts = [_context_facts(name, curve, price) for name, curve in found.items()]
+    ]
     if drawn is not None:
         save(_context_figure(system, gpus, facts, price), drawn)
     if as_json:
@@ -70,6 +74,47 @@ def context(
         return
     _show_context(system, gpus, facts, contexts, price, slowest)
     render.show_sketch(_context_figure(system, gpus, facts, price))
+
+
+def _model_facts(
+    model: Architecture,
+    name: str,
+    system: System,
+    gpus: int,
+    contexts: Array,
+    slowest: float,
+    losses: Losses | None,
+    reads: Losses | None,
+    price: float | None,
+) -> dict[str, Any]:
+    """Writing at every context and reading a prompt of that length; or why the model cannot."""
+    try:
+        curve = cost_against_context(model, system, gpus, contexts, slowest=slowest, losses=losses)
+    except DoesNotFit as error:
+        return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": []}
+    layouts = list(candidate_layouts(model, gpus))
+    read = estimate(
+        model, system, stack_layouts(layouts, 2), batch=1.0, context=contexts, phase="prefill", losses=reads
+    )
+    usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(read.memory.fits).any(axis=0), np.nan, 1.0)
+    quickest = np.where(np.asarray(read.memory.fits), np.asarray(read.time), np.inf).min(axis=0)
+    busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
+    wide = estimate(model, system, busy, batch=float(busy.data), context=contexts, phase="prefill", losses=reads)
+    spent = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
+    return _context_facts(name, curve, price) | {
+        "fits": True,
+        "reason": "",
+        "read_time": quickest * usable,
+        "read_cost": spent * usable * (1.0 if price is None else price),
+        "trained_to": model.max_context,
+        "warnings": _beyond(name, model.max_context, contexts),
+    }
+
+
+def _beyond(name: str, trained: int | None, contexts: Array) -> list[str]:
+    if trained is None or contexts[-1] <= trained:
+        return []
+    return [f"{name} was trained for {trained:,} tokens: beyond them it computes, and nobody knows how well it answers"]
 
 
 def _context_facts(name: str, curve: ContextCost, price: float | None) -> dict[str, Any]:
@@ -105,13 +150,32 @@ def _show_context(
                 f["stopped_by"] or "-",
             )
             for f in facts
+            if f["fits"]
+        ]
+        + [(f["model"], *("-" for _ in decades), "-", "does not fit", "memory") for f in facts if not f["fits"]],
+    )
+    render.show_table(
+        "reading a prompt of that length, alone: time" + (" and GPU-s" if price is None else " and $ per prompt"),
+        ["model", *(f">{show(float(contexts[i]))}" for i in decades)],
+        [
+            (f["model"], *(_read_text(f["read_time"][i], f["read_cost"][i]) for i in decades))
+            for f in facts
+            if f["fits"]
         ],
     )
+    render.show_lines("do not fit", (f["reason"] for f in facts if not f["fits"]))
+    render.show_lines("WARNING", (text for f in facts for text in f["warnings"]))
+
+
+def _read_text(seconds: float, cost: float) -> str:
+    return "-" if np.isnan(seconds) else f"{show(float(seconds), 's')} {cost:.2g}"
 
 
 def _context_figure(system: System, gpus: int, facts: list[dict[str, Any]], price: float | None) -> Figure:
     series: list[Series] = []
     for f in facts:
+        if not f["fits"]:
+            continue
         shown = ~np.isnan(f["cost"])
         series.append(Series(name=f["model"], x=list(f["contexts"][shown]), y=list(f["cost"][shown])))
     return Figure(

@@ -107,6 +107,10 @@ def estimate(
     }
     layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
     result = run(architecture, system, layout, **settings)
+    if architecture.max_context is not None and context > architecture.max_context:
+        chosen += (
+            f"{architecture.name} was trained for {architecture.max_context:,} tokens; beyond them nobody knows",
+        )
     notes = (*chosen, *([drafts.note] if drafted else []), *catalogue.price_note(system, usd_per_gpu_hour))
     price = catalogue.price_of(system, usd_per_gpu_hour)
     facts = _facts(architecture, system, result, layout, price, notes, drafts.accepted if phase == "decode" else None)

@@ -97,11 +97,8 @@ def cost_against_context(
     place = flat.argmin(axis=1)
     servable = np.isfinite(flat[np.arange(len(contexts)), place])
     if not servable[0]:
-        raise DoesNotFit(
-            f"{architecture.name} on {gpus} x {system.chip.name} does not serve {contexts[0]:g} tokens of context"
-            f" within {slowest:g} s per token",
-            "use more --gpus, or a longer --slowest",
-        )
+        least = None if fits[:, 0, :].any() else float(np.min(found.memory.total)) * gpus
+        raise _refusal(architecture, system, gpus, float(contexts[0]), slowest, least)
     at_layout, at_batch = np.divmod(place, len(batches))
     chosen = (at_layout, np.arange(len(contexts)), at_batch)
     end = len(contexts) if servable.all() else int(np.argmin(servable))
@@ -123,6 +120,23 @@ def cost_against_context(
         time=np.where(servable, time[chosen], np.nan),
         servable_to=edge,
         stopped_by=stopped,
+    )
+
+
+def _refusal(
+    architecture: Architecture, system: System, gpus: int, context: float, slowest: float, least: float | None
+) -> DoesNotFit:
+    """Why not even the shortest context is servable: ``least`` bytes are missing, or it is too slow."""
+    where = f"{architecture.name} on {gpus} x {system.chip.name}"
+    if least is not None:
+        room = gpus * system.chip.memory_capacity
+        return DoesNotFit(
+            f"{where}: needs {least / 1e9:,.0f} GB, there are {room / 1e9:,.0f}",
+            "use more --gpus or a system with more memory",
+        )
+    return DoesNotFit(
+        f"{where}: no layout writes a token at {context:g} tokens of context within {slowest:g} s",
+        "use more --gpus, or a longer --slowest",
     )
 
 

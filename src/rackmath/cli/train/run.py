@@ -229,6 +229,8 @@ def _memory(held: TrainingMemory, at: int) -> dict[str, Any]:
 
 def _bill(facts: dict[str, Any], system: System, gpus: int, useful: float, price: float | None) -> dict[str, Any]:
     """Days, dollars and energy, failures included; the range is that of the step."""
+    if not facts["fits"]:
+        return dict.fromkeys(("days", "days_range", "gpu_hours", "usd", "energy_mwh"))
     seconds = facts["seconds"] / useful
     low, high = facts["range"]
     return {
@@ -241,11 +243,17 @@ def _bill(facts: dict[str, Any], system: System, gpus: int, useful: float, price
 
 
 def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
+    if not facts["fits"]:
+        held = f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB each"
+        least = [("fits", f"no, so no days and no dollars: {held} in the layout that needs least, {facts['layout']}")]
+        render.show_pairs(f"{facts['model']} on {gpus:,} x {facts['system']}", least)
+        render.show_bars("memory of an accelerator", facts["memory"], lambda value: show(value, "B"))
+        render.show_lines("assumed", facts["assumptions"])
+        return
     low, high = facts["days_range"]
     dollars = "no price is known" if facts["usd"] is None else f"{facts['usd']:,.0f} $"
     energy = "" if facts["energy_mwh"] is None else f", {facts['energy_mwh']:,.0f} MWh by the accelerators' rated power"
     shared = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
-    fits = "fits" if facts["fits"] else "does not fit: the layout that needs least"
     render.show_pairs(
         f"{facts['model']} on {gpus:,} x {facts['system']}",
         [
@@ -259,7 +267,7 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
                 "checkpoints",
                 f"every {show(facts['checkpoint_interval'], 's')}; {facts['useful']:.1%} of the time is left",
             ),
-            ("memory", f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB each, {fits}"),
+            ("memory", f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB each, fits"),
         ],
     )
     render.show_bars("memory of an accelerator", facts["memory"], lambda value: show(value, "B"))
