@@ -101,7 +101,7 @@ def test_serving_stops_where_one_request_no_longer_fits() -> None:
 
 
 def test_what_is_never_servable_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match="does not serve"):
+    with pytest.raises(DoesNotFit, match="needs 673 GB"):
         cost_against_context(
             catalogue.model("deepseek-v3"), catalogue.system("h100-sxm"), 1, np.array([1e3]), slowest=1.0
         )

@@ -13,7 +13,8 @@ from rackmath.hardware import System
 from rackmath.serving.points import Array
 
 _HOURS = 24
-_MIDNIGHT = 2e-3
+_NIGHT = 0.4
+"""Least hour of a day over its mean, where traffic comes from all time zones; an assumption. [1]"""
 MOST_TOKENS = 1e12
 """Tokens per second of any plan. [tokens/s]"""
 
@@ -61,27 +62,29 @@ def memory_price(system: System, bill: Bill) -> tuple[float, float]:
 
 
 def day(peak_to_mean: float) -> Array:
-    r"""Load of each hour over the mean: a raised cosine, as sharp as the peak asks. (24,)
+    r"""Load of each hour over the mean: a raised cosine on what never sleeps, as sharp as the peak asks. (24,)
 
-    .. math:: \rho \left(\frac{1 + \cos t}{2}\right)^k
+    .. math:: \varphi + (\rho - \varphi) \left(\frac{1 + \cos t}{2}\right)^k, \qquad \varphi = \max(0.4, 2 - \rho)
 
-    with k such that the mean over the day is 1. :math:`\rho = 2` is the plain raised
-    cosine, :math:`\rho = 1` a flat day.
+    with k such that the mean over the day is 1. Up to a peak of 1.6 this is a plain raised cosine, :math:`\rho = 1` a
+    flat day; the least hour of a service that the whole world uses is taken to be 0.4 of the mean.
 
     Errors: :class:`InputError` for a peak below the mean.
     """
     if not 1 <= peak_to_mean <= 100:
         raise InputError("--peak-to-mean", peak_to_mean, "write a number from 1 to 100")
+    night = max(_NIGHT, 2 - peak_to_mean)
+    if night >= 1:
+        return np.ones(_HOURS)
     low, high = 0.0, 1e5
     for _ in range(200):
         k = (low + high) / 2
-        if _mean_of_power(k) * peak_to_mean > 1:
+        if _mean_of_power(k) * (peak_to_mean - night) > 1 - night:
             low = k
         else:
             high = k
     angles = 2 * np.pi * np.arange(_HOURS) / _HOURS
-    # At midnight the cosine is 0 for a moment, not for an hour.
-    shape = np.maximum((1 + np.cos(angles - np.pi)) / 2, _MIDNIGHT) ** ((low + high) / 2)
+    shape = night + (peak_to_mean - night) * ((1 + np.cos(angles - np.pi)) / 2) ** ((low + high) / 2)
     # Sampled by the hour, the mean of a broken power is off by a quarter of a per cent.
     return shape / shape.mean()
 

@@ -83,9 +83,11 @@ def asked_of(given: Mapping[str, Any]) -> Asked:
         input=given["input_tokens"],
         output=given["output_tokens"],
         spread=given["spread"],
+        cached_prefix=given["cached_prefix"],
         requests=given["requests"],
         classes=numbers_of(given["classes"], "--classes"),
         block=given["prefix_block"],
+        page=given["block"],
         seed=given["seed"],
     )
 

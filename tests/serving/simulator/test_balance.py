@@ -99,7 +99,7 @@ def test_the_command_says_what_was_offered_and_what_was_served() -> None:
     assert 0 < over["leaves_limit_after"] < 100
     longer = simulate("--poisson", "60", "--requests", "12000", "--ttft", "10")
     assert longer["served_rate"] == pytest.approx(over["served_rate"], rel=0.1)
-    assert longer["leaves_limit_after"] == pytest.approx(over["leaves_limit_after"], rel=0.3)
+    assert longer["leaves_limit_after"] == pytest.approx(over["leaves_limit_after"], abs=200 / 32)
     text = CliRunner().invoke(cli, [*BASE, "--poisson", "60", "--requests", "6000", "--ttft", "10"]).output
     assert "not steady" in text
     assert "the mean first token leaves its limit after" in " ".join(text.split())

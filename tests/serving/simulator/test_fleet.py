@@ -25,6 +25,7 @@ from rackmath.serving.simulator import (
     workload,
 )
 from rackmath.serving.simulator.outcome import series, timeline
+from rackmath.serving.simulator.sessions import agents
 from rackmath.serving.simulator.settings import ROUTERS
 from tests.serving.simulator.test_against_reference import times
 from tests.serving.simulator.test_queues import flat
@@ -150,7 +151,7 @@ def test_a_fleet_grows_with_the_load_and_shrinks_again() -> None:
 
 def test_sessions_wait_for_their_answers() -> None:
     random = np.random.default_rng(4)
-    work = workload.agents(
+    work = agents(
         np.sort(random.uniform(0, 20, 30)), 5, first=64, grows=16, output=16, think=2.0, block=16, random=random
     )
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),))
@@ -185,7 +186,7 @@ def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypa
     random = np.random.default_rng(6)
     work = some(seed=6)
     if talking:
-        work = workload.agents(
+        work = agents(
             np.sort(random.uniform(0, 20, 40)), 5, first=64, grows=16, output=16, think=1.0, block=16, random=random
         )
     fleet = Fleet(

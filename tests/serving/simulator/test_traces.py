@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rackmath import trace_files
 from rackmath.errors import InputError
 from rackmath.serving.simulator import workload
+from rackmath.serving.simulator.sessions import agents
 from rackmath.trace_files import read_trace
 from rackmath.traffic import Asked, traffic
 from tests.conftest import SHARED
@@ -191,9 +192,9 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
     assert 0.1 < (one.rank == 0).mean() < 0.3
     assert len(one) / one.span == pytest.approx(5.0, rel=0.2)
     assert one.prompt.mean() == pytest.approx(100, rel=0.1)
-    agents, _ = traffic(Asked(rate=1.0, turns=4, grows=50, input=100.0, output=20.0, requests=40, block=16))
-    assert len(agents) == 40
-    assert list(agents.prompt[:4]) == [100, 170, 240, 310]
+    sessions, _ = traffic(Asked(rate=1.0, turns=4, grows=50, input=100.0, output=20.0, requests=40, block=16))
+    assert len(sessions) == 40
+    assert list(sessions.prompt[:4]) == [100, 170, 240, 310]
     faster, _ = traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4, scale=10.0))
     assert faster.span == pytest.approx(
         traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4))[0].span / 10
@@ -204,7 +205,7 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
 @given(factor=st.floats(0.2, 5.0), seed=st.integers(0, 100))
 def test_copies_keep_the_shape_of_the_traffic(factor: float, seed: int) -> None:
     random = np.random.default_rng(seed)
-    work = workload.agents(
+    work = agents(
         np.sort(random.uniform(0, 1000, 300)), 1, first=100, grows=0, output=5, think=0.0, block=16, random=random
     )
     work = replace(work, then=None, think=None)

@@ -20,7 +20,8 @@ LONGEST = 10_000_000
 NONE = -1
 
 
-def _none() -> I8:
+def no_blocks() -> I8:
+    """Blocks of requests without prefixes."""
     return np.zeros(0, np.int64)
 
 
@@ -36,9 +37,9 @@ class Workload:
     """[tokens]"""
     rank: I4
     """Priority class; 0 first."""
-    start: I8 = field(default_factory=_none)
+    start: I8 = field(default_factory=no_blocks)
     """Where a request's prefix blocks begin in ``blocks``; empty where no request has any. (requests + 1,)"""
-    blocks: I8 = field(default_factory=_none)
+    blocks: I8 = field(default_factory=no_blocks)
     """Ids of prefix blocks: equal ids are equal prefixes up to and including that block."""
     block: int = 512
     """Tokens of a prefix block."""
@@ -150,12 +151,26 @@ def daily(arrival: F, swing: float, day: float = 86_400.0) -> F:
     return np.interp(arrival, passed, grid)
 
 
-def users(concurrency: int, requests: int, prompt: I4, output: I4, think: float = 0.0) -> Workload:
-    """A closed loop: so many users, each of whom sends the next request when the last is answered."""
+def users(
+    concurrency: int,
+    requests: int,
+    prompt: I4,
+    output: I4,
+    think: float = 0.0,
+    *,
+    random: np.random.Generator | None = None,
+) -> Workload:
+    """A closed loop: so many users, each of whom sends the next request when the last is answered.
+
+    With ``random`` thinking is exponential and users begin at its times; without, all begin at once and think alike.
+    """
     if not 1 <= concurrency <= requests:
         raise InputError("concurrency", concurrency, f"write 1 to {requests:,}, the requests in all")
     arrival = np.full(requests, np.nan)
     arrival[:concurrency] = 0.0
+    if random is not None and think > 0:
+        arrival[:concurrency] = np.sort(random.exponential(think, concurrency))
+        arrival[:concurrency] -= arrival[0]
     then = np.arange(requests, dtype=np.int32) + concurrency
     then[then >= requests] = NONE
     return checked(
@@ -165,60 +180,14 @@ def users(concurrency: int, requests: int, prompt: I4, output: I4, think: float 
             output=np.asarray(output, dtype=np.int32),
             rank=np.zeros(requests, np.int32),
             then=then,
-            think=np.full(requests, float(think)),
+            think=np.full(requests, float(think)) if random is None else thinking(think, requests, random),
         )
     )
 
 
-def agents(
-    sessions: F,
-    turns: int,
-    *,
-    first: int,
-    grows: int,
-    output: int,
-    think: float,
-    block: int,
-    random: np.random.Generator,
-) -> Workload:
-    """Sessions whose context grows turn by turn; each turn's prompt begins with the whole session so far.
-
-    Parameters
-    ----------
-    sessions : array
-        When each begins. (sessions,) [s]
-    first, grows, output : int
-        Tokens of the first prompt, of what a user or tool adds each turn, and of an answer.
-    think : float
-        Mean time between an answer and the next turn, exponential. [s]
-    """
-    for name, value in (("turns", turns), ("first", first), ("output", output), ("block", block)):
-        if not 1 <= value <= LONGEST:
-            raise InputError(name, value, f"write 1 to {LONGEST:,}")
-    count = len(sessions)
-    length = first + np.arange(turns) * (grows + output)
-    prompt = np.repeat(length[None], count, axis=0)
-    whole = prompt // block
-    start = np.concatenate(([0], np.cumsum(whole.reshape(-1))))
-    most = int(whole.max())
-    each: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in whole[s]]
-    ids = np.concatenate(each) if most else _none()
-    arrival = np.full((count, turns), np.nan)
-    arrival[:, 0] = sessions
-    then = np.arange(count * turns, dtype=np.int32).reshape(count, turns) + 1
-    then[:, -1] = NONE
-    made = Workload(
-        arrival=arrival.reshape(-1),
-        prompt=prompt.reshape(-1).astype(np.int32),
-        output=np.full(count * turns, output, np.int32),
-        rank=np.zeros(count * turns, np.int32),
-        start=start.astype(np.int64),
-        blocks=ids.astype(np.int64),
-        block=block,
-        then=then.reshape(-1),
-        think=random.exponential(think, count * turns) if think > 0 else np.zeros(count * turns),
-    )
-    return checked(made)
+def thinking(think: float, count: int, random: np.random.Generator) -> F:
+    """Exponential times of thought. (count,) [s]"""
+    return random.exponential(think, count) if think > 0 else np.zeros(count)
 
 
 def scaled(work: Workload, rate: float) -> Workload:

@@ -1,0 +1,122 @@
+"""Made-up traffic varies, nobody is in lockstep, sessions have prefixes, and a plan's options reach the simulator."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from rackmath.cli import plan_simulate
+from rackmath.cli.app import cli
+from rackmath.errors import InputError
+from rackmath.traffic import Asked, traffic
+
+BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--input", "2000", "--output", "200"]
+
+
+def run(*arguments: str) -> Any:
+    result = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_users_are_not_in_lockstep() -> None:
+    facts = run(*BASE, "--users", "20", "--turns", "5", "--think", "10", "--requests", "2000")
+    for name in ("latency", "time_to_first_token"):
+        assert facts[name]["p99"] > 1.3 * facts[name]["p50"]
+        assert facts[name]["p90"] > 1.1 * facts[name]["p50"]
+
+
+def test_thinking_is_exponential_and_seeded() -> None:
+    asked = Asked(users=50, input=100.0, output=20.0, think=7.0, spread=0.5, requests=20_000, seed=3)
+    work, _ = traffic(asked)
+    assert work.think is not None
+    assert work.think.mean() == pytest.approx(7.0, rel=0.03)
+    assert work.think.std() == pytest.approx(7.0, rel=0.05)
+    begins = work.arrival[:50]
+    assert len(np.unique(begins)) == 50
+    assert work.prompt.std() == pytest.approx(50, rel=0.1)
+    again, _ = traffic(asked)
+    assert np.array_equal(work.think, again.think)
+    assert np.array_equal(work.prompt, again.prompt)
+
+
+def test_sessions_of_users_begin_with_themselves_and_follow_each_other() -> None:
+    asked = Asked(users=3, turns=4, input=1000.0, output=100.0, grows=50, think=1.0, spread=0.5, requests=48, block=16)
+    work, _ = traffic(asked)
+    assert work.then is not None
+    assert np.isfinite(work.arrival).sum() == 3
+    served = np.zeros(len(work), bool)
+    for first in np.flatnonzero(np.isfinite(work.arrival)).tolist():
+        at = first
+        while at >= 0:
+            assert not served[at]
+            served[at] = True
+            at = int(work.then[at])
+    assert served.all()
+    for s in range(12):
+        turns = range(4 * s, 4 * s + 4)
+        blocks = [work.blocks[work.start[i] : work.start[i + 1]].tolist() for i in turns]
+        for i, (before, after) in enumerate(pairwise(blocks)):
+            assert after[: len(before)] == before
+            grown = work.prompt[4 * s + i + 1] - work.prompt[4 * s + i]
+            assert grown > work.output[4 * s + i]
+    others = [set(work.blocks[work.start[4 * s] : work.start[4 * s + 4]].tolist()) for s in range(12)]
+    assert not set.intersection(*others)
+
+
+def test_made_up_sessions_hit_the_cache() -> None:
+    facts = run(*BASE, "--users", "20", "--turns", "5", "--think", "10", "--grows", "300", "--requests", "1000")
+    assert 0.4 < facts["hit_tokens"] < 1
+    assert not any("prefix caches stay empty" in note for note in facts["assumptions"])
+
+
+def test_a_shared_beginning_is_found_by_all_but_the_first() -> None:
+    facts = run(*BASE, "--poisson", "5", "--requests", "1000", "--cached-prefix", "0.8")
+    assert facts["hit_tokens"] == pytest.approx(0.8, abs=0.02)
+    plain = run(*BASE, "--poisson", "5", "--requests", "1000")
+    assert facts["time_to_first_token"]["p50"] < plain["time_to_first_token"]["p50"]
+    for wrong in (["--cached-prefix", "1.5"], ["--cached-prefix", "0.5", "--turns", "3"]):
+        result = CliRunner().invoke(cli, [*BASE, "--poisson", "5", *wrong])
+        assert isinstance(result.exception, InputError)
+
+
+def test_a_resimulated_plan_keeps_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option of a plan that changes its service is an argument of the simulator's run."""
+    seen: list[list[str]] = []
+    real = plan_simulate._arguments
+
+    def recorded(*arguments: Any) -> list[str]:
+        words = real(*arguments)
+        # The parser takes words off the list that it reads.
+        seen.append(list(words))
+        return words
+
+    monkeypatch.setattr(plan_simulate, "_arguments", recorded)
+    options = ["--cached-prefix", "0.5", "--usd-per-gpu-hour", "2.5", "--engine", "sglang", "--year", "2026", "--ttft", "2",
+               "--tpot", "0.05", "--drafted", "2", "--acceptance", "0.7", "--draft-model", "llama-3.2-1b"]  # fmt: skip
+    plan = [
+        "plan",
+        "llama-3.1-8b",
+        "--on",
+        "h100-sxm",
+        "--gpus",
+        "2",
+        "--input",
+        "1000",
+        "--output",
+        "100",
+        "--one-pool",
+    ]
+    facts = run(*plan, *options, "--simulate", "2")
+    assert facts["simulated"]
+    for words in seen:
+        for option in (
+            "--cached-prefix=0.5", "--usd-per-gpu-hour=2.5", "--engine=sglang", "--year=2026.0", "--ttft=2.0",
+            "--tpot=0.05", "--drafted=2", "--acceptance=0.7", "--draft-model=llama-3.2-1b", "--input=1000.0",
+        ):  # fmt: skip
+            assert option in words, (option, words)
