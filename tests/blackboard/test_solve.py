@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import sympy as sp
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.blackboard.equations import EQUATIONS, Equation, equation
 from rackmath.blackboard.solve import check_units, evaluate, solve
 from rackmath.blackboard.symbols import QUANTITIES, dimension_of
+from rackmath.cli.app import cli
 from rackmath.errors import InputError
 
 # Values that keep every equation inside its domain: fractions below one, batches below saturation.
@@ -141,3 +145,34 @@ def test_every_quantity_is_used_and_described() -> None:
     assert set(QUANTITIES) - used == {"t_compute", "t_memory"} - used
     assert all(q.meaning and q.latex for q in QUANTITIES.values())
     assert equation("step-time").latex
+
+
+def test_the_cliff_takes_the_ratio_itself_or_its_parts() -> None:
+    by_ratio = evaluate("context-cliff", "kv", N_active=1e11, R=300, w=1, L=200_000)
+    assert by_ratio == pytest.approx(evaluate("context-cliff", "kv", N_active=1e11, C=300, M=1, L=200_000))
+    assert by_ratio == pytest.approx(1e11 / (300 * 200_000))
+    assert "multiply-adds per byte at one byte per parameter" in equation("context-cliff").note
+
+
+@given(pre=st.floats(1e9, 1e15), eff=st.floats(0.01, 1), other=st.floats(0.01, 1), a=st.floats(2, 6))
+def test_equal_costs_is_one_equation(pre: float, eff: float, other: float, a: float) -> None:
+    rl = evaluate("equal-costs", "D_rl", D_pre=pre, a_rl=a, eff_rl=eff)
+    inference = evaluate("equal-costs", "D_inf", D_pre=pre, eff_inf=other)
+    costs = [6 * pre, a * rl / eff, 2 * inference / other]
+    assert costs == pytest.approx([costs[0]] * 3)
+    assert evaluate("equal-costs", "D_inf", D_rl=rl, a_rl=a, eff_rl=eff, eff_inf=other) == pytest.approx(inference)
+
+
+def test_an_equation_without_an_unknown_shows_itself() -> None:
+    shown = CliRunner().invoke(cli, ["solve", "context-cliff"])
+    assert shown.exit_code == 0
+    for text in ("kv = N_active*w/(R*L)", "kv = N_active*M/(C*L)", "the lecture's value", "hardware ratio"):
+        assert text in shown.output
+    facts = json.loads(CliRunner().invoke(cli, ["solve", "equal-costs", "--json"]).stdout)
+    assert {s["symbol"] for s in facts["symbols"]} == {"D_pre", "a_rl", "D_rl", "eff_rl", "D_inf", "eff_inf"}
+    assert {s["symbol"]: s["default"] for s in facts["symbols"]}["eff_rl"] == "0.3"
+
+
+def test_units_of_multiplications() -> None:
+    """90 PFLOP/s are 45e15 multiplications a second."""
+    assert evaluate("compute-time", "t_compute", B=1, N_active="90B", C="90PFLOP/s") == pytest.approx(2e-6)

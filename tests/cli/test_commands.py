@@ -149,7 +149,6 @@ def test_a_price_can_be_given_and_is_asked_for_where_none_is_known(capsys) -> No
             ("span more",),
         ),
         (("solve", "nonsense"), ("EQUATION", "nonsense")),
-        (("solve", "balance-batch"), ("--for",)),
         (("solve", "balance-batch", "--for", "B_star", "R"), ("R", "symbol=number")),
         (("solve", "balance-batch", "--for", "B_star", "R=1", "R=2"), ("twice",)),
         (("claims", "--only", "nothing"), ("--only", "nothing")),

@@ -6,7 +6,8 @@ return the blackboard's number under the lecture's assumptions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -39,6 +40,14 @@ class Equation:
     time: str
     text: str
     note: str
+    also: tuple[str, ...] = ()
+    """The same in other symbols; the first form that holds all symbols of a question is taken."""
+
+    def holding(self, names: Iterable[str]) -> Equation:
+        """The form that holds all of some symbols; the first where none does."""
+        wanted = set(names)
+        forms = (replace(self, text=text) for text in (self.text, *self.also))
+        return next((form for form in forms if wanted <= {q.name for q in form.quantities}), self)
 
     @property
     def equality(self) -> Any:
@@ -104,7 +113,13 @@ EQUATIONS: tuple[Equation, ...] = (
         "the lecture's root; shipped designs are linear",
     ),
     Equation("experts-touched", 2, "-", "D_touched = E*(1 - (1 - k/E)**B)", "ours: small batches read few experts"),
-    Equation("experts-per-gpu", 2, "00:34", "experts_each = E/G", "whole experts: use a divisor of E"),
+    Equation(
+        "experts-per-gpu",
+        2,
+        "00:34",
+        "experts_each = E/G",
+        "the fullest accelerator holds the next whole number; use a divisor of E",
+    ),
     Equation("tokens-leaving", 2, "00:38", "f_leave = (n - 1)/n", "even routing over n racks"),
     Equation(
         "two-racks", 2, "00:38", "slowdown = Max((n - 1)/n*r, 1/n)", "against all traffic inside one rack; r is 8"
@@ -132,6 +147,14 @@ EQUATIONS: tuple[Equation, ...] = (
         "F_all = 6*N_active*D_pre + a_rl*N_active*D_rl/eff_rl + 2*N_active*D_inf/eff_inf",
         "what a model costs in all",
     ),
+    Equation(
+        "equal-costs",
+        4,
+        "01:26",
+        "6*D_pre = a_rl*D_rl/eff_rl",
+        "pre-training, RL and inference cost the same: 6 D_pre = a D_rl / eff_rl = 2 D_inf / eff_inf",
+        also=("6*D_pre = 2*D_inf/eff_inf", "a_rl*D_rl/eff_rl = 2*D_inf/eff_inf"),
+    ),
     Equation("served-tokens", 4, "01:31", "N_tokens = rate_served*lifetime", "of one model until its successor"),
     Equation("expected-tokens", 4, "01:33", "D_inf = success*N_tokens", "derated by the chance of failure"),
     Equation("chinchilla", 4, "01:32", "D_pre = 20*N_active", "a rule of thumb for one law and one budget"),
@@ -143,7 +166,15 @@ EQUATIONS: tuple[Equation, ...] = (
         "p_exp*falling = q_exp*rising",
         "a x^-p + b x^q is least here: equal costs only for equal exponents",
     ),
-    Equation("context-cliff", 5, "01:37", "kv = N_active*M/(C*L)", "if the price steps where memory overtakes compute"),
+    Equation(
+        "context-cliff",
+        5,
+        "01:37",
+        "kv = N_active*w/(R*L)",
+        "if the price steps where memory overtakes compute; the lecture's 300 is multiply-adds per byte at one byte per"
+        " parameter (8 bit on H100: 295); at 16 bit R is the same with w of 2",
+        also=("kv = N_active*M/(C*L)",),
+    ),
     Equation("kv-heads", 5, "01:39", "kv = 2*heads_kv*d_head*layers_kv*w_kv", "keys and values of grouped attention"),
     Equation(
         "pass-token-time",

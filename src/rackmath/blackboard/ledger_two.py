@@ -84,9 +84,9 @@ ENTRIES: dict[str, Entry] = {
         command="rackmath train budget --known",
     ),
     "kv-from-cliff": Entry(
-        lambda: evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000),
+        lambda: evaluate("context-cliff", "kv", N_active=1e11, w=1, R=300, L=200_000),
         lambda: (
-            evaluate("context-cliff", "kv", N_active=1e11, M=1, C=300, L=200_000)
+            evaluate("context-cliff", "kv", N_active=1e11, w=1, R=300, L=200_000)
             * real.cliff_error("qwen3-coder-480b", 32_768)
         ),
         lambda: (

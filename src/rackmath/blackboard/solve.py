@@ -66,7 +66,7 @@ def solve(name: str, symbol: str, given: Mapping[str, str | float]) -> Solution:
     Errors: :class:`InputError` for unknown symbols, impossible values, or where no
     positive real solution exists.
     """
-    chosen = equation(name)
+    chosen = equation(name).holding((symbol, *given))
     names = [q.name for q in chosen.quantities]
     if symbol not in names:
         raise InputError("--for", symbol, f"{name} holds {', '.join(names)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import sympy as sp
@@ -154,6 +155,17 @@ def _read() -> dict[str, Quantity]:
 
 QUANTITIES = _read()
 """All quantities of the blackboard by name."""
+
+
+LECTURE = MappingProxyType(
+    {
+        "R": "300", "S": "8", "N_active": "100B", "L": "200k", "w": "1", "r": "8", "E": "256", "G": "64", "t": "20ms",
+        "t_hop": "2.5ms", "hops": "4", "a_rl": "2..6", "eff_rl": "0.3", "eff_inf": "1", "lifetime": "2mo",
+        "rate_served": "50M", "H_gpu": "288GB", "M_gpu": "20TB/s", "P": "4", "m": "4", "heads_kv": "8", "d_head": "128",
+        "n": "2", "B": "2000", "units_fwd": "1", "units_bwd": "2", "success": "1",
+    }
+)  # fmt: skip
+"""What the lecture puts in for a symbol, where it says a number."""
 
 
 def dimension_of(expression: Any) -> Dimension:

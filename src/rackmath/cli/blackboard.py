@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from rackmath.cli import render
 from rackmath.errors import InputError
 
 
-@click.command(epilog="Example: rackmath solve context-cliff --for kv N_active=100B C=300 M=1 L=200k")
+@click.command(epilog="Example: rackmath solve context-cliff --for kv N_active=100B R=300 w=1 L=200k")
 @click.argument("equation", required=False)
 @click.argument("values", nargs=-1, metavar="[K=V]...")
 @click.option("--for", "symbol", metavar="SYMBOL", help="The unknown.")
@@ -33,8 +34,8 @@ def solve(
     from rackmath.blackboard.solve import solve as run
 
     if symbol is None:
-        chosen = find(equation)
-        raise InputError("--for", None, f"name the unknown: {', '.join(q.name for q in chosen.quantities)}")
+        _show_equation(find(equation), as_json)
+        return
     found = run(equation, symbol, _given(values))
     if as_json:
         render.show_json(
@@ -67,6 +68,34 @@ def solve(
             ["symbol", "unit", "meaning"],
             [(q.name, q.unit, q.meaning) for q in found.equation.quantities],
         )
+
+
+def _show_equation(chosen: Any, as_json: bool) -> None:
+    """An equation, its symbols with units, and what the lecture puts in."""
+    from rackmath.blackboard.symbols import LECTURE
+
+    forms = [replace(chosen, text=text) for text in (chosen.text, *chosen.also)]
+    held = {q.name: q for form in forms for q in form.quantities}
+    names = list(held)
+    symbols = [
+        {"symbol": name, "unit": q.unit, "default": LECTURE.get(name), "meaning": q.meaning} for name, q in held.items()
+    ]
+    if as_json:
+        render.show_json(
+            {"id": chosen.id, "equation": chosen.text, "also": chosen.also, "note": chosen.note, "symbols": symbols}
+        )
+        return
+    render.show_pairs(
+        f"{chosen.id}, chapter {chosen.chapter}, {chosen.time}: {chosen.note}",
+        [("equation", chosen.text), *(("the same", text) for text in chosen.also)],
+    )
+    render.show_table(
+        "symbols",
+        ["symbol", "unit", ">the lecture's value", "meaning"],
+        [(s["symbol"], s["unit"], s["default"] or "-", s["meaning"]) for s in symbols],
+        note=f"rackmath solve {chosen.id} --for {names[0]} "
+        + " ".join(f"{n}={LECTURE.get(n, '...')}" for n in names[1:3]),
+    )
 
 
 def _list_equations(as_json: bool, equations: Any) -> None:
