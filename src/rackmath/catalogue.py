@@ -134,7 +134,10 @@ def price_note(system: System, given: float | None) -> tuple[str, ...]:
     if system.price is None:
         return ("no price is known for this system: give --usd-per-gpu-hour",)
     when = f" of {system.price_date}" if system.price_date else ""
-    return (f"price {system.price * 3600:.2f} $ per GPU-hour{when}: {source_text(system.sources['price'])}",)
+    spread = system.price_range
+    others = "" if spread is None else f"; published from {spread[0] * 3600:.2f} to {spread[1] * 3600:.2f}"
+    where = source_text(system.sources["price"])
+    return (f"price {system.price * 3600:.2f} $ per GPU-hour, {system.price_basis}{when}: {where}{others}",)
 
 
 def source_text(key: str) -> str:

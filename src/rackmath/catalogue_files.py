@@ -79,6 +79,14 @@ class HostFile(Strict):
     flash: Cited | None = Field(default=None, description="of the host, per accelerator", examples=["4 TB"])
 
 
+class PriceFile(Cited):
+    """What one accelerator rents for."""
+
+    basis: Literal["on-demand", "reserved", "at cost", "blended"] = "on-demand"
+    low: str | None = None
+    high: str | None = None
+
+
 def _kind_of_chip(raw: Any) -> str:
     return "name" if isinstance(raw, str) else "table"
 
@@ -94,7 +102,9 @@ class SystemFile(Strict):
     fabric: Literal["switch", "mesh", "torus", "none"] = Field(default="switch", description="of the scale-up domain")
     default_gpus: int | None = Field(default=None, description="where --gpus is left out; by default one domain", ge=1)
     aliases: tuple[str, ...] = Field(default=(), description="other names")
-    price: Cited | None = Field(default=None, description="of one accelerator", examples=["4 USD/h"])
+    price: PriceFile | None = Field(
+        default=None, description="of one accelerator; as a table with basis, low and high", examples=["4 USD/h"]
+    )
     scale_up: LinkFile | None = Field(
         default=None, description="network inside a domain; required from two accelerators on"
     )

@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from rackmath.catalogue_files import ChipFile, Cited, HostFile, LinkFile, SystemFile
+from rackmath.catalogue_files import ChipFile, Cited, HostFile, LinkFile, PriceFile, SystemFile
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
+from rackmath.units import parse
 
 _WAYS_OUT = {
     "extra_forbidden": "is no key of this table: `rackmath systems --schema` lists them",
@@ -54,6 +55,8 @@ def system_of(raw: Mapping[str, Any], stem: str, chip_named: Callable[[str], Chi
         scale_up=_link(entry.scale_up, "scale_up"),
         scale_out=_link(entry.scale_out, "scale_out"),
         price=entry.price.number("USD/s", "price") if entry.price else None,
+        price_basis=entry.price.basis if entry.price else "on-demand",
+        price_range=_price_range(entry.price),
         price_date=str(entry.price.date) if entry.price and entry.price.date else None,
         host_link=host.link.number("B/s", "host.link") if host.link else None,
         host_dram=host.dram.number("B", "host.dram") if host.dram else None,
@@ -78,6 +81,12 @@ def chip_of(entry: ChipFile, at: str = "") -> Chip:
         power=entry.power.number("W", f"{at}power") if entry.power else None,
         sources=dict(cited("", entry)),
     )
+
+
+def _price_range(entry: PriceFile | None) -> tuple[float, float] | None:
+    if entry is None or entry.low is None or entry.high is None:
+        return None
+    return parse(entry.low, "USD/s", "price.low"), parse(entry.high, "USD/s", "price.high")
 
 
 def _link(entry: LinkFile | None, field: str) -> Link | None:

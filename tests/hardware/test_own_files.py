@@ -43,7 +43,7 @@ def test_every_system_comes_back_from_its_own_file(name: str, tmp_path: Path) ->
     known, again = catalogue.system(name), catalogue.system(str(path))
     assert again.chip == known.chip
     for field in ("name", "domain", "fabric", "default_gpus", "scale_up", "scale_out", "price", "price_date",
-                  "host_link", "host_dram", "host_dram_bandwidth", "host_flash"):  # fmt: skip
+                  "price_basis", "price_range", "host_link", "host_dram", "host_dram_bandwidth", "host_flash"):  # fmt: skip
         assert getattr(again, field) == getattr(known, field), field
     assert again.sources == known.sources
 
@@ -63,7 +63,7 @@ def test_a_guess_is_taken_and_shown(command: list[str], tmp_path: Path) -> None:
     if command == ["systems"]:
         assert "chip.memory.capacity: my guess" in result.output
     elif command[0] != "compare":
-        assert "4.00 $ per GPU-hour: no source is given" in " ".join(result.output.split())
+        assert "4.00 $ per GPU-hour, on-demand: no source is given" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(

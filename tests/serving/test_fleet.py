@@ -47,10 +47,10 @@ def test_a_fleet_is_sized_for_its_peak() -> None:
     assert f.utilisation == pytest.approx(0.4)
     assert f.hours.mean() == pytest.approx(0.4)
     assert f.hours.max() == pytest.approx(0.8, rel=1e-3)
-    assert f.racks == pytest.approx(20_000 / 72)
+    assert f.racks == 278
     assert f.capital == (278 * 3e6, 278 * 4e6)
     assert f.memory_capital == (278 * 3e5, 278 * 8e5)
-    assert f.usd_per_million == pytest.approx(20_000 * 0.001 / 1e6 * 1e6)
+    assert f.usd_per_million == pytest.approx(278 * 72 * 0.001 / 1e6 * 1e6)
     power = catalogue.system("gb200-nvl72").chip.power
     assert f.megawatts == pytest.approx(20_000 * power * 1.5 / 1e6)
     # Rent is paid for the whole fleet all day, so a sharper peak costs as much more.

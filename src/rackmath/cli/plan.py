@@ -135,13 +135,14 @@ class PointFacts:
             "time_to_first_token": float(p.time_to_first_token[place]),
             "time_per_output_token": float(p.time_per_output_token[place]),
             "usd_per_million_output_tokens": (
-                None if self.question.price is None else self.question.price * float(p.gpus[place]) / tokens * 1e6
+                None if self.question.price is None else self.question.price * float(p.billed[place]) / tokens * 1e6
             ),
         }
         return {
             "layout": describe(self.found.layouts, p, place),
             "units": float(p.units[place]),
             "gpus": float(p.gpus[place]),
+            "billed_gpus": float(p.billed[place]),
             "weights": variant.weights,
             "kv": variant.kv,
             "batch": float(p.batch[place]),

@@ -27,6 +27,7 @@ _OPTIONS = (
         "--acceptance", help="Chance that a drafted token is accepted, given those before it (default: as measured)."
     ),
     click.option("--draft-model", metavar="MODEL", help="Model that drafts, as in --draft-model llama-3.2-1b."),
+    click.option("--bill-used", is_flag=True, help="Pay for accelerators in use only, not for whole boxes."),
     click.option("--one-pool", is_flag=True, help="Leave out prompts that are read on accelerators of their own."),
     click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True),
     click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the engine's version is from."),

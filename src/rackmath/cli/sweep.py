@@ -24,6 +24,7 @@ from rackmath.tables import write_table
 _INTERRUPTED = 130
 _LARGEST = 100_000
 """Plans that one call of compare may ask for."""
+BASES = ("on-demand", "reserved", "at cost", "blended", "any")
 _TABLES = (".parquet", ".csv")
 
 _CLUSTER = click.option(
@@ -48,6 +49,10 @@ _WORKERS = click.option("--workers", type=Whole(1, 4096), help="Processes on thi
 @click.option("--speed", type=SPEED, default=50.0, show_default=True, help="Cost at this speed: tokens/s of one user.")
 @click.option("--cost", type=NUMBER, help="Speed at this cost: dollars per million output tokens.")
 @click.option("--weights", help="Formats of the weights, one row each (default: what each chip has).")
+@click.option("--usd-per-gpu-hour", type=NUMBER, help="Price of one accelerator of every system.")
+@click.option(
+    "--basis", type=click.Choice(BASES), default="on-demand", show_default=True, help="Of the catalogue's prices."
+)
 @click.option("--ttft", type=SECONDS, help="Limit on the mean time to first token, in seconds.")
 @click.option("--sweep", "sweeps", multiple=True, metavar="KEY=A,B,C", help="Any input, such as input=1000,8000.")
 @click.option("--out", type=click.Path(path_type=Path), help="FILE.parquet, FILE.csv, or a folder to go on with later.")
@@ -64,6 +69,8 @@ def compare(
     speed: float,
     cost: float | None,
     weights: str | None,
+    usd_per_gpu_hour: float | None,
+    basis: str,
     ttft: float | None,
     sweeps: Sequence[str],
     out: Path | None,
@@ -84,7 +91,7 @@ def compare(
     for text in sweeps:
         key, values = plans.swept(text)
         keys[key] = values
-    found = list(plans.cases({**given, "ttft": ttft}, keys))
+    found = list(plans.cases({**given, "ttft": ttft, "usd-per-gpu-hour": usd_per_gpu_hour, "basis": basis}, keys))
     if len(found) > _LARGEST:
         raise InputError("--sweep", len(found), f"asks for more than {_LARGEST:,} plans; split it")
     chunks = plan_chunks(found)
@@ -98,6 +105,7 @@ def compare(
         render.show_json(table.to_dicts())
         return
     _show(table, speed, cost, [key for key in keys if key not in ("model", "on", "weights")])
+    render.show_lines("prices", _priced(keys["on"], usd_per_gpu_hour, basis))
 
 
 @click.command(
@@ -253,6 +261,17 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
             for r in table.iter_rows(named=True)
         ],
     )
+
+
+def _priced(systems: Sequence[str], given: float | None, basis: str) -> Iterator[str]:
+    """What each system is paid at, or why its costs are missing."""
+    for name in systems:
+        system = catalogue.system(name)
+        if given is not None or system.price is None or basis in ("any", system.price_basis):
+            yield f"{system.name}: {catalogue.price_note(system, given)[0]}"
+        else:
+            known = f"its known price, {system.price * 3600:.2f} $ per GPU-hour, is {system.price_basis}"
+            yield f"{system.name}: {known}, not {basis}: give --usd-per-gpu-hour, or --basis any"
 
 
 def _cost_figure(table: pl.DataFrame, speed: float) -> Figure:

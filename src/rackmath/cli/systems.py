@@ -143,7 +143,9 @@ def _keys(prefix: str, table: type[BaseModel]) -> Iterator[dict[str, Any]]:
     """Keys of a table and of those inside it, by their dotted names."""
     for name, field in table.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
-        inner = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel) and k is not Cited), None)
+        inner = next(
+            (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel) and not issubclass(k, Cited)), None
+        )
         if name == "chip":
             inner = ChipFile
         yield {

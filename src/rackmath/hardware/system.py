@@ -40,6 +40,10 @@ class System:
     scale_out: Link | None = None
     price: float | None = None
     price_date: str | None = None
+    price_basis: str = "on-demand"
+    """on-demand, reserved, at cost, or blended."""
+    price_range: tuple[float, float] | None = None
+    """Published prices of the same basis, lowest and highest. [USD/s]"""
     host_link: float | None = None
     host_dram: float | None = None
     host_dram_bandwidth: float | None = None

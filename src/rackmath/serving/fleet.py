@@ -136,9 +136,11 @@ def fleet(
     replicas = ceil(tokens_per_second * peak_to_mean * headroom / unit_tokens_per_second * (1 - 1e-12))
     gpus = ceil(replicas * unit_gpus)
     capacity = replicas * unit_tokens_per_second
-    racks = gpus / (bill.accelerators if bill else system.domain)
+    of_rack = bill.accelerators if bill else system.domain
+    racks = ceil(gpus / of_rack)
+    billed = racks * of_rack if system.domain > 1 else gpus
     power = system.chip.power
-    capital = None if bill is None else (ceil(racks) * bill.price[0], ceil(racks) * bill.price[1])
+    capital = None if bill is None else (racks * bill.price[0], racks * bill.price[1])
     return Fleet(
         replicas=replicas,
         gpus=gpus,
@@ -149,6 +151,6 @@ def fleet(
         memory_capital=None
         if bill is None or capital is None
         else (capital[0] * bill.memory_share[0], capital[1] * bill.memory_share[1]),
-        usd_per_million=None if price is None else gpus * price / tokens_per_second * 1e6,
+        usd_per_million=None if price is None else billed * price / tokens_per_second * 1e6,
         hours=hours * tokens_per_second / capacity,
     )

@@ -41,6 +41,11 @@ def box_size(system: System) -> int:
     return system.domain if system.domain > 1 else _BOX
 
 
+def rented_together(system: System) -> int:
+    """Accelerators that clouds rent as one: a box; cards without a scale-up network one by one."""
+    return box_size(system) if system.domain > 1 else 1
+
+
 def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: System) -> str:
     """Commands of all servers of a deployment, box by box, and of the router where there is more than one.
 

@@ -61,6 +61,7 @@ def space_of(
     drafted: Sequence[float] = (),
     draft: Architecture | None = None,
     pools: bool = True,
+    box: int = 1,
 ) -> Space:
     """Choices for a model on a system; what is not given is everything that is supported."""
     usual = _MODEL_DRAFTS if draft is not None else _MTP_DRAFTS if architecture.mtp else (0.0,)
@@ -70,6 +71,7 @@ def space_of(
         drafted=tuple(drafted) or usual,
         draft=draft,
         pools=pools,
+        box=box,
     )
 
 

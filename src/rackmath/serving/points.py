@@ -40,6 +40,8 @@ class Points:
     """Requests in one unit: waiting, being read, being answered. [requests]"""
     gpus: Array
     """Accelerators in use. [accelerators]"""
+    billed: Array
+    """Accelerators that are paid for: those in use, and those that stand idle beside them. [accelerators]"""
     rate: Array
     """Requests served by the whole deployment. [requests/s]"""
     time_to_first_token: Array
@@ -57,8 +59,8 @@ class Points:
 
     @property
     def per_gpu(self) -> Array:
-        """Requests per second and accelerator. [requests/s]"""
-        return self.rate / self.gpus
+        """Requests per second and accelerator that is paid for. [requests/s]"""
+        return self.rate / self.billed
 
 
 def joined(parts: Sequence[Points]) -> Points:

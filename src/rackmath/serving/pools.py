@@ -227,6 +227,7 @@ class _Block:
             drafted=w.drafted[at],
             concurrency=rate[0, at] * (earliest[at] + work.output * w.tpot[at]),
             gpus=np.full(size, units * unit),
+            billed=np.full(size, units * unit),
             rate=units * rate[0, at],
             time_to_first_token=earliest[at],
             time_per_output_token=w.tpot[at],

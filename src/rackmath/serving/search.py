@@ -84,7 +84,7 @@ def search(
             f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request",
             "use more --gpus, narrower --weights or --kv, or shorter prompts",
         )
-    served = _enough(points, work)
+    served = _billed(_enough(points, work), space)
     if not len(served):
         raise DoesNotFit(
             f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
@@ -211,6 +211,7 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         drafted=np.array(space.drafted)[at[2]],
         concurrency=np.broadcast_to(users, shape)[at],
         gpus=units * grid.gpus[at[0]],
+        billed=units * grid.gpus[at[0]],
         rate=units * BATCHES[at[1]] / (work.output * tpot_at),
         time_to_first_token=np.broadcast_to(np.asarray(first), shape)[at],
         time_per_output_token=tpot_at,
@@ -261,4 +262,9 @@ def _enough(points: Points, work: Workload) -> Points:
     kept = points.taken(needed <= points.units)
     units = needed[needed <= points.units]
     gpus = kept.gpus / kept.units * units
-    return replace(kept, units=units, gpus=gpus, rate=np.full(len(kept), work.rate))
+    return replace(kept, units=units, gpus=gpus, billed=gpus, rate=np.full(len(kept), work.rate))
+
+
+def _billed(points: Points, space: Space) -> Points:
+    """Boxes are rented whole, up to the accelerators that there are."""
+    return replace(points, billed=np.minimum(np.ceil(points.gpus / space.box) * space.box, space.gpus))

@@ -16,6 +16,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.rates import requests_per_second
 from rackmath.serving import Scheduling
+from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of
 from rackmath.serving.workload import Limits, Space, Workload
 from rackmath.units import parse
@@ -74,6 +75,7 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         drafted=numbers(given["drafted"], "--drafted", 0, MOST),
         draft=catalogue.model(given["draft_model"]) if given["draft_model"] else None,
         pools=not given["one_pool"],
+        box=1 if given["bill_used"] else rented_together(system),
     )
     engine = constants_file.engine_of(system, given["engine"], given["year"])
     drafts = drafting(architecture, engine, max(space.drafted), given["acceptance"], space.draft)
@@ -93,6 +95,7 @@ def asked(model: str, on: str, given: Mapping[str, Any]) -> Asked:
         notes=(
             *catalogue.price_note(system, given["usd_per_gpu_hour"]),
             *_assumptions(given["engine"], given["year"], drafts.note, ideal),
+            _billing(space),
             *(losses.assumptions if losses else ()),
         ),
     )
@@ -110,6 +113,12 @@ def _assumptions(engine: str, year: float, drafts: str, ideal: bool) -> list[str
         "a narrower format is taken as given: what it does to answers is not judged",
         "requests are alike, arrive as others finish, and never fail",
     ]
+
+
+def _billing(space: Space) -> str:
+    if space.box == 1:
+        return "accelerators in use are paid for, others are not"
+    return f"whole boxes of {space.box} are paid for, in use or not, up to --gpus (--bill-used: only what is used)"
 
 
 def names(text: str | None, field: str) -> list[str]:

@@ -44,9 +44,11 @@ DEFAULTS: Mapping[str, Any] = {
     "acceptance": None,
     "draft-model": None,
     "one-pool": False,
+    "bill-used": False,
     "engine": DEFAULT_ENGINE,
     "year": NOW,
     "usd-per-gpu-hour": None,
+    "basis": "any",
     "ideal": False,
     "speed": 50.0,
     "cost": None,
@@ -121,13 +123,15 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
     found = dict.fromkeys(_SCHEMA)
     found |= {key: case[key] for key in (*NUMBERS, *TEXTS)}
     try:
-        found |= _points(question, case["speed"], case["cost"])
+        system = question.system
+        comparable = case["basis"] in ("any", system.price_basis) or case["usd-per-gpu-hour"] is not None
+        found |= _points(question, case["speed"], case["cost"], question.price if comparable else None)
     except DoesNotFit as error:
         found["reason"] = str(error)
     return {name: None if found[name] is None else kind(found[name]) for name, kind in _SCHEMA.items()}
 
 
-def _points(question: Asked, speed: float, cost: float | None) -> dict[str, Any]:
+def _points(question: Asked, speed: float, cost: float | None, price: float | None) -> dict[str, Any]:
     result = search(
         question.system, question.work, question.limits, question.space, question.losses, question.scheduling
     )
@@ -137,7 +141,7 @@ def _points(question: Asked, speed: float, cost: float | None) -> dict[str, Any]
         shortest = float(p.time_to_first_token.min())
         return {"evaluated": result.evaluated, "reason": f"the first token takes at least {shortest:.3g} s"}
     speeds, per_gpu = 1 / p.time_per_output_token[inside], p.per_gpu[inside] * question.work.output
-    dollars = None if question.price is None else question.price / per_gpu * 1e6
+    dollars = None if price is None else price / per_gpu * 1e6
     found: dict[str, Any] = {
         "evaluated": result.evaluated,
         "fastest": float(speeds.max()),
