@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import __version__
 from rackmath.errors import InputError
+from rackmath.version import __version__
 
 _INTERVAL = 10.0
 """Between two snapshots. [s]"""

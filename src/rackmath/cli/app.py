@@ -10,8 +10,8 @@ from typing import NoReturn
 
 import click
 
-from rackmath import __version__
 from rackmath.errors import RackmathError
+from rackmath.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {

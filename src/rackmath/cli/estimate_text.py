@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rackmath.cli import render
@@ -78,7 +79,7 @@ def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, co
 
 
 def longest_operators(
-    a: Architecture, system: System, layout: Layout, settings: dict[str, Any]
+    a: Architecture, system: System, layout: Layout, settings: Mapping[str, Any]
 ) -> tuple[Pass, list[OperatorTime]]:
     """The pass on the busiest accelerator, and its operators, longest first."""
     wide = as_floats(layout)
@@ -94,7 +95,7 @@ def longest_operators(
     return work, sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
 
 
-def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimate, settings: dict[str, Any]) -> None:
+def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimate, settings: Mapping[str, Any]) -> None:
     """Print the equations with numbers put in, the operators and the collectives."""
     wide = as_floats(layout)
     held = held_sequences(float(settings["batch"]), wide)

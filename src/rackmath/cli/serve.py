@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -9,21 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath import catalogue
+from rackmath.answers import estimate as estimated
 from rackmath.cli import pictures, render
 from rackmath.cli.estimate_text import explain_estimate, longest_operators, show_estimate
 from rackmath.cli.figures import Figure, check_picture, save
 from rackmath.cli.quantities import NUMBER, Whole
-from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW, engine_of, losses_of
-from rackmath.drafts import drafting
-from rackmath.engine import Estimate, Layout, parse_layout
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
+from rackmath.engine import Estimate, Layout
 from rackmath.engine import estimate as run
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.layout import candidate_layouts, widths
-from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 
 PICTURES = ("roofline", "batch", "memory")
@@ -84,36 +81,29 @@ def estimate(
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
     drawn = check_picture(plot)
-    architecture = requantise(
-        catalogue.model(model),
-        weights=weight_format(weights) if weights else None,
-        cache=cache_format(kv) if kv else None,
+    answer = estimated(
+        model,
+        on,
+        batch=batch,
+        context=context,
+        phase=phase,
+        cached=cached,
+        gpus=gpus,
+        layout=layout_text,
+        weights=weights,
+        kv=kv,
+        engine=engine,
+        year=year,
+        drafted=drafted,
+        acceptance=acceptance,
+        draft_model=draft_model,
+        ideal=as_ideal,
     )
-    system = catalogue.system(on)
-    version = engine_of(system, engine, year)
-    if drafted and phase != "decode":
-        raise InputError("--drafted", drafted, "drafts are verified in decode: leave it out of --phase prefill")
-    draft = catalogue.model(draft_model) if draft_model else None
-    drafts = drafting(architecture, version, drafted, acceptance, draft)
-    settings: dict[str, Any] = {
-        "batch": batch,
-        "context": context,
-        "phase": phase,
-        "cached": cached,
-        "drafted": drafted,
-        "draft": draft,
-        "accepted": drafts.accepted if drafted else None,
-        "losses": None if as_ideal else losses_of(system, version, _CLASS[phase]),
-    }
-    layout, chosen = _layout(architecture, system, gpus, layout_text, settings)
-    result = run(architecture, system, layout, **settings)
-    if architecture.max_context is not None and context > architecture.max_context:
-        chosen += (
-            f"{architecture.name} was trained for {architecture.max_context:,} tokens; beyond them nobody knows",
-        )
-    notes = (*chosen, *([drafts.note] if drafted else []), *catalogue.price_note(system, usd_per_gpu_hour))
+    architecture, system, layout = answer.architecture, answer.system, answer.layout
+    result, settings = answer.step, answer.settings
+    notes = (*answer.notes, *catalogue.price_note(system, usd_per_gpu_hour))
     price = catalogue.price_of(system, usd_per_gpu_hour)
-    facts = _facts(architecture, system, result, layout, price, notes, drafts.accepted if phase == "decode" else None)
+    facts = _facts(architecture, system, result, layout, price, notes, answer.accepted)
     if drawn is not None:
         save(_figure(picture or PICTURES[0], architecture, system, layout, settings, price, facts), drawn)
     if as_json:
@@ -124,36 +114,6 @@ def estimate(
         render.show_sketch(_figure(picture, architecture, system, layout, settings, price, facts))
     if explain:
         explain_estimate(architecture, system, layout, result, settings)
-
-
-def _layout(
-    a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
-) -> tuple[Layout, tuple[str, ...]]:
-    """Take the layout that was asked for, or the fastest of all sensible ones that fit."""
-    if gpus is not None and not 1 <= gpus <= 1_000_000:
-        raise InputError("--gpus", gpus, "write a number from 1 to 1,000,000")
-    if text:
-        layout = parse_layout(text, gpus, a)
-        return layout, ()
-    wanted = gpus or system.default_gpus
-    system.require_network(wanted)
-    found = list(candidate_layouts(a, wanted))
-    if not found:
-        raise DoesNotFit(
-            f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
-        )
-    names = widths(found[0])
-    together = Layout(**{name: np.array([float(widths(one)[name]) for one in found]) for name in names})
-    result = run(a, system, together, **settings)
-    time, fits, total = (
-        np.broadcast_to(np.asarray(value), len(found))
-        for value in (result.time, result.memory.fits, result.memory.total)
-    )
-    if fits.any():
-        best = found[int(np.argmin(np.where(fits, time, np.inf)))]
-        return best, (f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {len(found)} considered",)
-    best = found[int(np.argmin(total))]
-    return best, (f"layout {best.text()}: none of {len(found)} fits, this one needs least memory",)
 
 
 def _facts(
@@ -211,7 +171,7 @@ def _figure(
     a: Architecture,
     system: System,
     layout: Layout,
-    settings: dict[str, Any],
+    settings: Mapping[str, Any],
     price: float | None,
     facts: dict[str, Any],
 ) -> Figure:
@@ -232,7 +192,7 @@ def _figure(
 
 
 def _curve(
-    a: Architecture, system: System, layout: Layout, settings: dict[str, Any], batches: NDArray[np.float64]
+    a: Architecture, system: System, layout: Layout, settings: Mapping[str, Any], batches: NDArray[np.float64]
 ) -> Estimate:
     """The same pass at many batches."""
     changed: dict[str, Any] = {**settings, "batch": batches}

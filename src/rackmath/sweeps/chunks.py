@@ -18,9 +18,10 @@ from typing import Any
 
 import polars as pl
 
-from rackmath import __version__, tables
+from rackmath import tables
 from rackmath.errors import InputError
 from rackmath.sweeps import grids, plans, replay_report
+from rackmath.version import __version__
 
 CASES = 4
 """Plans of one chunk: about a second of work."""

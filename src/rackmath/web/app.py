@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from rackmath import __version__
 from rackmath.errors import InputError, RackmathError
+from rackmath.version import __version__
 from rackmath.web import equations, stills, uploads
 from rackmath.web.pages import pages, views
 from rackmath.web.rendering import claims_of, fields_of, render_page, said

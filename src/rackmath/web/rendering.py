@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader
 from pydantic import ValidationError
 
-from rackmath import __version__
 from rackmath.blackboard.claims import claims, rows
 from rackmath.cli.render import to_plain
 from rackmath.errors import RackmathError
+from rackmath.version import __version__
 from rackmath.web import equations
 from rackmath.web.controls import controls
 from rackmath.web.pages import Page, pages, views

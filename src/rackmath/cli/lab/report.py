@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rackmath import __version__
 from rackmath.cli import render
 from rackmath.cli.figures import svg_text
 from rackmath.cli.lab.show import as_data, figure, need_torch
@@ -19,6 +18,7 @@ from rackmath.cli.page import page
 from rackmath.errors import InputError
 from rackmath.tables import write_text
 from rackmath.units import show
+from rackmath.version import __version__
 
 if TYPE_CHECKING:
     from rackmath.lab.experiment import Experiment

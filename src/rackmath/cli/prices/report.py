@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rackmath import __version__, price_book, price_files, units
+from rackmath import price_book, price_files, units
 from rackmath.cli import render
 from rackmath.cli.prices.page import pages
 from rackmath.cli.prices.report_html import report_html
@@ -16,6 +16,7 @@ from rackmath.errors import InputError
 from rackmath.prices.decode import Offer, decode
 from rackmath.prices.page import Listing
 from rackmath.tables import write_text
+from rackmath.version import __version__
 
 _OWN_NAME = "MODEL.html"
 
