@@ -167,7 +167,7 @@ def test_costs_rise_with_context_and_fall_with_patience() -> None:
         (["--utilisation", "0"], "--utilisation"),
         (["--layout", "tp3"], "layout"),
         (["--input", "1e9"], "--input"),
-        (["--speed", "9000"], "does not serve"),
+        (["--speed", "9000"], "let a token take longer"),
         (["--sold-as", "lama"], "MODEL"),
     ],
 )

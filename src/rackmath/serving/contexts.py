@@ -136,7 +136,7 @@ def _refusal(
         )
     return DoesNotFit(
         f"{where}: no layout writes a token at {context:g} tokens of context within {slowest:g} s",
-        "use more --gpus, or a longer --slowest",
+        "use more accelerators, or let a token take longer",
     )
 
 

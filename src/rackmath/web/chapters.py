@@ -141,7 +141,7 @@ def _over_training() -> Page:
 
 def _prices() -> Page:
     heads = _number("kv-heads", "kv", heads_kv=8, d_head=128, layers_kv=80, w_kv=1)
-    cliff = _number("context-cliff", "kv", N_active=100e9, M=1.0, C=300.0, L=1e6)
+    cliff = _number("context-cliff", "kv", N_active=100e9, w=1.0, R=300.0, L=1e6)
     return Page(
         path="/lecture/5",
         title="5. Reading prices",

@@ -26,9 +26,9 @@ class Cliff(Inputs):
 def cliff(i: Cliff) -> Shown:
     """Cache per token that a step of the price would imply."""
     across = np.geomspace(1000, 1e7, POINTS)
-    mine = curve("context-cliff", N_active=i.active * 1e9, M=1.0, C=i.ratio, L=across)
-    theirs = curve("context-cliff", N_active=100e9, M=1.0, C=300.0, L=across)
-    here = float(curve("context-cliff", N_active=i.active * 1e9, M=1.0, C=i.ratio, L=i.cliff))
+    mine = curve("context-cliff", N_active=i.active * 1e9, w=1.0, R=i.ratio, L=across)
+    theirs = curve("context-cliff", N_active=100e9, w=1.0, R=300.0, L=across)
+    here = float(curve("context-cliff", N_active=i.active * 1e9, w=1.0, R=i.ratio, L=i.cliff))
     known = [(name, float(cache_bytes(catalogue.model(name), 1e5)) / 1e5) for name in MODELS]
     figure = Figure(
         title="",
@@ -58,7 +58,7 @@ def cliff(i: Cliff) -> Shown:
             )
         ],
         facts=to_plain({"kv": here}),
-        command=f"rackmath solve context-cliff --for kv N_active={i.active:g}B C={i.ratio:g} M=1 L={i.cliff:g}",
+        command=f"rackmath solve context-cliff --for kv N_active={i.active:g}B R={i.ratio:g} w=1 L={i.cliff:g}",
     )
 
 
