@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _UNITS = {"s", "B", "B/s", "FLOP/s"}
 
+_MOST_ROWS, _APART = 12, 1.4
+"""A table of curves that were only measured: rows at most before some are left out, and their ratio then."""
+
 
 def need_torch() -> None:
     """Refuse where PyTorch is missing."""
@@ -54,12 +57,7 @@ def show_experiment(found: Experiment) -> None:
     """Tables of measured against predicted, and what they say."""
     render.show_title(f"{found.title}: {found.machine.text()}")
     for panel, curves in panels(found):
-        first = curves[0]
-        render.show_table(
-            panel,
-            ["series", f">{first.across}", f">measured, {first.up}", ">10 to 90 %", ">predicted", ">error"],
-            [row for curve in curves for row in _rows(curve)],
-        )
+        show_panel(panel, curves)
     render.show_lines("what it says", found.findings)
     if found.ceilings:
         render.show_pairs(
@@ -69,6 +67,39 @@ def show_experiment(found: Experiment) -> None:
     error = found.median_error
     tail = "" if error is None else f"; median error of what was predicted {error:.1%}"
     render.show_lines("", [f"{found.seconds:.1f} s{tail}"])
+
+
+def show_panel(title: str, curves: list[Curve]) -> None:
+    """Measured against predicted; of curves that were only measured, one column for each and a row for each place."""
+    first = curves[0]
+    if any(len(curve.predicted) or len(curve.low) for curve in curves):
+        render.show_table(
+            title,
+            ["series", f">{first.across}", f">measured, {first.up}", ">10 to 90 %", ">predicted", ">error"],
+            [row for curve in curves for row in _rows(curve)],
+        )
+        return
+    values = [dict(zip(curve.x, curve.measured, strict=True)) for curve in curves]
+    places = sorted(set[float]().union(*values))
+    rows = _thinned(places, set[float](places).intersection(*values))
+    left = "" if len(rows) == len(places) else f"{len(rows)} of {len(places)} rows; --json has all"
+    render.show_table(
+        f"{title}, {first.up}",
+        [f">{first.across}", *(f">{curve.name}" for curve in curves)],
+        [(f"{x:,.6g}", *(_number(at[x], first.up) if x in at else "" for at in values)) for x in rows],
+        left,
+    )
+
+
+def _thinned(places: list[float], shared: set[float]) -> list[float]:
+    """Places to print; of many those that all curves have, each at least 1.4 times the last, and where curves end."""
+    if len(places) <= _MOST_ROWS:
+        return places
+    kept: list[float] = []
+    for x in [x for x in places if x in shared] or places:
+        if not kept or x >= _APART * kept[-1]:
+            kept.append(x)
+    return sorted({*kept, max(shared, default=places[-1]), places[-1]})
 
 
 def panels(found: Experiment) -> Iterator[tuple[str, list[Curve]]]:
