@@ -382,8 +382,10 @@ class View {
       const largest = Object.entries(parts).sort((a, b) => b[1] - a[1]).slice(0, 4);
       rows.push(["a step goes to", largest.map(([name, value]) => `${name} ${Math.round((100 * value) / one.time)} %`).join(", ")]);
     }
-    const launch = Object.entries(point.launch ?? {}).filter(([, value]) => typeof value === "string").map(([name, value]) =>
+    const { instances, engines, notes, ...scripts } = point.launch ?? {};
+    const launch = Object.entries(scripts).filter(([, value]) => typeof value === "string").map(([name, value]) =>
       element("details", {}, element("summary", {}, name), element("pre", { tabindex: "0" }, element("code", {}, value))));
+    if (launch.length) launch.push(element("ul", {}, ...(notes ?? []).map((note) => element("li", {}, note))));
     return element("div", {}, element("h4", {}, `${point.units} x (${point.layout})`), tableOf({ title: "", columns: ["", ">"], rows }), ...launch);
   }
 }
