@@ -135,7 +135,6 @@ def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimat
             if float(t.time) > 0
         ],
     )
-    kinds = {k: getattr(exchange, k) for k in ("tensor", "dispatch", "combine", "outside", "pipeline")}
-    render.show_table(
-        "collectives", ["kind", ">time"], [(k, show(float(v), "s")) for k, v in kinds.items() if float(v) > 0]
-    )
+    kinds = {k: float(getattr(exchange, k)) for k in ("tensor", "dispatch", "combine", "outside", "pipeline")}
+    if any(kinds.values()):
+        render.show_table("collectives", ["kind", ">time"], [(k, show(v, "s")) for k, v in kinds.items() if v > 0])

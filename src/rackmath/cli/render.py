@@ -135,6 +135,7 @@ def count(value: float) -> str:
 def params(value: float) -> str:
     """Write a parameter count as the field does: ``37.6 B``."""
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
-        if value >= size:
+        # What rounds to a thousand of the smaller unit is one of the larger.
+        if value >= 0.9995 * size:
             return f"{value / size:.3g} {letter}"
     return count(value)

@@ -50,8 +50,6 @@ def _batch() -> Page:
 
 def _rack() -> Page:
     slow = _number("two-racks", "slowdown", n=4, r=9)
-    _number("pipeline-bubble", "m", P=16, bubble=0.05)
-    _number("over-training", "x_over", D_pre=15.6e12, N_active=405e9)
     return Page(
         path="/lecture/2",
         title="2. A mixture of experts on a rack",
@@ -81,10 +79,8 @@ def _rack() -> Page:
 
 
 def _pipelines() -> Page:
-    _number("two-racks", "slowdown", n=4, r=9)
     bubble = _number("pipeline-bubble", "bubble", P=16, m=64)
     fewer = _number("pipeline-bubble", "m", P=16, bubble=0.05)
-    _number("over-training", "x_over", D_pre=15.6e12, N_active=405e9)
     return Page(
         path="/lecture/3",
         title="3. Pipelines of racks",
@@ -171,7 +167,6 @@ def _prices() -> Page:
 
 
 def _ciphers() -> Page:
-    _number("over-training", "x_over", D_pre=15.6e12, N_active=405e9)
     rebuilt = _number("reversible-compute", "ratio_rev", units_fwd=1, units_bwd=2)
     return Page(
         path="/lecture/6",
