@@ -29,7 +29,6 @@ SERVER = Server(
 )  # fmt: skip
 STAND_IN = """#!/bin/bash
 printf '%s\\0' "$(basename "$0")" "$@" > "$CALLS/$$-$RANDOM.call"
-env -0 > "${!#}.env" 2>/dev/null || true
 { printf 'CUDA_VISIBLE_DEVICES=%s\\0VLLM_NIXL_SIDE_CHANNEL_PORT=%s\\0' \
 "$CUDA_VISIBLE_DEVICES" "$VLLM_NIXL_SIDE_CHANNEL_PORT"; } > "$CALLS/$$.env"
 """
@@ -63,7 +62,12 @@ def executed(script: str, folder: Path) -> list[Call]:
         path.chmod(0o755)
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(calls)}
     done = subprocess.run(
-        ["bash", "-euc", script + "\nwait"], env=environment, capture_output=True, text=True, check=False
+        ["bash", "-euc", script + "\nwait"],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found: list[Call] = []
