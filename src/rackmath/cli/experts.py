@@ -16,6 +16,7 @@ from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
+from rackmath.serving.launch import redundancy_flags
 from rackmath.serving.placement import Placement, place
 from rackmath.units import show
 
@@ -26,9 +27,11 @@ _ONE_COLUMN, _MOST_LINES = 16, 24
 @click.command(epilog="Example: rackmath experts deepseek-v3 --on gb200-nvl72")
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@click.option("--ranks", type=Whole(1, 100_000), help="Accelerators that share the experts (default: one domain).")
+@click.option("--ranks", type=Whole(1, 100_000), help="Width of expert parallelism (default: one scale-up domain).")
 @click.option(
-    "--redundant", type=Whole(0, 10**6), help="Copies beyond one of each (default: the fewest that fill all equally)."
+    "--redundant",
+    type=Whole(0, 10**6),
+    help="Copies of experts beyond one of each (default: the fewest that divide).",
 )
 @click.option("--weights", help="Format of the weights: bf16, fp8, int4, nvfp4, ... (default: the config's).")
 @click.option("--plot", metavar="FILE", help="Draw it: FILE.html, FILE.png or FILE.svg.")
@@ -96,17 +99,7 @@ def _facts(
         "heaviest_load": float(placement.load.max()),
         "held": placement.held,
         "copies": placement.copies,
-        "flags": _flags(placement.redundant),
-    }
-
-
-def _flags(redundant: int) -> dict[str, str]:
-    """What engines are told of copies: vLLM 0.33, SGLang 0.5."""
-    if not redundant:
-        return {}
-    return {
-        "vllm": f"--enable-expert-parallel --enable-eplb --eplb-config '{{\"num_redundant_experts\": {redundant}}}'",
-        "sglang": f"--enable-eplb --ep-num-redundant-experts {redundant}",
+        "flags": redundancy_flags(placement.redundant),
     }
 
 
@@ -117,21 +110,27 @@ def _show(f: dict[str, Any], placement: Placement) -> None:
         [
             ("experts", f"{f['experts_per_rank']} of each of {f['layers']} layers"),
             ("weights", f"{show(f['bytes_per_rank'], 'B')}, {f['memory_share']:.0%} of its memory"),
-            ("copies", f"{f['redundant']} in all, {show(f['redundant_bytes'], 'B')} more than one of each"),
-            ("heaviest", f"{f['heaviest_load']:.3f} of the mean's tokens, if all experts are chosen equally often"),
+            (
+                "copies",
+                f"{f['redundant']} redundant experts in all, {show(f['redundant_bytes'], 'B')} more",
+            ),
+            (
+                "load",
+                f"at most {f['heaviest_load']:.3f} times the mean's, if experts are chosen equally often",
+            ),
         ],
     )
     rows = [_row(rank, experts, placement) for rank, experts in enumerate(placement.held)]
     across = 3 if len(rows) > _ONE_COLUMN else 1
     high = -(-len(rows) // across)
     render.show_table(
-        "which experts (with * copied elsewhere too)",
+        "experts of each accelerator (*: another holds it too)",
         ["accelerator", "experts", "load"] * across,
         [[cell for row in rows[i::high] for cell in row] for i in range(min(high, _MOST_LINES))],
         "" if high <= _MOST_LINES else f"{_MOST_LINES} lines of {high}; --json has all",
     )
     if f["flags"]:
-        render.show_lines("flags", [f"{engine}: {text}" for engine, text in f["flags"].items()])
+        render.show_lines("flags for these copies", [f"{engine}: {text}" for engine, text in f["flags"].items()])
 
 
 def _row(rank: int, experts: Any, placement: Placement) -> tuple[str, str, str]:

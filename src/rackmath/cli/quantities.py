@@ -34,7 +34,12 @@ class _Speed(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read text; numbers pass."""
-        return _rate(value, _option(param), time_means_inverse=True)
+        option = _option(param)
+        if isinstance(value, str) and _ends(value, _PER_TOKEN):
+            return parse(_without(value, _PER_TOKEN), "1", option)
+        if isinstance(value, str) and _ends(value, _TIME):
+            return _inverse(value, "s", option)
+        return parse(value, "1", option)
 
 
 class _TimePerToken(click.ParamType[float]):
@@ -49,32 +54,20 @@ class _TimePerToken(click.ParamType[float]):
         return parse(value, "s", _option(param))
 
 
-class _Requests(click.ParamType[float]):
-    """Requests per second; tokens per second are marked, to be divided by the tokens of an answer."""
+class _Rate(click.ParamType[float]):
+    """A rate in units of its own; in those of another kind it is marked, to be changed by the tokens of an answer."""
 
-    name = "requests/s"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read text; numbers pass."""
-        if isinstance(value, str) and _ends(value, _PER_TOKEN):
-            return Tokens(parse(_without(value, _PER_TOKEN), "1", _option(param)))
-        if isinstance(value, str) and _ends(value, _PER_REQUEST):
-            return parse(_without(value, _PER_REQUEST), "1", _option(param))
-        return parse(value, "1", _option(param))
-
-
-class _TokenRate(click.ParamType[float]):
-    """Tokens per second; requests per second are marked, to be multiplied by the tokens of an answer."""
-
-    name = "tokens/s"
+    def __init__(self, name: str, own: tuple[str, ...], other: tuple[str, ...], marked: type[float]) -> None:
+        self.name, self.own, self.other, self.marked = name, own, other, marked
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read text; numbers pass."""
-        if isinstance(value, str) and _ends(value, _PER_REQUEST):
-            return Requests(parse(_without(value, _PER_REQUEST), "1", _option(param)))
-        if isinstance(value, str) and _ends(value, _PER_TOKEN):
-            return parse(_without(value, _PER_TOKEN), "1", _option(param))
-        return parse(value, "1", _option(param))
+        option = _option(param)
+        if isinstance(value, str) and _ends(value, self.other):
+            return self.marked(parse(_without(value, self.other), "1", option))
+        if isinstance(value, str) and _ends(value, self.own):
+            return parse(_without(value, self.own), "1", option)
+        return parse(value, "1", option)
 
 
 class Whole(click.IntRange):
@@ -97,26 +90,17 @@ class Whole(click.IntRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
+_PER_TOKEN = ("tokens/s", "token/s", "tok/s", "tps")
+_PER_REQUEST = ("requests/s", "request/s", "req/s", "rps", "qps")
+_TIME = ("s", "min")
+
 NUMBER = _Parsed("number", "1")
 SECONDS = _Parsed("time", "s")
 BYTES = _Parsed("bytes", "B")
 SPEED = _Speed()
 TIME_PER_TOKEN = _TimePerToken()
-REQUEST_RATE = _Requests()
-TOKEN_RATE = _TokenRate()
-
-_PER_TOKEN = ("tokens/s", "token/s", "tok/s", "tps")
-_PER_REQUEST = ("requests/s", "request/s", "req/s", "rps", "qps")
-
-
-def _rate(value: Any, option: str, *, time_means_inverse: bool) -> float:
-    if not isinstance(value, str):
-        return parse(value, "1", option)
-    if _ends(value, _PER_TOKEN):
-        return parse(_without(value, _PER_TOKEN), "1", option)
-    if time_means_inverse and value.rstrip().endswith(("s", "min")):
-        return _inverse(value, "s", option)
-    return parse(value, "1", option)
+REQUEST_RATE = _Rate("requests/s", _PER_REQUEST, _PER_TOKEN, Tokens)
+TOKEN_RATE = _Rate("tokens/s", _PER_TOKEN, _PER_REQUEST, Requests)
 
 
 def _inverse(text: str, unit: str, option: str) -> float:

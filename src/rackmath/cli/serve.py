@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath import catalogue
+from rackmath.answers import Answer
 from rackmath.answers import estimate as estimated
 from rackmath.cli import pictures, render
 from rackmath.cli.estimate_text import explain_estimate, longest_operators, show_estimate
@@ -25,8 +26,6 @@ from rackmath.prices import usd_per_million_tokens
 
 PICTURES = ("roofline", "batch", "memory")
 """What ``--plot`` draws: operators on the roofline, the lecture's two graphs, memory by kind."""
-
-_CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 
 
 @click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
@@ -103,7 +102,7 @@ def estimate(
     result, settings = answer.step, answer.settings
     notes = (*answer.notes, *catalogue.price_note(system, usd_per_gpu_hour))
     price = catalogue.price_of(system, usd_per_gpu_hour)
-    facts = _facts(architecture, system, result, layout, price, notes, answer.accepted)
+    facts = _facts(answer, price, notes)
     if drawn is not None:
         save(_figure(picture or PICTURES[0], architecture, system, layout, settings, price, facts), drawn)
     if as_json:
@@ -116,15 +115,8 @@ def estimate(
         explain_estimate(architecture, system, layout, result, settings)
 
 
-def _facts(
-    a: Architecture,
-    system: System,
-    e: Estimate,
-    layout: Layout,
-    price: float | None,
-    notes: tuple[str, ...],
-    accepted: float | None,
-) -> dict[str, Any]:
+def _facts(answer: Answer, price: float | None, notes: tuple[str, ...]) -> dict[str, Any]:
+    e, a, system, layout = answer.step, answer.architecture, answer.system, answer.layout
     time, low, high = float(e.time), float(e.time_low), float(e.time_high)
     fits = bool(e.memory.fits)
     cost = None if price is None or not fits else float(usd_per_million_tokens(e, price))
@@ -151,8 +143,8 @@ def _facts(
         },
         "tokens_per_second": float(e.tokens_per_second) if fits else None,
         "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu) if fits else None,
-        "tokens_per_second_per_user": accepted / time if fits and accepted else None,
-        "accepted_tokens": accepted,
+        "tokens_per_second_per_user": answer.tokens_per_second_per_user,
+        "accepted_tokens": answer.accepted,
         "usd_per_million_tokens": cost,
         "usd_per_million_tokens_low": None if cost is None else cost * low / time,
         "usd_per_million_tokens_high": None if cost is None else cost * high / time,

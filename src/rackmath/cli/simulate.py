@@ -67,8 +67,12 @@ _ROWS = 1_000_000
 @click.option("--input", "input_tokens", type=NUMBER, help="Mean tokens of a prompt.")
 @click.option("--output", "output_tokens", type=NUMBER, help="Mean tokens of an answer.")
 @click.option("--cached-prefix", type=NUMBER, default=0.0, help="Part of a prompt that is always in the cache, 0 to 1.")
-@click.option("--spread", type=NUMBER, default=0.5, show_default=True, help="Of lengths, over their mean.")
-@click.option("--requests", type=Whole(1, 100_000_000), default=10_000, show_default=True, help="Made up.")
+@click.option(
+    "--spread", type=NUMBER, default=0.5, show_default=True, help="Standard deviation of lengths over their mean."
+)
+@click.option(
+    "--requests", type=Whole(1, 100_000_000), default=10_000, show_default=True, help="Requests that are made up."
+)
 @click.option("--classes", help="Shares of priority classes, most urgent first, as 0.2,0.8.")
 @click.option("--policy", type=click.Choice(list(POLICIES)), default="chunked", show_default=True)
 @click.option("--preemption", type=click.Choice(list(PREEMPTIONS)), default="recompute", show_default=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
+from rackmath.serving.placement import redundant_experts
 
 ENGINES = "vLLM 0.33.0 and SGLang 0.5.23"
 """Versions whose flags are written."""
@@ -102,8 +103,8 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     )
     if server.experts and x.expert > 1:
         flags.append("--enable-expert-parallel")
-        if spare := redundant(server.experts, ranks):
-            flags.append(f"--enable-eplb --eplb-config {_quoted({'num_redundant_experts': spare})}")
+        if spare := redundant_experts(server.experts, ranks):
+            flags.append(redundancy_flags(spare)["vllm"])
     flags += [
         f"--max-model-len {server.longest}",
         f"--max-num-seqs {math.ceil(server.batch / groups)}",
@@ -154,8 +155,8 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
         flags.append("--moe-dense-tp-size 1 --enable-dp-lm-head")
     if x.expert > x.tensor:
         flags.append("--moe-a2a-backend deepep")
-    if x.expert > 1 and (spare := redundant(server.experts, int(x.expert))):
-        flags.append(f"--ep-num-redundant-experts {spare}")
+    if x.expert > 1 and (spare := redundant_experts(server.experts, int(x.expert))):
+        flags.append(redundancy_flags(spare)["sglang"])
     flags += [
         f"--context-length {server.longest}",
         f"--max-running-requests {math.ceil(server.batch)}",
@@ -191,9 +192,14 @@ def _sglang_drafts(server: Server) -> list[str]:
     return ["--speculative-algorithm STANDALONE", f"--speculative-draft-model-path {server.draft}", chain]
 
 
-def redundant(experts: int, ranks: int) -> int:
-    """Copies of experts that make their number divide by the ranks. [experts]"""
-    return -experts % ranks
+def redundancy_flags(copies: int) -> dict[str, str]:
+    """What each engine is told of copies of experts; empty without any."""
+    if not copies:
+        return {}
+    return {
+        "vllm": f"--enable-eplb --eplb-config {_quoted({'num_redundant_experts': copies})}",
+        "sglang": f"--ep-num-redundant-experts {copies}",
+    }
 
 
 def notes(server: Server) -> list[str]:
@@ -207,7 +213,7 @@ def notes(server: Server) -> list[str]:
             "vLLM counts --max-num-seqs and --max-num-batched-tokens per data-parallel rank, SGLang divides its totals"
         )
     if server.experts and x.expert > 1 and server.experts % float(x.expert):
-        spare = redundant(server.experts, int(x.expert))
+        spare = redundant_experts(server.experts, int(x.expert))
         said.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
     if x.pipeline > 1 and server.drafted:
         said.append("speculative decoding with pipeline stages is not supported by every release")

@@ -31,6 +31,11 @@ class Placement:
         return self.held.size - len(self.copies)
 
 
+def redundant_experts(experts: int, ranks: int) -> int:
+    """Fewest copies that make the number of experts divide by the ranks. [experts]"""
+    return -experts % ranks
+
+
 def place(experts: int, ranks: int, redundant: int | None = None) -> Placement:
     """Experts dealt to ranks so that all hold equally many, none twice, and the heaviest has as few tokens as possible.
 
@@ -50,15 +55,17 @@ def place(experts: int, ranks: int, redundant: int | None = None) -> Placement:
     for name, number in (("experts", experts), ("ranks", ranks)):
         if number < 1:
             raise InputError(name, number, "write an integer of at least 1")
-    redundant = -experts % ranks if redundant is None else redundant
+    least = redundant_experts(experts, ranks)
+    redundant = least if redundant is None else redundant
     total = experts + redundant
     if redundant < 0 or total % ranks:
-        least = -experts % ranks
         raise InputError("redundant", redundant, f"write {least}, or {ranks} more at a time, to fill all ranks equally")
     if total > experts * ranks:
         raise InputError("redundant", redundant, f"write at most {experts * (ranks - 1)}: every rank has them all then")
-    dealt = [_deal(experts, ranks, redundant, copied) for copied in _numbers_copied(experts, ranks, redundant)]
-    return min(reversed(dealt), key=lambda placement: round(float(placement.load.max()), 9))
+    dealt = (
+        _deal(experts, ranks, redundant, copied) for copied in reversed(_numbers_copied(experts, ranks, redundant))
+    )
+    return min(dealt, key=lambda placement: round(float(placement.load.max()), 9))
 
 
 def _numbers_copied(experts: int, ranks: int, redundant: int) -> range:

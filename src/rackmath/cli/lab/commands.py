@@ -155,7 +155,9 @@ def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) ->
 
 
 @click.command("feistel", epilog="Example: rackmath lab feistel --json")
-@click.option("--blocks", type=Whole(16, 1_000_000), default=512, show_default=True, help="Sampled.")
+@click.option(
+    "--blocks", type=Whole(16, 1_000_000), default=512, show_default=True, help="Blocks of text that are sampled."
+)
 @_output
 def feistel(blocks: int, plot: str | None, as_json: bool) -> None:
     """A Feistel cipher on bytes: avalanche by round, differentials; the same statistics for random networks."""

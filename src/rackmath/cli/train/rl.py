@@ -34,7 +34,7 @@ from rackmath.units import show
 @click.argument("model")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @click.option("--gpus", type=Whole(1, 1_000_000), required=True, help="Accelerators.")
-@click.option("--steps", type=Whole(1, 10**9), default=1000, show_default=True, help="Of the optimizer.")
+@click.option("--steps", type=Whole(1, 10**9), default=1000, show_default=True, help="Steps of the optimizer.")
 @click.option("--rollouts", type=NUMBER, default=4096.0, show_default=True, help="Answers written for a step.")
 @click.option("--prompt", type=NUMBER, default=512.0, show_default=True, help="Mean tokens of a prompt.")
 @click.option("--answer", type=NUMBER, default=8000.0, show_default=True, help="Mean tokens of an answer.")
@@ -47,7 +47,13 @@ from rackmath.units import show
     help="Steps that rollouts may be old: 0 alternates writing and training, 1 overlaps them one step off.",
 )
 @click.option("--straggle", type=NUMBER, default=2.0, show_default=True, help="Longest answer of a step over the mean.")
-@click.option("--rollout-gpus", type=Whole(1, 100_000), default=8, show_default=True, help="Of one server.")
+@click.option(
+    "--rollout-gpus",
+    type=Whole(1, 100_000),
+    default=8,
+    show_default=True,
+    help="Accelerators of one server that writes answers.",
+)
 @click.option("--engine", type=click.Choice(FAMILIES), default=DEFAULT_ENGINE, show_default=True)
 @click.option("--framework", type=click.Choice(FRAMEWORKS), default="megatron", show_default=True)
 @click.option("--year", type=NUMBER, default=NOW, show_default=True, help="When the software is from.")
