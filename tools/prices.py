@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from rackmath.prices.calibration import Known, fit_market
 from rackmath.prices.decode import Decoded, Interval, decode
 from rackmath.prices.market import Market
 from rackmath.prices.pooled import Pooled, fit_pooled
+from rackmath.validation.rows import read_row
 
 ROOT = Path(__file__).parent.parent
 YEAR = 2026.88
@@ -39,8 +41,8 @@ def main() -> None:
         page = pooled_page(fit_pooled(known), price_files.market(), len(known))
         (ROOT / "docs/pooled-prices.md").write_text(page, encoding="utf-8")
         return
-    speeds = measured_speeds(shared / "measured/public.csv")
-    cells = measured_cells(shared / "measured/public.csv")
+    rows = measured(shared / "measured/rows.csv")
+    speeds, cells = measured_speeds(rows), measured_cells(rows)
     streams = [off for name, _ in sorted({key for cell in cells for key in cell}) if (off := stream_of(name, cells)[1])]
     basis = f"{sum(len(one.offers) for one in known)} offers of {len(known)} open-weight models"
     pairs = list(speeds.values())
@@ -54,44 +56,70 @@ def main() -> None:
         out = fit_market(rest, YEAR, basis, pairs, contexts, streams)
         for one in known:
             if one.group == group:
-                speed = speeds.get(one.model)
+                speed = speeds.get(one.model.lower())
                 fast = decode(one.offers, out, speed=speed[1]) if speed else None
-                kin = {other.model for other in known if other.group == group}
-                flow, _, own = stream_of(one.model, cells, kin)
+                kin = {other.model.lower() for other in known if other.group == group}
+                flow, _, own = stream_of(one.model.lower(), cells, kin)
                 both = decode(one.offers, out, speed=own, stream=flow) if flow and own else None
                 found[one.model] = decode(one.offers, out), fast, both
     (ROOT / "docs/accuracy-of-prices.md").write_text(report(known, found, basis), encoding="utf-8")
 
 
-def measured_speeds(path: Path) -> dict[str, tuple[float, float]]:
-    """Active parameters in billions and median tokens per second per model, at 16 to 256 requests at a time."""
-    seen: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    with path.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            numbers = [row["active_params_b"], row["value"], row["batch_or_concurrency"]]
-            if not row["metric"].startswith("tpot") or row["unit"] != "ms" or not all(map(_is_number, numbers)):
-                continue
-            size, value, concurrency = map(float, numbers)
-            if 16 <= concurrency <= 256:
-                seen[row["model"]].append((size, 1000 / value))
-    return {name: (rows[0][0], median(speed for _, speed in rows)) for name, rows in seen.items()}
+class Measured(NamedTuple):
+    """One measured time per token of a running service, as tokens per second of a reader."""
+
+    model: str
+    active: float
+    """Billions of parameters."""
+    hardware: str
+    """Accelerators and their number."""
+    load: float
+    speed: float
+
+
+def measured(path: Path) -> list[Measured]:
+    """Times per token at 16 to 256 requests at a time; none with drafts, none inconsistent."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(cells, read_row(cells, line)) for line, cells in enumerate(csv.DictReader(file), start=2)]
+    return [
+        Measured(
+            row.model.lower().rpartition("/")[2],
+            float(cells["active_params_b"]),
+            f"{row.gpus} {row.hardware}",
+            row.load,
+            1 / row.value,
+        )
+        for cells, row in rows
+        if row.metric == "tpot"
+        and row.statistic in ("mean", "p50")
+        and row.speculative in ("", "none")
+        and row.confidence != "low"
+        and not row.flag("inconsistent")
+        and not row.flag("speculation_unlabelled")
+        and cells["active_params_b"]
+        and row.value
+        and row.load
+        and 16 <= row.load <= 256
+    ]
+
+
+def measured_speeds(rows: list[Measured]) -> dict[str, tuple[float, float]]:
+    """Active parameters in billions and median tokens per second per model."""
+    seen: dict[str, list[Measured]] = defaultdict(list)
+    for row in rows:
+        seen[row.model].append(row)
+    return {name: (own[0].active, median(row.speed for row in own)) for name, own in seen.items()}
 
 
 Cell = dict[tuple[str, float], list[float]]
 """Tokens per second of models with their active parameters in billions, on one chip at loads within a factor of two."""
 
 
-def measured_cells(path: Path) -> list[Cell]:
-    """Measured speeds by chip and load, at 16 to 256 requests at a time."""
+def measured_cells(rows: list[Measured]) -> list[Cell]:
+    """Measured speeds by chip and load."""
     cells: dict[tuple[str, int], Cell] = defaultdict(lambda: defaultdict(list))
-    with path.open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            numbers = [row["active_params_b"], row["value"], row["batch_or_concurrency"]]
-            if not row["metric"].startswith("tpot") or row["unit"] != "ms" or not all(map(_is_number, numbers)):
-                continue
-            size, value, load = map(float, numbers)
-            if 16 <= load <= 256:
-                cells[row["hardware"], int(np.log2(load))][row["model"], size].append(1000 / value)
+    for row in rows:
+        cells[row.hardware, int(np.log2(row.load))][row.model, row.active].append(row.speed)
     return list(cells.values())
 
 
@@ -120,13 +148,6 @@ def attention_context(name: str) -> float:
 
     slope = (flops(2e5) - flops(1e5)) / 1e5
     return round(2 * multiplied_params(model, head=False) / slope) if slope else 0.0
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) > 0
-    except ValueError:
-        return False
 
 
 def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, Decoded | None]], basis: str) -> str:
@@ -161,7 +182,13 @@ def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, D
             f"{np.sqrt(np.average(error**2, weights=weights)):.2f} | {np.average(half, weights=weights):.0%} | "
             f"{np.average(most, weights=weights):.0%} |"
         )
+    kinds = [
+        found[one.model][0].dense if one.total < 1.05 * one.active else 1 - found[one.model][0].dense for one in known
+    ]
+    likely = np.exp(np.average(np.log(kinds), weights=weights))
     lines += [
+        "",
+        f"Dense or sparse: the true kind had probability {likely:.2f} in the geometric mean of the groups.",
         "",
         "With a measured speed (benchmark runs of the public table, on many chips), and with what other architectures",
         "stream on the same chips at like loads as well (`--speed`, `--stream`); errors without and with:",
@@ -199,8 +226,9 @@ def pooled_page(found: Pooled, market: Market, models: int) -> str:
         "chunk": np.exp(market.chunk),
         "batch": np.exp(market.batch),
         "model_misfit": market.level_scale,
-        "ratio_misfit": market.ratio_scale,
         "batch_spread": market.batch_scale,
+        "host_effect": market.hosts.scale,
+        "offer_spread": market.hosts.offer_scale,
     }
     words = {
         "level": "input price of a dense model of a billion parameters, $",
@@ -221,7 +249,7 @@ def pooled_page(found: Pooled, market: Market, models: int) -> str:
         "",
         f"NumPyro on {models} open-weight models at {len(found.hosts)} hosts: every model its misfit, every host its",
         "effect, copies of list prices a chance of their own, prices known to their rounding cell. Beside it the",
-        "constants of the default, which averages a model's different offers and needs NumPy only.",
+        "constants of the default, which reads sizes from input prices alone and needs NumPy only.",
         f"Divergences {found.divergences}; {found.effective_draws:,.0f} effective draws of the worst quantity.",
         "",
         "| quantity | median | 90 % | default |",
@@ -234,7 +262,7 @@ def pooled_page(found: Pooled, market: Market, models: int) -> str:
     lines += [
         "",
         f"One model's price between hosts: {together:.2f} in ln by hosts and offers together; the default has",
-        f"{market.host_level:.2f} over different prices.",
+        f"{np.hypot(market.hosts.scale, market.hosts.offer_scale):.2f} over different prices.",
         "",
         "| host | factor on a model's price |",
         "|---|---|",

@@ -17,6 +17,8 @@ from rackmath.units import decimal_year
 SOURCE = "genai-prices"
 RESELLERS = frozenset({"openrouter"})
 """Providers that pass other hosts' prices on; they are no offers of their own."""
+_ROUTED = "huggingface_"
+"""Before the name of a host whose price Hugging Face passes on."""
 
 
 def published(model: str, at: date | None = None) -> list[Offer]:
@@ -44,7 +46,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
                 found.append(
                     Offer(
                         model=model,
-                        provider=provider.id,
+                        provider=provider.id.removeprefix(_ROUTED),
                         input=asked["input"],
                         cached=asked["cache_read"],
                         output=asked["output"],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -61,15 +63,21 @@ def facts() -> Facts:
 
 def market_lines(found: Market) -> Iterable[str]:
     """A market as lines of TOML."""
-    kinds: dict[str, Mapping[str, float]] = {}
-    for name, value in asdict(found).items():
+    yield from _lines(asdict(found), ())
+
+
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterable[str]:
+    """A table of TOML: its own values, then the tables inside it."""
+    yield from (
+        f"{json.dumps(key) if '.' in key else key} = {_toml(value)}"
+        for key, value in table.items()
+        if not isinstance(value, Mapping)
+    )
+    for key, value in table.items():
         if isinstance(value, Mapping):
-            kinds[name] = value
-        else:
-            yield f"{name} = {_toml(value)}"
-    for name, table in kinds.items():
-        yield f"\n[{name}]"
-        yield from (f"{key} = {_toml(value)}" for key, value in table.items())
+            name = ".".join(json.dumps(part) if "." in part else part for part in (*path, key))
+            yield f"\n[{name}]"
+            yield from _lines(value, (*path, key))
 
 
 def offers_of(path: Path) -> dict[str, list[Offer]]:

@@ -35,28 +35,20 @@ def test_prices_of_a_dense_and_of_a_sparse_model_by_hand() -> None:
 def test_a_grid_gives_the_same_posterior_of_a_dense_model() -> None:
     market = replace(MARKET, dense=replace(MARKET.dense, share=1 - 1e-12), sparse=replace(MARKET.sparse, share=1e-12))
     found = decode([offer(input=0.3, output=0.6)], market)
-    active, batch, level = np.meshgrid(
-        np.linspace(-3, 8, 160),
-        market.batch + market.batch_scale * np.linspace(-5, 5, 60),
-        market.level + np.linspace(-6, 6, 240),
-        indexing="ij",
-    )
-    means = log_prices(
-        active, np.zeros_like(active), batch, level, np.asarray(market.economy), np.asarray(market.chunk)
-    )
-    off = np.log([0.3, 0.6])[:, None, None, None] - means
-    shared = market.host_level**2 + 0.01
-    ratio = market.ratio_scale**2 + market.host_ratio**2
+    active, level = np.meshgrid(np.linspace(-3, 8, 400), market.level + np.linspace(-6, 6, 600), indexing="ij")
+    zero = np.asarray(0.0)
+    inputs = log_prices(active, zero, zero, level, np.asarray(market.economy), np.asarray(market.chunk))[0]
+    # One host that nothing is known of, and the grid that providers round to.
+    variance = market.hosts.scale**2 + market.hosts.offer_scale**2 + 0.01
     density = -((active - market.dense.active) ** 2) / (2 * market.dense.active_deviation**2)
-    density -= (batch - market.batch) ** 2 / (2 * market.batch_scale**2)
     density -= 2.5 * np.log1p((level - market.level) ** 2 / (4 * market.level_scale**2))
-    density -= off.mean(axis=0) ** 2 / (2 * shared) + (off[1] - off[0]) ** 2 / (2 * ratio)
+    density -= (np.log(0.3) - inputs) ** 2 / (2 * variance)
     weight = np.exp(density - density.max())
-    by_size = np.cumsum(weight.sum(axis=(1, 2)) / weight.sum())
-    grid = np.exp(np.interp([0.05, 0.5, 0.95], by_size, active[:, 0, 0])) * 1e9
+    by_size = np.cumsum(weight.sum(axis=1) / weight.sum())
+    grid = np.exp(np.interp([0.05, 0.5, 0.95], by_size, active[:, 0])) * 1e9
     said = found.active_params
     assert [said.low90, said.median, said.high90] == pytest.approx(grid, rel=0.06)
-    assert found.total_params.median == pytest.approx(said.median, rel=1e-6)
+    assert found.total_params.median == pytest.approx(said.median, rel=1e-4)
     assert found.dense > 0.999
 
 
@@ -74,9 +66,8 @@ def test_true_sizes_rank_evenly_among_draws_for_simulated_prices() -> None:
         level = MARKET.level + MARKET.level_scale * random.standard_t(4)
         batch = MARKET.batch + MARKET.batch_scale * random.standard_normal()
         prices = log_prices(active, sparsity, batch, level, np.asarray(MARKET.economy), np.asarray(MARKET.chunk))
-        up = np.hypot(MARKET.host_level, 0.1) * random.standard_normal()
-        apart = np.hypot(MARKET.ratio_scale, MARKET.host_ratio) * random.standard_normal()
-        asked = np.exp(prices + up + np.array([-0.5, 0.5]) * apart)
+        up = np.hypot(np.hypot(MARKET.hosts.scale, MARKET.hosts.offer_scale), 0.1) * random.standard_normal()
+        asked = np.exp(prices + up)
         found = decode([offer(input=float(asked[0]), output=float(asked[1]))], MARKET)
         for row, (said, truth) in enumerate(((found.active_params, active), (found.total_params, active + sparsity))):
             size = float(np.exp(truth)) * 1e9
@@ -97,13 +88,36 @@ def test_nothing_priced_returns_the_prior_and_prices_never_move_the_cache() -> N
     assert any("KV" in line for line in priced.cannot_tell)
 
 
-def test_more_is_asked_for_more_parameters_and_a_high_ratio_means_sparse() -> None:
+def test_more_is_asked_for_more_parameters() -> None:
     sizes = [decode([offer(input=p, output=3 * p)], MARKET).active_params.median for p in (0.1, 0.4, 1.6, 6.4)]
     assert sizes == sorted(sizes)
     assert sizes[-1] > 5 * sizes[0]
-    chances = [decode([offer(input=0.5, output=0.5 * r)], MARKET).dense for r in (1.0, 3.0, 8.0)]
-    assert chances == sorted(chances, reverse=True)
-    assert chances[0] > 0.4 > chances[-1]
+
+
+def test_output_over_input_says_nothing_of_the_size_and_stands_in_where_no_input_price_is_known() -> None:
+    plain, low, high = (decode([offer(input=0.5, output=r and 0.5 * r)], MARKET) for r in (None, 1.0, 8.0))
+    assert plain.total_params == low.total_params == high.total_params
+    assert plain.dense == low.dense == high.dense
+    only = decode([offer(output=0.5 * float(np.exp(MARKET.ratio)))], MARKET)
+    assert only.active_params.median == pytest.approx(plain.active_params.median, rel=0.15)
+    widths = [np.log(one.active_params.high90 / one.active_params.low90) for one in (plain, only)]
+    assert widths[1] > widths[0]
+
+
+def test_three_cheap_hosts_do_not_make_a_small_model() -> None:
+    """DeepSeek-V3.2 on 2026-11-21: 37 and 672 billion lay outside of both 90 % ranges, at 7.8 to 293 in all."""
+    asked = (("avian", 0.23, 0.33), ("deepseek", 0.2288, 0.3432), ("novita", 0.269, 0.4))
+    found = decode([offer(provider=name, input=into, output=out) for name, into, out in asked], MARKET)
+    assert found.active_params.low90 < 37e9 < found.active_params.high90
+    assert found.total_params.low90 < 672e9 < found.total_params.high90
+    assert found.dense < MARKET.dense.share
+
+
+def test_a_cheap_hosts_price_is_worth_more_than_a_dear_hosts() -> None:
+    effects = MARKET.hosts.known
+    cheap, dear = (choose(effects, key=lambda name: effects[name].effect) for choose in (min, max))
+    sizes = [decode([offer(provider=name, input=0.5)], MARKET).active_params.median for name in (cheap, "new", dear)]
+    assert sizes == sorted(sizes, reverse=True)
 
 
 def test_a_copied_list_price_says_nothing_new_and_another_host_does() -> None:
@@ -120,7 +134,8 @@ def test_speed_narrows_when_the_host_is_known_and_age_widens() -> None:
     asked = offer(input=3.0, output=15.0)
     plain = decode([asked], MARKET)
     fast = decode([asked], MARKET, speed=43.0, stream=4.2e12)
-    assert fast.active_params.median == pytest.approx(4.2e12 / 43, rel=0.2)
+    # One standard deviation of the stream, and the price pulls as well.
+    assert abs(np.log(fast.active_params.median * 43 / 4.2e12)) < MARKET.stream_scale
     old = decode([replace(asked, year=2023.9)], MARKET)
     widths = [np.log(r.active_params.high90 / r.active_params.low90) for r in (fast, plain, old)]
     assert widths == sorted(widths)
@@ -168,8 +183,10 @@ SPEEDS = ((8.0, 50.0), (17.0, 40.0), (37.0, 33.0), (70.0, 27.0))
 
 def test_the_shipped_market_is_what_the_fit_gives(known: list[Known]) -> None:
     found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, STREAMS)
-    for field in ("level", "economy", "chunk", "batch", "level_scale", "host_level", "cache", "crossover"):
+    for field in ("level", "economy", "chunk", "batch", "level_scale", "ratio", "ratio_scale", "cache", "crossover"):
         assert getattr(found, field) == pytest.approx(getattr(MARKET, field), rel=1e-3)
+    assert found.hosts.scale == pytest.approx(MARKET.hosts.scale)
+    assert found.hosts.known["novita"].effect == pytest.approx(MARKET.hosts.known["novita"].effect, rel=1e-3)
 
 
 def test_the_spread_of_streams_is_their_root_mean_square(known: list[Known]) -> None:

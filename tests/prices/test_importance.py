@@ -67,43 +67,42 @@ def test_nested_sampling_finds_the_same_posterior_and_evidence() -> None:
 
     market = price_files.market()
     kind = market.sparse
-    center = np.array([kind.active, market.batch, market.level, kind.sparsity])
-    spread = np.array([kind.active_deviation, market.batch_scale, market.level_scale, kind.sparsity_deviation])
-    shared = np.asarray(market.host_level**2 + 0.1**2)
-    ratio = np.asarray(market.ratio_scale**2 + market.host_ratio**2)
+    center = np.array([kind.active, market.level, kind.sparsity])
+    spread = np.array([kind.active_deviation, market.level_scale, kind.sparsity_deviation])
+    variance = np.asarray(market.hosts.scale**2 + market.hosts.offer_scale**2 + 0.1**2)
 
     def likelihood(points: np.ndarray) -> np.ndarray:
-        active, batch, level, sparsity = points.T
-        into, out = log_prices(active, sparsity, batch, level, np.asarray(market.economy), np.asarray(market.chunk))
-        off_in, off_out = np.log(0.6) - into, np.log(2.5) - out
-        return normal_log((off_in + off_out) / 2, shared) + normal_log(off_out - off_in, ratio)
+        active, level, sparsity = points.T
+        zero = np.asarray(0.0)
+        into, _ = log_prices(active, sparsity, zero, level, np.asarray(market.economy), np.asarray(market.chunk))
+        return normal_log(np.log(0.6) - into, variance)
 
     def density(points: np.ndarray) -> np.ndarray:
         off = (points - center) / spread
-        prior = -(off[:, [0, 1, 3]] ** 2).sum(axis=1) / 2
-        return likelihood(points) + prior + student_log(points[:, 2] - market.level, np.asarray(market.level_scale**2))
+        prior = -(off[:, [0, 2]] ** 2).sum(axis=1) / 2
+        return likelihood(points) + prior + student_log(points[:, 1] - market.level, np.asarray(market.level_scale**2))
 
     ours = draw(density, center, spread)
     from scipy import stats
 
     laws = [stats.norm(c, s) for c, s in zip(center, spread, strict=True)]
-    laws[2] = stats.t(4, market.level, market.level_scale)
+    laws[1] = stats.t(4, market.level, market.level_scale)
     sampler = dynesty.NestedSampler(
         lambda point: float(likelihood(point[None, :])[0]),
         lambda cube: np.array([law.ppf(u) for law, u in zip(laws, cube, strict=True)]),
-        4,
+        3,
         nlive=400,
         rstate=np.random.default_rng(1),
     )
     sampler.run_nested(dlogz=0.1, print_progress=False)
     theirs = sampler.results
     weights = theirs.importance_weights()
-    for place in range(4):
+    for place in range(3):
         at = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
         mine = quantiles(ours.points[:, place], ours.weights, at)
         other = quantiles(theirs.samples[:, place], weights, at)
         assert mine == pytest.approx(other, abs=0.2 * spread[place])
     # Ours leaves out the constants of the prior's densities.
-    constants = np.log(2 * np.pi) * 1.5 + np.log(spread[[0, 1, 3]]).sum()
+    constants = np.log(2 * np.pi) + np.log(spread[[0, 2]]).sum()
     constants -= np.log(market.level_scale) + stats.t(4, 0, market.level_scale).logpdf(0.0)
     assert ours.log_evidence - constants == pytest.approx(theirs.logz[-1], abs=4 * theirs.logzerr[-1] + 0.05)

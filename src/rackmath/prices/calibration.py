@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.prices.decode import Offer
+from rackmath.prices.decode import Offer, different_prices
+from rackmath.prices.hosts import fit_hosts, typical_price
 from rackmath.prices.importance import draw
-from rackmath.prices.market import RIDGE, Kind, Market, log_prices, normal_log, student_log
+from rackmath.prices.market import METERED, RIDGE, Kind, Market, log_prices, normal_log, student_log
 
 Array = NDArray[np.float64]
 
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
-_START = np.array([np.log(0.02), 0.2, np.log(8192.0), np.log(450.0), np.log(0.5), np.log(0.6), np.log(0.3)])
-"""Level, economy, chunk, batch, and the logarithms of the scales of batch, level and ratio."""
-_WIDTH = np.array([2.0, 0.3, 1.0, 1.0, 0.5, 0.5, 0.5])
+_START = np.array([np.log(0.02), 0.2, np.log(8192.0), np.log(0.6)])
+"""Level, economy, chunk, and the logarithm of the level's scale."""
+_WIDTH = np.array([2.0, 0.3, 1.0, 0.5])
 """Weak priors around them."""
+_READS_START = np.array([np.log(450.0), np.log(0.5), np.log(0.3)])
+"""Batch, and the logarithms of its scale and of the ratio's misfit."""
+_READS_WIDTH = np.array([1.0, 0.5, 0.5])
 _DENSE = 1.05
 """Total over active parameters below which a model is dense."""
 _LEAST_MODELS = 4
@@ -56,7 +61,7 @@ def fit_market(
     Parameters
     ----------
     known : sequence of Known
-        Models, of which all offers have an input and an output price.
+        Models, each with an offer that has an input price.
     speeds : sequence of (active parameters in billions, tokens per second)
         Measured, one per model.
     attention : sequence of float
@@ -66,7 +71,8 @@ def fit_market(
         Logarithm of a model's active parameters per second over those of others on the same chips, one per model.
 
     Errors: :class:`InputError` for fewer than four dense or four sparse models.
-    Notes: the batch of each model is integrated out; a group of models of one architecture weighs as one.
+    Notes: sizes are fitted on input prices alone, for output over input says nothing of them
+    (``docs/commands/prices.md``); a group of models of one architecture weighs as one.
     """
     active = np.log([model.active for model in known])
     sparsity = np.log([model.total / model.active for model in known])
@@ -75,26 +81,23 @@ def fit_market(
         raise InputError("models", len(known), f"give at least {_LEAST_MODELS} dense and {_LEAST_MODELS} sparse ones")
     groups = [model.group for model in known]
     weights = np.array([1 / groups.count(group) for group in groups])
-    pairs = [_pairs(model) for model in known]
-    middles = np.array([np.median(pair, axis=0) for pair in pairs])
-    level, ratio = _between_hosts(pairs)
-    counts = np.array([len(pair) for pair in pairs], dtype=float)
+    many = np.where(sparse, sparsity, 0.0)
+    asked = [different_prices(model.offers, 0.0) for model in known]
+    hosts = fit_hosts(asked)
+    middles, variances = np.array([typical_price(prices, hosts) for prices in asked]).T
 
     def log_density(points: Array) -> Array:
-        start, economy, chunk, batch, *scales = (column[:, None, None] for column in points.T)
-        batch_scale, level_scale, ratio_scale = (np.exp(scale) for scale in scales)
-        size, many = active[:, None], np.where(sparse, sparsity, 0.0)[:, None]
-        inputs, outputs = log_prices(size, many, batch + batch_scale * _NODES, start, economy, chunk)
-        off_in, off_out = middles[:, :1] - inputs, middles[:, 1:] - outputs
-        found = student_log((off_in + off_out) / 2, level_scale**2 + (level**2 / counts)[:, None])
-        found = found + normal_log(off_out - off_in, ratio_scale**2 + (ratio**2 / counts)[:, None])
-        found = found + np.log(_NODE_WEIGHTS / _NODE_WEIGHTS.sum())
-        top = found.max(axis=2, keepdims=True)
-        each = top[..., 0] + np.log(np.exp(found - top).sum(axis=2))
+        start, economy, chunk, scale = (column[:, None] for column in points.T)
+        # The batch moves only the output price.
+        inputs, _ = log_prices(active, many, np.asarray(0.0), start, economy, chunk)
+        each = student_log(middles - inputs, np.exp(2 * scale) + variances)
         return each @ weights - (((points - _START) / _WIDTH) ** 2).sum(axis=1) / 2
 
     draws = draw(log_density, _START, _WIDTH / 3, effective=3000)
-    start, economy, chunk, batch, *scales = (float(value) for value in draws.weights @ draws.points)
+    start, economy, chunk, scale = (float(value) for value in draws.weights @ draws.points)
+    ratios = [_metered(model) for model in known]
+    ratio, ratio_scale = _spread(ratios, weights)
+    batch, batch_scale = _batch(ratios, many, weights, chunk)
     speed = np.log(np.array(speeds))
     slope = np.polyfit(speed[:, 0], speed[:, 1], 1)
     cache = np.log([model.cache for model in known])
@@ -106,15 +109,15 @@ def fit_market(
     return Market(
         dense=_kind(active[~sparse], sparsity[~sparse], weights[~sparse], weights.sum(), dense=True),
         sparse=_kind(active[sparse], sparsity[sparse], weights[sparse], weights.sum(), dense=False),
+        hosts=hosts,
         level=start,
-        level_scale=float(np.exp(scales[1])),
+        level_scale=float(np.exp(scale)),
         economy=economy,
         chunk=chunk,
         batch=batch,
-        batch_scale=float(np.exp(scales[0])),
-        ratio_scale=float(np.exp(scales[2])),
-        host_level=level,
-        host_ratio=ratio,
+        batch_scale=batch_scale,
+        ratio=ratio,
+        ratio_scale=ratio_scale,
         cache=center,
         cache_scale=float(np.sqrt(np.average((cache - center) ** 2, weights=weights))),
         crossover=cross,
@@ -130,21 +133,45 @@ def fit_market(
     )
 
 
-def _pairs(model: Known) -> Array:
-    """Logarithms of the different (input, output) prices. (offers, 2)"""
-    asked = sorted({(o.input, o.output) for o in model.offers if o.input is not None and o.output is not None})
-    if not asked:
-        raise InputError("offers", model.model, "needs an offer with an input and an output price")
-    return np.log(np.array(asked, dtype=float))
+def _metered(model: Known) -> Array:
+    """Logarithm of output over input of a model's different offers that are metered by kind. (offers,)"""
+    pairs = {(o.input, o.output) for o in model.offers if o.input is not None and o.output is not None}
+    ratios = [log(output / into) for into, output in sorted(pairs)]
+    return np.array([ratio for ratio in ratios if abs(ratio) > METERED])
 
 
-def _between_hosts(pairs: Sequence[Array]) -> tuple[float, float]:
-    """Spread between hosts of one model: of the mean of both prices, and of their ratio."""
-    many = [pair - pair.mean(axis=0) for pair in pairs if len(pair) > 1]
-    free = sum(len(pair) - 1 for pair in many)
-    off = np.concatenate(many)
-    level, ratio = off.mean(axis=1), off[:, 1] - off[:, 0]
-    return float(np.sqrt(np.sum(level**2) / free)), float(np.sqrt(np.sum(ratio**2) / free))
+def _spread(ratios: Sequence[Array], weights: Array) -> tuple[float, float]:
+    """Mean and spread of single offers' ratios; each model has its weight, whatever the number of its offers."""
+    values = np.concatenate(ratios)
+    parts = np.concatenate(
+        [np.full(len(own), weight / max(len(own), 1)) for own, weight in zip(ratios, weights, strict=True)]
+    )
+    center = float(np.average(values, weights=parts))
+    return center, float(np.sqrt(np.average((values - center) ** 2, weights=parts)))
+
+
+def _batch(ratios: Sequence[Array], sparsity: Array, weights: Array, chunk: float) -> tuple[float, float]:
+    """Logarithm of the batch that metered ratios imply if weight reads set them, and its spread between models."""
+    metered = np.array([len(own) > 0 for own in ratios])
+    middles = np.array([np.median(own) for own in ratios if len(own)])[:, None]
+    deviations = np.concatenate([own - own.mean() for own in ratios if len(own) > 1])
+    between = float(deviations @ deviations) / sum(len(own) - 1 for own in ratios if len(own) > 1)
+    noise = (between / np.array([len(own) for own in ratios if len(own)]))[:, None]
+    reads, weight = sparsity[metered][:, None], weights[metered]
+
+    def log_density(points: Array) -> Array:
+        batch, scale, misfit = (column[:, None, None] for column in points.T)
+        level = np.asarray(0.0)
+        inputs, outputs = log_prices(level, reads, batch + np.exp(scale) * _NODES, level, level, np.asarray(chunk))
+        each = normal_log(middles - (outputs - inputs), np.exp(2 * misfit) + noise)
+        each = each + np.log(_NODE_WEIGHTS / _NODE_WEIGHTS.sum())
+        top = each.max(axis=2, keepdims=True)
+        whole = top[..., 0] + np.log(np.exp(each - top).sum(axis=2))
+        return whole @ weight - (((points - _READS_START) / _READS_WIDTH) ** 2).sum(axis=1) / 2
+
+    draws = draw(log_density, _READS_START, _READS_WIDTH / 3, effective=3000)
+    batch, scale, _ = (float(value) for value in draws.weights @ draws.points)
+    return batch, float(np.exp(scale))
 
 
 def _kind(active: Array, sparsity: Array, weights: Array, everything: float, *, dense: bool) -> Kind:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rackmath.errors import InputError
 from rackmath.prices.cliff import Cache, cache_from_cliff
+from rackmath.prices.hosts import Price, typical_price
 from rackmath.prices.importance import Draws, draw, quantiles
 from rackmath.prices.market import FLOOR, Kind, Market, log_prices, normal_log, student_log
 
@@ -78,8 +79,6 @@ class Decoded:
     total_params: Interval
     kv_bytes_per_token: Interval
     """The prior: prices do not identify it. A context cliff is weighed."""
-    batch: Interval
-    """Sequences that share a read of the weights."""
     product: Interval
     """Price over the cost of an ideal H100 at 2.35 $/hour: margin x rent / utilisation. Identified."""
     margin: Interval
@@ -123,28 +122,29 @@ def decode(
             raise InputError(field, value, f"a positive number below {top:g}")
     if stream is not None and speed is None:
         raise InputError("stream", stream, "says nothing without a speed: give both")
-    seen, count = _observed(offers)
+    prices = different_prices(offers, market.ratio)
+    known = _known_price(offers, prices, market) if prices else None
     dated = [offer.year for offer in offers if offer.year is not None]
     years = abs(float(np.median(dated)) - market.year) if dated else 0.0
     drifted = replace(market, level_scale=float(np.hypot(market.level_scale, _DRIFT * years)))
     found: list[Draws] = []
     logs: list[float] = []
     for kind in (market.dense, market.sparse):
-        found.append(_posterior(kind, drifted, seen, count, speed, stream))
+        found.append(_posterior(kind, drifted, known, speed, stream))
         logs.append(log(kind.share) + found[-1].log_evidence)
     part = np.exp(np.array(logs) - max(logs))
     part /= part.sum()
     dense = found[0].points
     points = np.concatenate([np.column_stack([dense, np.zeros(len(dense))]), found[1].points])
     weights = np.concatenate([draws.weights * p for draws, p in zip(found, part, strict=True)])
-    active, batch, level, sparsity = points.T
+    active, level, sparsity = points.T
     product = level - market.economy * active - log(FLOOR)
     random = np.random.default_rng(len(points))
     split = log(UTILISATION) + np.hypot(UTILISATION_SCALE, RENT_SCALE) * random.standard_normal(len(points))
     cache = None if cliff is None else cache_from_cliff(cliff, active + log(1e9), weights, market)
     return Decoded(
         model=offers[0].model,
-        hosts=count,
+        hosts=len(prices),
         active_params=_interval(active + log(1e9), weights),
         total_params=_interval(active + sparsity + log(1e9), weights),
         kv_bytes_per_token=(
@@ -152,7 +152,6 @@ def decode(
             if cache is None
             else _interval(cache.logs, cache.weights)
         ),
-        batch=_interval(batch, weights),
         product=_interval(product, weights),
         margin=_interval(product + split, weights),
         dense=float(part[0]),
@@ -162,47 +161,46 @@ def decode(
     )
 
 
-def _observed(offers: Sequence[Offer]) -> tuple[tuple[float | None, float | None], int]:
-    """Median logarithms of the input and output price, and how many different offers there are."""
-    asked = {(offer.input, offer.output) for offer in offers if offer.input is not None or offer.output is not None}
-    found = [[log(price) for price in side if price is not None] for side in zip(*asked, strict=True)] or [[], []]
-    middle = [float(np.median(values)) if values else None for values in found]
-    return (middle[0], middle[1]), len(asked)
+def different_prices(offers: Sequence[Offer], ratio: float) -> list[Price]:
+    """Different input prices of one model, each with the hosts that ask it; a copied list is one price.
+
+    ``ratio``, ln of a typical output over input, makes input prices of output prices where no host has an input price.
+    """
+    asked: dict[tuple[float | None, float | None], set[str]] = {}
+    for offer in offers:
+        if offer.input is not None or offer.output is not None:
+            asked.setdefault((offer.input, offer.output), set()).add(offer.provider)
+    sided = [(pair, tuple(sorted(hosts))) for pair, hosts in asked.items()]
+    inputs = [Price(value=log(pair[0]), hosts=hosts) for pair, hosts in sided if pair[0] is not None]
+    return inputs or [Price(value=log(pair[1]) - ratio, hosts=hosts) for pair, hosts in sided if pair[1] is not None]
+
+
+def _known_price(offers: Sequence[Offer], prices: Sequence[Price], market: Market) -> tuple[float, float]:
+    """Logarithm of what a typical host asks for input, and its variance."""
+    value, variance = typical_price(prices, market.hosts)
+    # Hosts follow one model's ratio, so more of them do not make it better known.
+    guessed = all(offer.input is None for offer in offers)
+    return value, variance + _AGREEMENT**2 + guessed * market.ratio_scale**2
 
 
 def _posterior(
-    kind: Kind,
-    market: Market,
-    seen: tuple[float | None, float | None],
-    count: int,
-    speed: float | None,
-    stream: float | None,
+    kind: Kind, market: Market, known: tuple[float, float] | None, speed: float | None, stream: float | None
 ) -> Draws:
-    """Draws of ln (active, batch, level[, sparsity]) of models of one kind."""
+    """Draws of ln (active, level[, sparsity]) of models of one kind."""
     sparse = kind.sparsity_deviation > 0
-    center = np.array([kind.active, market.batch, market.level] + [kind.sparsity] * sparse)
-    spread = np.array(
-        [kind.active_deviation, market.batch_scale, market.level_scale] + [kind.sparsity_deviation] * sparse
-    )
-    hosts = max(count, 1)
-    shared = market.host_level**2 / hosts + _AGREEMENT**2
-    ratio = market.ratio_scale**2 + market.host_ratio**2 / hosts
+    center = np.array([kind.active, market.level] + [kind.sparsity] * sparse)
+    spread = np.array([kind.active_deviation, market.level_scale] + [kind.sparsity_deviation] * sparse)
 
     def log_density(points: Array) -> Array:
-        active, batch, level = points.T[:3]
-        sparsity = points[:, 3] if sparse else np.zeros(len(points))
+        active, level = points.T[:2]
+        sparsity = points[:, 2] if sparse else np.zeros(len(points))
         total = _prior(points, kind, market, sparse)
-        inputs, outputs = log_prices(
-            active, sparsity, batch, level, np.asarray(market.economy), np.asarray(market.chunk)
-        )
-        if seen[0] is not None and seen[1] is not None:
-            off_in, off_out = seen[0] - inputs, seen[1] - outputs
-            total = total + normal_log((off_in + off_out) / 2, np.asarray(shared))
-            total = total + normal_log(off_out - off_in, np.asarray(ratio))
-        elif seen[0] is not None:
-            total = total + normal_log(seen[0] - inputs, np.asarray(shared + ratio / 4))
-        elif seen[1] is not None:
-            total = total + normal_log(seen[1] - outputs, np.asarray(shared + ratio / 4))
+        if known is not None:
+            # The batch moves only the output price.
+            inputs, _ = log_prices(
+                active, sparsity, np.asarray(0.0), level, np.asarray(market.economy), np.asarray(market.chunk)
+            )
+            total = total + normal_log(known[0] - inputs, np.asarray(known[1]))
         if speed is not None and stream is not None:
             off = log(speed) + active + log(1e9) - log(stream)
             total = total + normal_log(off, np.asarray(market.stream_scale**2))
@@ -217,15 +215,14 @@ def _posterior(
 def _prior(points: Array, kind: Kind, market: Market, sparse: bool) -> Array:
     """Logarithm of the prior; its constants matter, for dense and sparse are weighed against each other."""
     active = (points[:, 0] - kind.active) / kind.active_deviation
-    found = normal_log(points[:, 1] - market.batch, np.asarray(market.batch_scale**2))
-    found = found + student_log(points[:, 2] - market.level, np.asarray(market.level_scale**2))
+    found = student_log(points[:, 1] - market.level, np.asarray(market.level_scale**2))
     if not sparse:
         return found - active**2 / 2 - log(kind.active_deviation)
-    many = (points[:, 3] - kind.sparsity) / kind.sparsity_deviation
+    many = (points[:, 2] - kind.sparsity) / kind.sparsity_deviation
     rest = 1 - kind.correlation**2
     square = (active**2 - 2 * kind.correlation * active * many + many**2) / rest
     found = found - square / 2 - log(kind.active_deviation * kind.sparsity_deviation * np.sqrt(rest)) - log(2 * pi) / 2
-    return np.where(points[:, 3] > 0, found, -np.inf)
+    return np.where(points[:, 2] > 0, found, -np.inf)
 
 
 def _interval(logs: Array, weights: Array) -> Interval:
@@ -255,6 +252,11 @@ def _cannot_tell(
         "KV bytes per token: not identified by prices; the interval is that of all open-weight models",
         "margin, utilisation and rent: only their product is identified; the split follows stated priors",
     ]
+    if any(offer.output is not None for offer in offers):
+        lines.append(
+            "output over input: hosts follow the developer's choice, dense or sparse; used only where no input price is"
+            " known"
+        )
     if cache is not None:
         lines.append(
             f"context cliff: stands where KV reads overtake the weights with probability {cache.crossover:.3f}, from"

@@ -8,12 +8,16 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.prices.hosts import Hosts
+
 Array = NDArray[np.float64]
 
 RIDGE = 295.0
 """Tokens at which reading an 8-bit weight takes as long as using it: 1,979 TFLOP/s over 2 x 3.35 TB/s, H100."""
 FLOOR = 2.35 / 3600 / 1979e12 * 2e9 * 1e6
 """A million tokens through a billion parameters at an H100's 8-bit rate and 2.35 $/hour. [USD]"""
+METERED = 0.02
+"""ln of output over input within which a page has one price for both kinds of tokens, and meters neither."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +42,8 @@ class Market:
 
     dense: Kind
     sparse: Kind
+    hosts: Hosts
+    """How prices of one model differ between hosts."""
     level: float
     """Input price of a dense model of a billion parameters."""
     level_scale: float
@@ -47,14 +53,12 @@ class Market:
     chunk: float
     """Tokens of a prompt that share a read of the weights."""
     batch: float
-    """Sequences that share a read of the weights while they are continued."""
+    """Sequences that share a read of the weights while they are continued, if weight reads set output over input."""
     batch_scale: float
+    ratio: float
+    """Output over input where the two differ."""
     ratio_scale: float
-    """Spread of output over input that nothing here explains."""
-    host_level: float
-    """Spread of one model's price between hosts."""
-    host_ratio: float
-    """Spread of one model's output over input between hosts."""
+    """Spread of that between offers."""
     cache: float
     """Stored keys and values per token at 16 bit, in bytes."""
     cache_scale: float
@@ -85,8 +89,9 @@ def log_prices(active: Array, sparsity: Array, batch: Array, level: Array, econo
         p_{out} = C \, N^{1-\delta} \left(1 + \frac{r \rho}{B}\right)
 
     with N active parameters in billions, r total over active, rho the ridge in tokens, K
-    the tokens of a chunk of the prompt, B the batch, and C the product of utilisation, margin and price
-    of hardware. All arguments broadcast and are natural logarithms, except ``economy``.
+    the tokens of a chunk of the prompt, B the batch, and C the product of utilisation, margin and price of hardware.
+    The output price is what weight reads alone would make it; published ones follow conventions. All arguments
+    broadcast and are natural logarithms, except ``economy``.
 
     The read of keys and values is left out: no coefficient for it could be told from zero
     on models of known architecture. Source: lecture chapters 1 and 5, for 8-bit weights.

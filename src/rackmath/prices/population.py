@@ -96,5 +96,5 @@ def population(market: Market, draws: int = DRAWS, seed: int = 1) -> Population:
         link=np.exp(normal(np.log(LINK), LINK_SCALE)),
         utilisation=np.minimum(np.exp(normal(np.log(UTILISATION), UTILISATION_SCALE)), 1.0),
         log_input=log_input,
-        input_scale=float(np.hypot(market.host_level, np.hypot(market.ratio_scale, market.host_ratio) / 2)),
+        input_scale=float(np.hypot(market.hosts.scale, market.hosts.offer_scale)),
     )

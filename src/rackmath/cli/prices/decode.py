@@ -48,7 +48,7 @@ def decode_prices(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Active and total parameters, batch and margin behind list prices.
+    """Active and total parameters and margin behind list prices.
 
     MODEL is a name that genai-prices knows; all its hosts are read. FILE.csv has the columns model, provider, input,
     output, and may have cached_input; several hosts per model. Without either, give the prices as options.
@@ -76,7 +76,7 @@ def decode_prices(
         "assumed",
         (
             f"prior and market: {market.basis}, prices of {market.year:.1f}; priced as open-weight models are",
-            "8-bit weights on H100-like accelerators; another machine's ratio moves batch, not parameters",
+            "8-bit weights on H100-like accelerators; another machine's rate moves margin, not parameters",
             "accuracy on architectures left out: docs/accuracy-of-prices.md",
         ),
     )
@@ -85,22 +85,21 @@ def decode_prices(
 def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
     """Equations of the answer, the numbers at the posterior's medians put in, the result."""
     active, total = one.active_params.median / 1e9, one.total_params.median / 1e9
-    level = one.product.median * FLOOR
-    # Medians of a posterior need not satisfy its equations exactly; the lines show sizes, not digits.
-    sides = [
-        (name, level * active * (1 + total / active * RIDGE / tokens))
-        for name, tokens in (("input", float(np.exp(market.chunk))), ("output", one.batch.median))
-    ]
-    shown = ", ".join(f"{name} {price:.3g} $" for name, price in sides)
+    level, chunk = one.product.median * FLOOR, float(np.exp(market.chunk))
+    # Medians of a posterior need not satisfy its equations exactly; the line shows sizes, not digits.
+    price = level * active * (1 + total / active * RIDGE / chunk)
+    hosts = market.hosts
     return (
-        "price = C N (1 + r 295 / T)   N active parameters in billions, r total over active parameters",
+        "input price = C N (1 + r 295 / K)   N active parameters in billions, r total over active parameters",
         "295   tokens for which reading an 8-bit weight takes as long as using it, on an H100",
-        f"T     tokens that share a read: chunk {np.exp(market.chunk):,.0f} of a prompt, batch {one.batch.median:,.0f}",
+        f"K     tokens of a prompt that share a read of the weights: {chunk:,.0f}",
         f"C     floor x product = {FLOOR:.3g} $ x {one.product.median:.3g} = {level:.3g} $",
         "floor 2e15 FLOP (a million tokens, a billion parameters) / 1,979 TFLOP/s x 2.35 $ per hour",
         f"prior of C: {np.exp(market.level):.3g} $ x N^-{market.economy:.2f}, spread {market.level_scale:.2f} in ln",
-        f"medians put in: N = {active:.3g}, r = {total / active:.3g}: {shown}",
-        "posterior = prior(N, r, batch, C) x density of the median offer, by adaptive importance sampling",
+        f"medians put in: N = {active:.3g}, r = {total / active:.3g}: {price:.3g} $",
+        f"hosts: {len(hosts.known)} of known effect; spread of others {hosts.scale:.2f}, of single prices "
+        f"{hosts.offer_scale:.2f} in ln",
+        "posterior = prior(N, r, C) x density of a typical host's input price, by adaptive importance sampling",
     )
 
 
@@ -144,7 +143,6 @@ def _quantities(one: Decoded) -> tuple[tuple[str, Interval, float], ...]:
         ("active parameters, B", one.active_params, 1e9),
         ("total parameters, B", one.total_params, 1e9),
         ("KV bytes per token, 16 bit", one.kv_bytes_per_token, 1.0),
-        ("effective batch", one.batch, 1.0),
         ("price over ideal cost", one.product, 1.0),
         ("margin: price over cost", one.margin, 1.0),
     )

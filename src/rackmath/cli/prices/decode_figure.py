@@ -12,7 +12,6 @@ def sizes_figure(model: str, decoded: Decoded, prior: Decoded) -> Figure:
     for name, field, scale in (
         ("active, billions", "active_params", 1e9),
         ("total, billions", "total_params", 1e9),
-        ("batch", "batch", 1.0),
         ("price over ideal cost", "product", 1.0),
     ):
         for place, (label, found) in enumerate((("before any price", prior), ("given the prices", decoded))):

@@ -89,7 +89,6 @@ def _implied(decoded: Decoded, prior: Decoded) -> str:
             ("active parameters, billions", "active_params", 1e9),
             ("total parameters, billions", "total_params", 1e9),
             ("KV bytes per token at 16 bit", "kv_bytes_per_token", 1.0),
-            ("effective batch", "batch", 1.0),
             ("price over ideal cost: margin x rent / utilisation", "product", 1.0),
             ("margin: price over cost, by stated priors of the split", "margin", 1.0),
         )

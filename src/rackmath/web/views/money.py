@@ -111,7 +111,6 @@ def decode(i: Decode) -> Shown:
         ("active_params", 1e9, "B"),
         ("total_params", 1e9, "B"),
         ("kv_bytes_per_token", 1e3, "kB"),
-        ("batch", 1, ""),
         ("margin", 1, ""),
     )
     rows = [
