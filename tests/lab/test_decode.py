@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from rackmath.cli.app import cli
 from rackmath.lab import decode
+from rackmath.lab.budget import Budget
 from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.networks import Decoder, Sizes, operations
 from rackmath.models.counts import total_params
@@ -49,7 +50,7 @@ def test_views_are_no_operations() -> None:
 
 def test_both_graphs_are_measured(measured: Ceilings) -> None:
     found = decode.experiment(
-        measured, batches=(1, 2, 16), contexts=(128, 1024), sizes=(DENSE, MIXTURE), library=False, seconds=0.01
+        measured, Budget(60.0), batches=(1, 2, 16), contexts=(128, 1024), sizes=(DENSE, MIXTURE), library=False
     )
     curves = {(c.panel, c.name): c for c in found.curves}
     # What a token costs falls with the batch: the hyperbola.
@@ -84,6 +85,6 @@ def test_transformers_own_classes_are_decoded_too(measured: Ceilings) -> None:
 
 
 def test_bad_input_is_one_line() -> None:
-    for arguments in (["--most", "0"], ["--longest", "1"], ["--seconds", "0"], ["--device", "abacus"]):
+    for arguments in (["--most", "0"], ["--longest", "1"], ["--device", "abacus"]):
         result = CliRunner().invoke(cli, ["lab", "decode", *arguments])
         assert result.exit_code == 2

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from rackmath.lab.budget import Budget
 from rackmath.lab.machine import Machine, Timing, timed
 
-Progress = Callable[[str], None]
+Shape = tuple[int, int, int]
+"""Rows, columns and inner width of a product."""
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Tokens that meet one matrix."""
@@ -25,6 +27,10 @@ _COLD = 2**28
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _SEQUENCES, _KV_HEADS, _CONTEXT, _HEAD = 8, 4, 2048, 64
 """Of the attention that is measured."""
+_PRODUCTS = 0.7
+"""Part of the time for products; streams have the rest."""
+_MOST = 0.3
+"""Of the repeats of one point. [s]"""
 _LARGEST_STREAM = 2**31
 """Largest stream on a CPU: beyond the caches of any server of today. [B]"""
 
@@ -88,27 +94,30 @@ class Ceilings:
         return float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(one.rate) for one in skinny])))
 
 
-def measure(
-    machine: Machine, *, seconds: float = 0.15, small: bool = False, progress: Progress = lambda _: None
-) -> Ceilings:
+def measure(machine: Machine, budget: Budget, *, small: bool = False) -> Ceilings:
     """Measure all ceilings.
 
     Parameters
     ----------
-    seconds : float
-        For each point.
+    budget : Budget
+        A machine that is too slow for large shapes of a precision measures its small ones.
     small : bool
         Few and small shapes, for tests and for experiments that only need an idea.
     """
     products: list[Product] = []
-    for precision in precisions(machine.device):
-        for rows, columns, inner in shapes(machine.device, small):
-            progress(f"product {precision} {rows} x {columns} x {inner}")
+    groups = [(precision, kind) for precision in precisions(machine.device) for kind in shapes(machine.device, small)]
+    for place, (precision, kind) in enumerate(groups):
+        part = budget.part(_PRODUCTS / (_PRODUCTS * (len(groups) - place) + 1 - _PRODUCTS))
+        for number, (rows, columns, inner) in enumerate(part.sized(kind, _flops, f"products in {precision}")):
+            part.say(f"product {precision} {rows} x {columns} x {inner}")
+            seconds = part.each(len(kind) - number, _MOST)
             products.append(product(machine, precision, rows, columns, inner, seconds))
     streams: list[Stream] = []
-    for size in sizes(machine, small):
-        progress(f"stream of {size / 2**20:,.2f} MiB")
-        streams.append(stream(machine, size, seconds))
+    part, wanted = budget.part(1 - _PRODUCTS), sizes(machine, small)
+    for number, size in enumerate(part.sized(wanted, float, "streams of bytes")):
+        part.say(f"stream of {size / 2**20:,.2f} MiB")
+        streams.append(stream(machine, size, part.each(len(wanted) - number, _MOST)))
+    seconds = budget.each(2, _MOST)
     one = torch.zeros(1, device=machine.device)
     latency = timed(lambda: one.add_(1.0), machine.device, repeats=15, seconds=seconds)
     return Ceilings(
@@ -130,12 +139,17 @@ def precisions(device: str) -> tuple[str, ...]:
     return ("fp32", "bf16", "fp16", "int8", *fp8)
 
 
-def shapes(device: str, small: bool) -> list[tuple[int, int, int]]:
-    """Square products, and products of few rows with one large matrix: rows, columns, inner width."""
+def shapes(device: str, small: bool) -> tuple[list[Shape], list[Shape]]:
+    """Square products, and products of few rows with one large matrix."""
     if small:
-        return [(256, 256, 256), (1, SIDE, SIDE), (64, SIDE, SIDE)]
+        return [(256, 256, 256)], [(1, SIDE, SIDE), (64, SIDE, SIDE)]
     squares = (128, 256, 512, 1024, 2048) if device == "cpu" else (512, 1024, 2048, 4096, 8192, 16_384)
-    return [*((n, n, n) for n in squares), *((rows, SIDE, SIDE) for rows in ROWS)]
+    return [(n, n, n) for n in squares], [(rows, SIDE, SIDE) for rows in ROWS]
+
+
+def _flops(shape: Shape) -> float:
+    rows, columns, inner = shape
+    return 2.0 * rows * columns * inner
 
 
 def sizes(machine: Machine, small: bool) -> list[int]:

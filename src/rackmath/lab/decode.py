@@ -9,7 +9,8 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from rackmath.lab.ceilings import Ceilings, Progress
+from rackmath.lab.budget import Budget
+from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Timing, timed
 from rackmath.lab.networks import DENSE, MIXTURE, Decoder, Sizes, operations
@@ -25,6 +26,8 @@ _SHORT, _FEW = 128, 8
 """Context of the curve over batches, and batch of the curve over contexts."""
 _PROMPT = 512
 """Tokens of the prompt that is read at once."""
+_MOST = 0.5
+"""Of the repeats of one point. [s]"""
 
 Step = Callable[[], object]
 
@@ -51,13 +54,12 @@ class _Point:
 
 def experiment(
     found: Ceilings,
+    budget: Budget,
     *,
     batches: Sequence[int] = BATCHES,
     contexts: Sequence[int] = CONTEXTS,
     sizes: Sequence[Sizes] | None = None,
     library: bool = True,
-    seconds: float = 0.5,
-    progress: Progress = lambda _: None,
 ) -> Experiment:
     """Decode at many batches and contexts, dense and with experts; read a prompt; count experts.
 
@@ -67,8 +69,6 @@ def experiment(
         Decoders; by default a dense one and a mixture that suit the device.
     library : bool
         Whether transformers' own classes are decoded as well, where they are installed.
-    seconds : float
-        For each point.
     """
     started = perf_counter()
     device = found.machine.device
@@ -79,28 +79,33 @@ def experiment(
     curves: list[Curve] = []
     facts: dict[str, object] = {}
     findings: list[str] = []
-    for subject in subjects:
-        over_batch = [_point(found, subject, "decode", batch, _SHORT, seconds, progress) for batch in batches]
+    for place, subject in enumerate(subjects):
+        part = budget.part(1 / (len(subjects) - place))
+        half = part.part(0.5)
+        over_batch = [
+            _point(found, subject, "decode", batch, _SHORT, half, len(batches) - number)
+            for number, batch in enumerate(half.sized(batches, float, f"{subject.name}, batches"))
+        ]
+        fitting = [context for context in contexts if _fits(found, subject, context)]
         over_context = [
-            _point(found, subject, "decode", _FEW, context, seconds, progress)
-            for context in contexts
-            if _fits(found, subject, context)
+            _point(found, subject, "decode", _FEW, context, part, len(fitting) - number)
+            for number, context in enumerate(part.sized(fitting, float, f"{subject.name}, contexts"))
         ]
         curves += [*_batch_curves(subject, over_batch), _context_curve(subject, over_context)]
-        prompt = _point(found, subject, "prefill", 1, _PROMPT, seconds, progress)
+        prompt = _point(found, subject, "prefill", 1, _PROMPT, part, 1)
         facts[subject.name], said = _facts(found, subject, over_batch, over_context, prompt)
         findings += said
         if subject.coverage is not None:
-            curves.append(_coverage_curve(subject, batches))
+            curves.append(_coverage_curve(subject, [point.batch for point in over_batch]))
     if device == "cuda":
-        curves.append(_graph_curve(found, chosen[0], batches, seconds))
+        curves.append(_graph_curve(found, chosen[0], batches, budget.each(len(batches), _MOST)))
     return Experiment(
         name="decode",
         title="decoding with a KV cache",
         machine=found.machine,
         curves=curves,
         facts=facts,
-        findings=findings,
+        findings=[*findings, *budget.notes()],
         ceilings=ceilings_of(found),
         seconds=perf_counter() - started,
     )
@@ -148,11 +153,12 @@ def _fits(found: Ceilings, subject: Subject, context: int) -> bool:
 
 
 def _point(
-    found: Ceilings, subject: Subject, phase: str, batch: int, context: int, seconds: float, progress: Progress
+    found: Ceilings, subject: Subject, phase: str, batch: int, context: int, budget: Budget, points: int
 ) -> _Point:
-    progress(f"{subject.name}: {phase} of {batch} x {context}")
+    """One pass; ``points`` share what is left of the budget."""
+    budget.say(f"{subject.name}: {phase} of {batch} x {context}")
     work = subject.pass_of(phase, batch, context)
-    taken = timed(work, found.machine.device, seconds=seconds)
+    taken = timed(work, found.machine.device, seconds=budget.each(points, _MOST))
     predicted = pass_time(
         found, subject.architecture, phase=phase, batch=batch, context=context, operations=operations(work)
     )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.lab.ceilings import Progress
+from rackmath.lab.budget import Budget
 from rackmath.lab.decode import Subject, own
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, synchronise, timed
@@ -28,12 +28,11 @@ _AT = np.linspace(0.02, 0.98, 49)
 
 def experiment(
     machine: Machine,
+    budget: Budget,
     *,
     seats: int = 16,
     load: float = 0.5,
-    seconds: float = 10.0,
     seed: int = 0,
-    progress: Progress = lambda _: None,
 ) -> Experiment:
     """Run the loop.
 
@@ -43,8 +42,8 @@ def experiment(
         Sequences that a train takes: the batch of a pass.
     load : float
         Arrivals over seats, below 1. [1]
-    seconds : float
-        That the trains run. [s]
+    budget : Budget
+        A tenth of it finds the timetable, in the rest the trains run.
 
     Errors: :class:`InputError` for a load that no timetable can carry.
     """
@@ -52,8 +51,9 @@ def experiment(
     if not 0 < load < 1:
         raise InputError("--load", load, "write a number above 0 and below 1")
     subject = own(SIZES, machine.device)
-    pass_time, period = _timetable(subject, machine, seats)
-    progress(f"trains every {period * 1e3:.1f} ms for {seconds:g} s")
+    pass_time, period = _timetable(subject, machine, seats, budget.each(5, 2.0))
+    seconds = max(budget.left, 2 * period)
+    budget.say(f"trains every {period * 1e3:.1f} ms for {seconds:.3g} s")
     arrivals = _poisson(load * seats / period, seconds, seed)
     wait, total, late, departed = run(subject, machine, seats, period, arrivals)
     facts = {
@@ -135,9 +135,9 @@ def run(
     return np.array(wait), np.array(total), late, train
 
 
-def _timetable(subject: Subject, machine: Machine, seats: int) -> tuple[float, float]:
+def _timetable(subject: Subject, machine: Machine, seats: int, seconds: float) -> tuple[float, float]:
     """Time of a pass, and the period that carries it."""
-    taken = timed(subject.pass_of("decode", seats, _CONTEXT), machine.device, repeats=15, seconds=2.0)
+    taken = timed(subject.pass_of("decode", seats, _CONTEXT), machine.device, repeats=15, seconds=seconds)
     return taken.median, max(_SLACK * taken.high, _SHORTEST)
 
 

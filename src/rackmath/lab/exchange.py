@@ -11,25 +11,26 @@ import numpy as np
 from rackmath.engine.collectives import all_reduce, all_to_all
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
-from rackmath.lab.ceilings import Progress
+from rackmath.lab.budget import Budget
 from rackmath.lab.exchange_workers import CHOSEN, EXPERTS, HIDDEN, LAYERS, Job, calibrate, exchange, reduce_both
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, Timing
 from rackmath.lab.processes import run
 
 TOKENS = (64, 256, 1024, 4096)
+_REPEATS, _LEAST = 7, 3
+"""Repeats of a point, and the fewest that have a spread."""
 _OUT, _BACK = 1, 2
 """Bytes of an element on its way to experts (8 bit) and back (16 bit)."""
 
 
 def experiment(
     machine: Machine,
+    budget: Budget,
     *,
     ranks: int = 4,
     tokens: Sequence[int] = TOKENS,
     ratio: float = 8.0,
-    repeats: int = 7,
-    progress: Progress = lambda _: None,
 ) -> Experiment:
     """Dispatch and combine among processes, as one rack and as two.
 
@@ -48,17 +49,21 @@ def experiment(
         raise InputError("--ranks", ranks, "write an even number of at least 2")
     if not 1 <= ratio < 1e6:
         raise InputError("--ratio", ratio, "write a number from 1 to 1e6")
-    progress("bandwidth and latency of an even exchange")
-    basic = run(calibrate, ranks, repeats)[0]
+    budget.say("bandwidth and latency of an even exchange")
+    begun = perf_counter()
+    basic = run(calibrate, ranks, _REPEATS)[0]
+    # Processes take about as long to start every time.
+    starting = perf_counter() - begun
     latency, bandwidth = _line(basic["exchange"])
     reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
     slow = bandwidth / ratio
+    tokens, repeats = _sizes(tokens, ranks, _system(ranks // 2, bandwidth, latency, slow), budget, 3 * starting)
     found: dict[str, list[dict[str, Any]]] = {}
     for name, second in (("one rack", float("inf")), ("two racks", slow)):
-        progress(f"dispatch and combine, {name}")
+        budget.say(f"dispatch and combine, {name}")
         job = Job(tokens=tuple(tokens), repeats=repeats, slow=second)
         found[name] = _slowest(run(exchange, ranks, job))
-    progress("data-parallel and tensor-parallel reductions")
+    budget.say("data-parallel and tensor-parallel reductions")
     reductions = run(reduce_both, ranks, Job(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
     systems = {
         "one rack": _system(ranks, bandwidth, latency, None),
@@ -95,10 +100,25 @@ def experiment(
             f"as long as one ({facts['two_racks_over_one_predicted']:.1f} predicted).",
             f"A step's gradients are {reductions['gradient_bytes'] / 2**20:.0f} MiB once, whatever the batch; tensor "
             f"parallelism sums {reductions['tensor_bytes'][-1] / 2**20:.0f} MiB for {tokens[-1]} tokens.",
+            *budget.notes(),
         ],
         ceilings={"bandwidth of an exchange": bandwidth, "latency of an exchange": latency},
         seconds=perf_counter() - started,
     )
+
+
+def _sizes(
+    tokens: Sequence[int], ranks: int, slowest: System, budget: Budget, starting: float
+) -> tuple[list[int], int]:
+    """Tokens and repeats that end in time, by what two racks would take; the fewest tokens stay in any case."""
+    ordered = sorted(tokens)
+    # One rack takes no longer than two, and the reductions about as long: three times the slowest.
+    lasting = [3 * _predicted(slowest, ranks, count) for count in ordered]
+    room = max(budget.left - starting, 0.0)
+    kept = [count for place, count in enumerate(ordered) if place == 0 or sum(lasting[: place + 1]) * _LEAST < room]
+    if len(kept) < len(ordered):
+        budget.omitted.append(f"tokens {', '.join(map(str, ordered[len(kept) :]))}")
+    return kept, int(np.clip(room / sum(lasting[: len(kept)]), _LEAST, _REPEATS))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

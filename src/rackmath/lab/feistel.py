@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rackmath.lab.budget import Budget
 from rackmath.lab.ciphers import XTEA_ROUNDS, best_differential, decrypt, encrypt, flips, xtea
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine
@@ -23,14 +24,29 @@ _PAIRS = 2**16
 
 
 def experiment(
-    machine: Machine, *, rounds: Sequence[int] = ROUNDS, blocks: int = 512, layers: int = 32, seed: int = 0
+    machine: Machine,
+    budget: Budget,
+    *,
+    rounds: Sequence[int] = ROUNDS,
+    blocks: int = 512,
+    layers: int = 32,
+    seed: int = 0,
 ) -> Experiment:
     """Avalanche and differentials by round; the same statistics by layer of random networks."""
     started = perf_counter()
     function = xtea(_KEY)
-    matrices = {number: flips(function, number, blocks) for number in rounds}
-    few = [number for number in rounds if number <= 16]
-    differentials = [best_differential(function, number, _PAIRS) for number in few]
+    matrices: dict[int, Any] = {}
+    for number in budget.part(0.4).sized(rounds, float, "avalanche by half-rounds"):
+        budget.say(f"avalanche of {number} half-rounds")
+        matrices[number] = flips(function, number, blocks)
+    rounds = list(matrices)
+    few: list[int] = []
+    differentials: list[float] = []
+    for number in budget.part(0.5).sized([n for n in rounds if n <= 16], float, "differentials by half-rounds"):
+        budget.say(f"differentials of {number} half-rounds")
+        few.append(number)
+        differentials.append(best_differential(function, number, _PAIRS))
+    budget.say(f"networks of {layers} layers")
     networks = {name: spread(residual, layers, seed) for name, residual in (("residual", True), ("plain", False))}
     text = np.random.default_rng(seed).bytes(8 * 4096)
     facts: dict[str, Any] = {
@@ -47,7 +63,7 @@ def experiment(
         machine=machine,
         curves=_curves(rounds, facts, layers),
         facts=facts,
-        findings=_findings(facts, layers),
+        findings=[*_findings(facts, layers), *budget.notes()],
         seconds=perf_counter() - started,
     )
 

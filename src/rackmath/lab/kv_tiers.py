@@ -6,7 +6,7 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -18,7 +18,8 @@ from rackmath.caching.tiers import cheapest, tier_costs
 from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
-from rackmath.lab.ceilings import Ceilings, Progress
+from rackmath.lab.budget import Budget
+from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Timing
 from rackmath.lab.predicted import system_of
@@ -28,6 +29,8 @@ from rackmath.models.cache import kv_bytes_per_token
 BLOCKS = (2**16, 2**18, 2**20, 2**22, 2**24)
 """Bytes that are brought back at once: a few tokens to a few thousand."""
 _FILE = 2**28
+_REPEATS, _LEAST = 9, 3
+"""Reads of a block, at most and at least."""
 _PRICES = {"RAM": "ddr5", "mapped file": "ddr5", "disk": "nvme-tlc"}
 """Tier of the catalogue whose price stands in for this machine's."""
 _PROMPT = 2048.0
@@ -35,13 +38,12 @@ _PROMPT = 2048.0
 
 def experiment(
     found: Ceilings,
+    budget: Budget,
     *,
     model: str = "llama-3.1-8b",
     size: int = _FILE,
     usd_per_hour: float = 0.10,
     folder: Path | None = None,
-    repeats: int = 9,
-    progress: Progress = lambda _: None,
 ) -> Experiment:
     """Read blocks from RAM, a mapped file and disk.
 
@@ -50,7 +52,7 @@ def experiment(
     model : str
         Whose cache waits; it sets bytes per token and what computing again takes on this machine.
     size : int
-        Bytes of the file. [B]
+        Bytes of the file; fewer where a slow disk does not take them in two fifths of the time. [B]
     usd_per_hour : float
         Rent of this machine. [USD/h]
     folder : Path, optional
@@ -63,8 +65,9 @@ def experiment(
     free = shutil.disk_usage(where).free
     if free < 2 * size:
         raise InputError("--folder", where, f"has {free / 2**30:.1f} GiB free, the file needs {size / 2**30:.1f}")
-    blocks = [block for block in BLOCKS if block <= size]
-    bandwidths = _measured(where, size, blocks, repeats, progress)
+    bandwidths = _measured(where, size, budget)
+    blocks = BLOCKS[: min(len(timings) for timings in bandwidths.values())]
+    bandwidths = {name: timings[: len(blocks)] for name, timings in bandwidths.items()}
     capacities = {"RAM": found.machine.memory, "mapped file": found.machine.memory, "disk": float(_disk_size(where))}
     tiers = [_tier(name, capacities[name], timings[-1].median, blocks[-1]) for name, timings in bandwidths.items()]
     architecture, system = catalogue.model(model), system_of(found)
@@ -111,25 +114,38 @@ def experiment(
             + ", then ".join(f"{s.tier} from {s.start:.3g} s" for s in stays)
             + ". Prices of devices are the catalogue's; RAM of the machine counts twice, as its memory and as a tier.",
             "Predicted times are a latency and a bandwidth, from the smallest and the largest block.",
+            *budget.notes(),
         ],
         ceilings=ceilings_of(found),
         seconds=perf_counter() - started,
     )
 
 
-def _measured(where: Path, size: int, blocks: list[int], repeats: int, progress: Progress) -> dict[str, list[Timing]]:
+def _measured(where: Path, size: int, budget: Budget) -> dict[str, list[Timing]]:
     """Times of blocks from each tier, out of a file that is gone afterwards."""
     bandwidths: dict[str, list[Timing]] = {}
     with tempfile.TemporaryDirectory(dir=where) as inside:
         path = Path(inside) / "blocks"
-        with path.open("wb") as file:
-            file.write(os.urandom(size))
+        written = _write(path, size, budget.part(0.4))
+        if written < size:
+            budget.omitted.append(f"{(size - written) / 2**20:,.0f} of {size / 2**20:,.0f} MiB of the file")
+        readers = (("RAM", _from_ram), ("mapped file", _from_map), ("disk", _from_disk))
+        for place, (name, reader) in enumerate(readers):
+            part = budget.part(1 / (len(readers) - place))
+            part.say(f"blocks from {name}")
+            bandwidths[name] = reader(path, [block for block in BLOCKS if block <= written], part)
+    return bandwidths
+
+
+def _write(path: Path, size: int, budget: Budget) -> int:
+    """Write random bytes until the file has its size or the time has passed, and say how many there are."""
+    written = 0
+    with path.open("wb") as file:
+        while written < size and (not written or budget.left):
+            written += file.write(os.urandom(min(BLOCKS[-1], size - written)))
             file.flush()
             os.fsync(file.fileno())
-        for name, reader in (("RAM", _from_ram), ("mapped file", _from_map), ("disk", _from_disk)):
-            progress(f"blocks from {name}")
-            bandwidths[name] = reader(path, blocks, repeats)
-    return bandwidths
+    return written
 
 
 def _tier(name: str, capacity: float, seconds: float, block: int) -> MemoryTier:
@@ -137,8 +153,10 @@ def _tier(name: str, capacity: float, seconds: float, block: int) -> MemoryTier:
     return MemoryTier(name=name, capacity=capacity, bandwidth=block / seconds, price=priced.price)
 
 
-def _affine(blocks: list[int], timings: list[Timing]) -> list[float]:
-    """Latency and bandwidth through the first and the last point."""
+def _affine(blocks: Sequence[int], timings: list[Timing]) -> list[float]:
+    """Latency and bandwidth through the first and the last point; nothing through a single one."""
+    if len(blocks) < 2:
+        return []
     slope = (timings[-1].median - timings[0].median) / (blocks[-1] - blocks[0])
     return [timings[0].median + slope * (block - blocks[0]) for block in blocks]
 
@@ -155,16 +173,16 @@ def _spread(spans: list[float]) -> Timing:
 def _repeated(
     blocks: list[int],
     size: int,
-    repeats: int,
+    budget: Budget,
     read: Callable[[int, int], object],
     before: Callable[[], None] = lambda: None,
 ) -> list[Timing]:
     """Time ``read(offset, block)`` at offsets drawn all over the file; ``before`` each is not timed."""
     random = np.random.default_rng(0)
     found: list[Timing] = []
-    for block in blocks:
+    for block in budget.sized(blocks, float, "blocks of bytes"):
         spans: list[float] = []
-        for _ in range(repeats):
+        while len(spans) < _REPEATS and (len(spans) < _LEAST or budget.left):
             offset = int(random.integers(size // block)) * block
             before()
             start = perf_counter()
@@ -174,7 +192,7 @@ def _repeated(
     return found
 
 
-def _from_ram(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
+def _from_ram(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
     held = np.fromfile(path, dtype=np.uint8)
     target = np.zeros(max(blocks), dtype=np.uint8)
 
@@ -182,10 +200,10 @@ def _from_ram(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
         target[:block] = held[offset : offset + block]
 
     read(0, max(blocks))
-    return _repeated(blocks, held.size, repeats, read)
+    return _repeated(blocks, held.size, budget, read)
 
 
-def _from_map(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
+def _from_map(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
     """A mapped file whose pages are in memory: no copy until they are touched."""
     target = np.zeros(max(blocks), dtype=np.uint8)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -197,10 +215,10 @@ def _from_map(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
         # Touching every page brings the file into memory.
         for offset in range(0, size - max(blocks) + 1, max(blocks)):
             read(offset, max(blocks))
-        return _repeated(blocks, size, repeats, read)
+        return _repeated(blocks, size, budget, read)
 
 
-def _from_disk(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
+def _from_disk(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
     """A file whose pages the kernel is told to forget before every read."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -213,6 +231,6 @@ def _from_disk(path: Path, blocks: list[int], repeats: int) -> list[Timing]:
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
 
-        return _repeated(blocks, size, repeats, read, forget)
+        return _repeated(blocks, size, budget, read, forget)
     finally:
         os.close(handle)

@@ -8,7 +8,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from rackmath.lab.ceilings import Progress
+from rackmath.lab.budget import Budget
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.live_bytes import peak_bytes, saved_bytes
 from rackmath.lab.machine import Machine, timed
@@ -27,36 +27,46 @@ ARITHMETIC = (
 """Types of the streams and of what works on them. The last two bound the drift of 16-bit functions: sums in 64 bit, and
 sums of integers, which are undone exactly."""
 _WIDTH, _HEADS = 256, 4
+_MOST = 1.0
+"""Of the repeats of one step. [s]"""
 
 
 def experiment(
     machine: Machine,
+    budget: Budget,
     *,
     depths: Sequence[int] = DEPTHS,
     batch: int = 4,
     tokens: int = 256,
-    seconds: float = 1.0,
-    progress: Progress = lambda _: None,
 ) -> Experiment:
-    """Train steps of one network in four ways, by depth, and the inverse in several arithmetics."""
+    """Train steps of one network in four ways, by depth, and the inverse in several arithmetics.
+
+    Depths that would not end within the budget are left out: some machines have no fast arithmetic of 16 or 64 bit.
+    """
     started = perf_counter()
     x = torch.randn(batch, tokens, _WIDTH, generator=torch.Generator().manual_seed(1)).to(machine.device)
     peaks: dict[str, list[float]] = {way: [] for way in WAYS}
     saved: dict[str, list[float]] = {way: [] for way in WAYS}
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     wrong: dict[str, float] = {}
-    for depth in depths:
+    lost: dict[tuple[str, torch.dtype], list[float]] = {arithmetic: [] for arithmetic in ARITHMETIC}
+    wanted, depths = sorted(depths), []
+    for depth in budget.sized(wanted, float, "layers"):
+        seconds = budget.each(sum(other >= depth for other in wanted) * len(WAYS), _MOST)
+        depths.append(depth)
         network = Network(depth, _WIDTH, _HEADS).to(machine.device)
         stored = gradients(network, x, "standard")
         for way in WAYS:
-            progress(f"{depth} layers, {way}")
+            budget.say(f"{depth} layers, {way}")
             _with_gradients(network)
             peaks[way].append(float(peak_bytes(lambda n=network, w=way: _step(n, x, w), machine.device)))
             saved[way].append(float(kept(network, x, way)))
             times[way].append(timed(lambda n=network, w=way: _step(n, x, w), machine.device, seconds=seconds).median)
             error = float((gradients(network, x, way) - stored).norm() / stored.norm())
             wrong[way] = max(wrong.get(way, 0.0), error)
-    lost = drifts(x.cpu(), depths, progress)
+        for streams, functions in ARITHMETIC:
+            budget.say(f"{depth} layers, inverse in {streams}")
+            lost[streams, functions].append(drift(Network(depth, _WIDTH, _HEADS), x.cpu()[:1, :64], streams, functions))
     curves = [*_memory_curves(depths, peaks, saved), *_time_curves(depths, times), *_drift_curves(depths, lost)]
     facts = {
         "gradient_error": wrong,
@@ -71,7 +81,7 @@ def experiment(
         machine=machine,
         curves=curves,
         facts=facts,
-        findings=_findings(depths, peaks, times, wrong, lost),
+        findings=[*_findings(depths, peaks, times, wrong, lost), *budget.notes()],
         seconds=perf_counter() - started,
     )
 
@@ -90,20 +100,6 @@ def kept(network: Network, x: Tensor, way: str) -> int:
     start = x.clone().requires_grad_()
     own = {p.untyped_storage().data_ptr() for p in network.parameters()} | {start.untyped_storage().data_ptr()}
     return saved_bytes(lambda: network(start, way), own)
-
-
-def drifts(
-    x: Tensor, depths: Sequence[int], progress: Progress = lambda _: None
-) -> dict[tuple[str, torch.dtype], list[float]]:
-    """Relative error of inputs that went forward and back, by arithmetic and depth."""
-    small = x[:1, :64]
-    found: dict[tuple[str, torch.dtype], list[float]] = {}
-    for streams, functions in ARITHMETIC:
-        progress(f"inverse in {streams}")
-        found[streams, functions] = [
-            drift(Network(depth, _WIDTH, _HEADS), small, streams, functions) for depth in depths
-        ]
-    return found
 
 
 def _with_gradients(network: Network) -> None:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
-from rackmath.lab.ceilings import SIDE, Ceilings, Product, Progress, measure
+from rackmath.lab.budget import Budget
+from rackmath.lab.ceilings import SIDE, Ceilings, Product, measure
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine
 
 
-def experiment(
-    machine: Machine, *, seconds: float = 0.15, small: bool = False, progress: Progress = lambda _: None
-) -> tuple[Experiment, Ceilings]:
+def experiment(machine: Machine, budget: Budget, *, small: bool = False) -> tuple[Experiment, Ceilings]:
     """The ceilings as curves: what `lab roofline` shows."""
     started = perf_counter()
-    found = measure(machine, seconds=seconds, small=small, progress=progress)
+    found = measure(machine, budget, small=small)
     facts: dict[str, object] = {
         "latency": found.latency.median,
         "attention_bandwidth": found.attention,
@@ -31,7 +30,7 @@ def experiment(
             machine=machine,
             curves=_curves(found),
             facts=facts,
-            findings=_findings(found),
+            findings=[*_findings(found), *budget.notes()],
             ceilings=ceilings_of(found),
             seconds=perf_counter() - started,
         ),

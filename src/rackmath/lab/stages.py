@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.lab.ceilings import Progress
+from rackmath.lab.budget import Budget
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine
 from rackmath.lab.processes import run
@@ -20,16 +20,17 @@ from rackmath.training.pipelines.order import BACKWARD, FORWARD
 
 SCHEDULES = ("gpipe", "1f1b")
 MICROBATCHES = (2, 4, 8, 16)
+_REPEATS = 3
+"""Of a schedule, at most."""
 
 
 def experiment(
     machine: Machine,
+    budget: Budget,
     *,
     stages: int = 4,
     microbatches: Sequence[int] = MICROBATCHES,
     pace: float = 0.02,
-    repeats: int = 3,
-    progress: Progress = lambda _: None,
 ) -> Experiment:
     """Run schedules, then decode with one, two, ... stages.
 
@@ -48,12 +49,13 @@ def experiment(
         raise InputError("--stages", stages, f"write a divisor of {LAYERS} above 1")
     if not 0 < pace < 10:
         raise InputError("--pace", pace, "write seconds above 0 and below 10")
+    microbatches, repeats = _sizes(microbatches, stages, pace, budget)
     asked = [(name, count) for name in SCHEDULES for count in microbatches]
     jobs = [
         Job(operations=schedule(name, stages, count).operations, microbatches=count, pace=pace, repeats=repeats)
         for name, count in asked
     ]
-    progress(f"{', '.join(SCHEDULES)} on {stages} stages")
+    budget.say(f"{', '.join(SCHEDULES)} on {stages} stages")
     lanes = run(train, stages, jobs)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in SCHEDULES}
     wrong = 0.0
@@ -61,7 +63,7 @@ def experiment(
         answers = [lane[i] for lane in lanes]
         rows[name].append(_row(name, stages, count, answers))
         wrong = max(wrong, _gradient_error(answers[0]["gradient"], jobs[i]))
-    progress("decoding with the cache kept per stage")
+    budget.say("decoding with the cache kept per stage")
     widths = [n for n in (1, 2, 4, 8) if n <= stages]
     decoded = [_decoded(run(decode, n, pace), n, pace) for n in widths]
     curves = [*_bubble_curves(rows, microbatches), *_decode_curves(decoded, widths)]
@@ -82,9 +84,22 @@ def experiment(
         machine=machine,
         curves=curves,
         facts=facts,
-        findings=_findings(rows, microbatches, decoded, widths, wrong),
+        findings=[*_findings(rows, microbatches, decoded, widths, wrong), *budget.notes()],
         seconds=perf_counter() - started,
     )
+
+
+def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: Budget) -> tuple[list[int], int]:
+    """Micro-batches and repeats whose passes fill half of the time; the fewest micro-batches stay in any case."""
+    ordered = sorted(microbatches)
+    # A forward and a backward pass take three paces, and the pipeline fills and drains once.
+    lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in ordered]
+    room = budget.left / 2
+    kept = [count for place, count in enumerate(ordered) if place == 0 or 2 * sum(lasting[: place + 1]) < room]
+    if len(kept) < len(ordered):
+        budget.omitted.append(f"micro-batches {', '.join(map(str, ordered[len(kept) :]))}")
+    # One more than the repeats, to warm up.
+    return kept, int(np.clip(room / sum(lasting[: len(kept)]) - 1, 1, _REPEATS))
 
 
 def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -16,18 +16,25 @@ from rackmath.errors import InputError
 from rackmath.tables import write_text
 
 if TYPE_CHECKING:
+    from rackmath.lab.budget import Budget
     from rackmath.lab.ceilings import Ceilings
-
-_SECONDS = click.FloatRange(1e-3, 60.0)
-
 
 _HOST = "cpu"
 """Where ranks, ciphers and small networks live, whatever accelerator the machine has."""
+_CEILINGS = 0.2
+"""Part of an experiment's time that measures the machine's ceilings first."""
 
 
 def _output(command: Callable[..., None]) -> Callable[..., None]:
     """Options that every experiment has."""
     for option in (
+        click.option(
+            "--seconds",
+            type=SECONDS,
+            default=60.0,
+            show_default=True,
+            help="Time that it may take; sizes that would not end in it are left out, and named.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--plot", metavar="FILE", help="Draw it: FILE.html, FILE.png or FILE.svg."),
     ):
@@ -38,16 +45,21 @@ def _output(command: Callable[..., None]) -> Callable[..., None]:
 _device = click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), help="Default: the accelerator, if any.")
 
 
-def _ceilings(device: str | None) -> Ceilings:
+def _budget(seconds: float) -> Budget:
+    from rackmath.lab.budget import Budget
+
+    return Budget(seconds, render.show_progress)
+
+
+def _ceilings(device: str | None, budget: Budget) -> Ceilings:
     """The machine's own ceilings, which predictions need."""
     from rackmath.lab import ceilings, machine
 
-    return ceilings.measure(machine.find(device), seconds=0.05, progress=render.show_progress)
+    return ceilings.measure(machine.find(device), budget.part(_CEILINGS))
 
 
 @click.command("roofline", epilog="Example: rackmath lab roofline --out my-machine.toml --plot roofline.svg")
 @click.option("--out", metavar="FILE.toml", help="Write the machine as a system for --on.")
-@click.option("--seconds", type=_SECONDS, default=0.15, show_default=True, help="For each point.")
 @click.option("--small", is_flag=True, help="Few and small shapes.")
 @_device
 @_output
@@ -60,9 +72,7 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
 
     if out is not None and not out.endswith(".toml"):
         raise InputError("--out", out, "end the name with .toml")
-    found, ceilings = laboratory.experiment(
-        machine.find(device), seconds=seconds, small=small, progress=render.show_progress
-    )
+    found, ceilings = laboratory.experiment(machine.find(device), _budget(seconds), small=small)
     if out is not None:
         write_text(Path(out), record(ceilings, datetime.now(UTC).date()), "--out")
         render.show_note(f"lab: wrote {out}, give it to any command as --on {out}")
@@ -73,7 +83,6 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
 @click.option("--most", type=Whole(1, 4096), default=256, show_default=True, help="Largest batch.")
 @click.option("--longest", type=Whole(128, 131_072), default=8192, show_default=True, help="Longest context.")
 @click.option("--library/--own", default=True, help="Decode transformers' own classes as well, if installed.")
-@click.option("--seconds", type=_SECONDS, default=0.3, show_default=True, help="For each point.")
 @_device
 @_output
 def decode(
@@ -83,13 +92,13 @@ def decode(
     need_torch()
     from rackmath.lab import decode as laboratory
 
+    budget = _budget(seconds)
     found = laboratory.experiment(
-        _ceilings(device),
+        _ceilings(device, budget),
+        budget,
         batches=[b for b in laboratory.BATCHES if b <= most],
         contexts=[c for c in laboratory.CONTEXTS if c <= longest],
         library=library,
-        seconds=seconds,
-        progress=render.show_progress,
     )
     deliver(found, plot, as_json)
 
@@ -97,9 +106,6 @@ def decode(
 @click.command("train-departs", epilog="Example: rackmath lab train-departs --load 0.7 --seconds 20")
 @click.option("--seats", type=Whole(1, 1024), default=16, show_default=True, help="Sequences of a train.")
 @click.option("--load", type=NUMBER, default=0.5, show_default=True, help="Arrivals over seats.")
-@click.option(
-    "--seconds", type=click.FloatRange(0.1, 3600), default=10.0, show_default=True, help="Trains run so long."
-)
 @_device
 @_output
 def train_departs(seats: int, load: float, seconds: float, device: str | None, plot: str | None, as_json: bool) -> None:
@@ -107,9 +113,7 @@ def train_departs(seats: int, load: float, seconds: float, device: str | None, p
     need_torch()
     from rackmath.lab import departures, machine
 
-    found = departures.experiment(
-        machine.find(device), seats=seats, load=load, seconds=seconds, progress=render.show_progress
-    )
+    found = departures.experiment(machine.find(device), _budget(seconds), seats=seats, load=load)
     deliver(found, plot, as_json)
 
 
@@ -117,12 +121,12 @@ def train_departs(seats: int, load: float, seconds: float, device: str | None, p
 @click.option("--ranks", type=Whole(2, 32), default=4, show_default=True, help="Processes.")
 @click.option("--ratio", type=NUMBER, default=8.0, show_default=True, help="First network over the second.")
 @_output
-def alltoall(ranks: int, ratio: float, plot: str | None, as_json: bool) -> None:
+def alltoall(ranks: int, ratio: float, seconds: float, plot: str | None, as_json: bool) -> None:
     """Expert parallelism over processes: bytes and time of dispatch and combine, one rack and two, reductions."""
     need_torch()
     from rackmath.lab import exchange, machine
 
-    found = exchange.experiment(machine.find(_HOST), ranks=ranks, ratio=ratio, progress=render.show_progress)
+    found = exchange.experiment(machine.find(_HOST), _budget(seconds), ranks=ranks, ratio=ratio)
     deliver(found, plot, as_json)
 
 
@@ -130,13 +134,13 @@ def alltoall(ranks: int, ratio: float, plot: str | None, as_json: bool) -> None:
 @click.option("--stages", type=Whole(2, 8), default=4, show_default=True, help="Processes, a divisor of 8.")
 @click.option("--pace", type=SECONDS, default=0.02, show_default=True, help="Of a stage's forward pass at least, in s.")
 @_output
-def pipeline(stages: int, pace: float, plot: str | None, as_json: bool) -> None:
+def pipeline(stages: int, pace: float, seconds: float, plot: str | None, as_json: bool) -> None:
     """Stages in processes: the bubble of GPipe and 1F1B against the scheduler; decoding with the cache per stage."""
     need_torch()
     from rackmath.lab import machine
     from rackmath.lab import stages as laboratory
 
-    found = laboratory.experiment(machine.find(_HOST), stages=stages, pace=pace, progress=render.show_progress)
+    found = laboratory.experiment(machine.find(_HOST), _budget(seconds), stages=stages, pace=pace)
     deliver(found, plot, as_json)
 
 
@@ -144,14 +148,14 @@ def pipeline(stages: int, pace: float, plot: str | None, as_json: bool) -> None:
 @click.option("--deepest", type=Whole(4, 1024), default=32, show_default=True, help="Layers.")
 @_device
 @_output
-def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) -> None:
+def revnet(deepest: int, device: str | None, seconds: float, plot: str | None, as_json: bool) -> None:
     """Reversible layers: memory by depth, gradients, time, and what the inverse loses, against checkpoints."""
     need_torch()
     from rackmath.lab import machine
     from rackmath.lab import revnet as laboratory
 
     depths = sorted({*(d for d in laboratory.DEPTHS if d <= deepest), deepest})
-    deliver(laboratory.experiment(machine.find(device), depths=depths, progress=render.show_progress), plot, as_json)
+    deliver(laboratory.experiment(machine.find(device), _budget(seconds), depths=depths), plot, as_json)
 
 
 @click.command("feistel", epilog="Example: rackmath lab feistel --json")
@@ -159,13 +163,13 @@ def revnet(deepest: int, device: str | None, plot: str | None, as_json: bool) ->
     "--blocks", type=Whole(16, 1_000_000), default=512, show_default=True, help="Blocks of text that are sampled."
 )
 @_output
-def feistel(blocks: int, plot: str | None, as_json: bool) -> None:
+def feistel(blocks: int, seconds: float, plot: str | None, as_json: bool) -> None:
     """A Feistel cipher on bytes: avalanche by round, differentials; the same statistics for random networks."""
     need_torch()
     from rackmath.lab import feistel as laboratory
     from rackmath.lab import machine
 
-    deliver(laboratory.experiment(machine.find(_HOST), blocks=blocks), plot, as_json)
+    deliver(laboratory.experiment(machine.find(_HOST), _budget(seconds), blocks=blocks), plot, as_json)
 
 
 @click.command("kv-tiers", epilog="Example: rackmath lab kv-tiers --model llama-3.1-8b --usd-per-hour 0.10")
@@ -176,19 +180,27 @@ def feistel(blocks: int, plot: str | None, as_json: bool) -> None:
 @_device
 @_output
 def kv_tiers(
-    model: str, size: int, usd_per_hour: float, folder: Path | None, device: str | None, plot: str | None, as_json: bool
+    model: str,
+    size: int,
+    usd_per_hour: float,
+    folder: Path | None,
+    device: str | None,
+    seconds: float,
+    plot: str | None,
+    as_json: bool,
 ) -> None:
     """Blocks of a cache from RAM, a mapped file and disk: times, drain times, the cheapest tier by hold time."""
     need_torch()
     from rackmath.lab import kv_tiers as laboratory
 
+    budget = _budget(seconds)
     found = laboratory.experiment(
-        _ceilings(device),
+        _ceilings(device, budget),
+        budget,
         model=model,
         size=size,
         usd_per_hour=usd_per_hour,
         folder=folder,
-        progress=render.show_progress,
     )
     deliver(found, plot, as_json)
 

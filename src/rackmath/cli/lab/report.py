@@ -15,37 +15,51 @@ from rackmath.cli import render
 from rackmath.cli.figures import svg_text
 from rackmath.cli.lab.show import as_data, figure, need_torch
 from rackmath.cli.page import page
+from rackmath.cli.quantities import SECONDS
 from rackmath.errors import InputError
 from rackmath.tables import write_text
 from rackmath.units import show
 from rackmath.version import __version__
 
 if TYPE_CHECKING:
+    from rackmath.lab.budget import Budget
     from rackmath.lab.experiment import Experiment
 
 Job = Callable[[], "Experiment"]
+
+_WHOLE, _QUICK = 240.0, 30.0
+"""Time for all, and for their small sizes. [s]"""
+_SOON = 1e-3
+"""Time for an experiment when all has passed: it measures the first point of everything. [s]"""
 
 
 @click.command("all", epilog="Example: rackmath lab all --html lab.html")
 @click.option("--html", "out", metavar="FILE.html", help="Write a page that needs nothing beside itself.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), help="Default: the accelerator, if any.")
+@click.option(
+    "--seconds",
+    type=SECONDS,
+    help="Time that all may take; sizes that would not end in it are left out, and named.  [default: 240, quick 30]",
+)
 @click.option("--quick", is_flag=True, help="Small sizes: does everything run?")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def all_experiments(out: str | None, device: str | None, quick: bool, as_json: bool) -> None:
-    """Run every experiment, some minutes in all, and report them together.
+def all_experiments(out: str | None, device: str | None, seconds: float | None, quick: bool, as_json: bool) -> None:
+    """Run every experiment, four minutes in all unless told otherwise, and report them together.
 
     Interrupted, it reports what is done.
     """
     need_torch()
     if out is not None and not out.endswith((".html", ".htm")):
         raise InputError("--html", out, "end the name with .html")
+    from rackmath.lab.budget import Budget
+
     started = perf_counter()
+    budget = Budget(seconds if seconds is not None else _QUICK if quick else _WHOLE, render.show_progress)
     done: list[Experiment] = []
     stopped = False
     try:
-        for name, job in _jobs(device, quick):
-            render.show_progress(f"{name}: {perf_counter() - started:.0f} s so far")
-            done.append(job())
+        # Each is kept as soon as it has ended.
+        done.extend(job() for job in _jobs(device, quick, budget))
     except KeyboardInterrupt:
         stopped = True
         render.show_note(f"stopped after {len(done)} experiments")
@@ -67,36 +81,32 @@ def all_experiments(out: str | None, device: str | None, quick: bool, as_json: b
         raise click.Abort
 
 
-def _jobs(device: str | None, quick: bool) -> Iterator[tuple[str, Job]]:
+def _jobs(device: str | None, quick: bool, budget: Budget) -> Iterator[Job]:
+    """Experiments, each with its part of what is left of the time."""
     from rackmath.lab import decode, departures, exchange, feistel, kv_tiers, machine, revnet, roofline, stages
+    from rackmath.lab.budget import Budget
 
     here, host = machine.find(device), machine.find("cpu")
-    first, ceilings = roofline.experiment(
-        here, seconds=0.02 if quick else 0.15, small=quick, progress=render.show_progress
-    )
-    yield "roofline", lambda: first
-    say = render.show_progress
+    # Each says itself what it left out.
+    parts = (Budget(max(budget.left / remaining, _SOON), budget.say) for remaining in range(8, 0, -1))
+    first, ceilings = roofline.experiment(here, next(parts), small=quick)
+    yield lambda: first
     if quick:
-        yield (
-            "decode",
-            lambda: decode.experiment(
-                ceilings, batches=(1, 4), contexts=(128, 256), library=False, seconds=0.02, progress=say
-            ),
-        )
-        yield "train-departs", lambda: departures.experiment(here, seats=4, seconds=1.0, progress=say)
-        yield "alltoall", lambda: exchange.experiment(host, ranks=2, tokens=(64, 256), repeats=3, progress=say)
-        yield "pipeline", lambda: stages.experiment(host, stages=2, microbatches=(2, 4), repeats=2, progress=say)
-        yield "revnet", lambda: revnet.experiment(here, depths=(2, 4), batch=1, tokens=64, seconds=0.1, progress=say)
-        yield "feistel", lambda: feistel.experiment(host, rounds=(2, 8, 64), blocks=64, layers=8)
-        yield "kv-tiers", lambda: kv_tiers.experiment(ceilings, size=2**24, repeats=3, progress=say)
+        yield lambda: decode.experiment(ceilings, next(parts), batches=(1, 4), contexts=(128, 256), library=False)
+        yield lambda: departures.experiment(here, next(parts), seats=4)
+        yield lambda: exchange.experiment(host, next(parts), ranks=2, tokens=(64, 256))
+        yield lambda: stages.experiment(host, next(parts), stages=2, microbatches=(2, 4))
+        yield lambda: revnet.experiment(here, next(parts), depths=(2, 4), batch=1, tokens=64)
+        yield lambda: feistel.experiment(host, next(parts), rounds=(2, 8, 64), blocks=64, layers=8)
+        yield lambda: kv_tiers.experiment(ceilings, next(parts), size=2**24)
         return
-    yield "decode", lambda: decode.experiment(ceilings, seconds=0.3, progress=say)
-    yield "train-departs", lambda: departures.experiment(here, progress=say)
-    yield "alltoall", lambda: exchange.experiment(host, progress=say)
-    yield "pipeline", lambda: stages.experiment(host, progress=say)
-    yield "revnet", lambda: revnet.experiment(here, progress=say)
-    yield "feistel", lambda: feistel.experiment(host)
-    yield "kv-tiers", lambda: kv_tiers.experiment(ceilings, progress=say)
+    yield lambda: decode.experiment(ceilings, next(parts))
+    yield lambda: departures.experiment(here, next(parts))
+    yield lambda: exchange.experiment(host, next(parts))
+    yield lambda: stages.experiment(host, next(parts))
+    yield lambda: revnet.experiment(here, next(parts))
+    yield lambda: feistel.experiment(host, next(parts))
+    yield lambda: kv_tiers.experiment(ceilings, next(parts))
 
 
 def _show(done: list[Experiment]) -> None:

@@ -1,0 +1,83 @@
+"""The time that experiments may take: handed out to points as they come, so that a slow machine measures fewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import TypeVar
+
+from rackmath.errors import InputError
+
+Progress = Callable[[str], None]
+Point = TypeVar("Point")
+
+
+class Budget:
+    """Time for a piece of work.
+
+    Parameters
+    ----------
+    seconds : float
+        That it may take. [s]
+    progress : callable, optional
+        What is told how far the work is.
+
+    Errors: :class:`InputError` for seconds that are not above 0.
+    """
+
+    def __init__(self, seconds: float, progress: Progress = lambda _: None) -> None:
+        if not 0 < seconds < float("inf"):
+            raise InputError("--seconds", seconds, "write seconds above 0")
+        self.seconds = seconds
+        self.omitted: list[str] = []
+        """What was left out, in words; parts write it here as well."""
+        self._progress = progress
+        self._started = perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Since the beginning. [s]"""
+        return perf_counter() - self._started
+
+    @property
+    def left(self) -> float:
+        """Until the end; 0 when it has passed. [s]"""
+        return max(self.seconds - self.elapsed, 0.0)
+
+    def say(self, text: str) -> None:
+        """Tell what is done now, and how much of the time has passed."""
+        self._progress(f"{text} ({self.elapsed:.0f} of {self.seconds:.0f} s)")
+
+    def part(self, share: float) -> Budget:
+        """A budget of a share of what is left, from 0 to 1; what it does not use stays in this one."""
+        inner = Budget(max(self.left * share, _LEAST), self.say)
+        inner.omitted = self.omitted
+        return inner
+
+    def each(self, points: int, most: float) -> float:
+        """Time to repeat one of so many points for: half of its share, for warming up takes as long. [s]"""
+        return min(max(self.left / max(points, 1) / 2, _LEAST), most)
+
+    def sized(self, points: Sequence[Point], cost: Callable[[Point], float], name: str) -> Iterator[Point]:
+        """Points in the order of their cost, the first always, another as long as it would end in time.
+
+        A point is taken to last as long as the one before, times the ratio of their costs.
+        """
+        ordered = sorted(points, key=cost)
+        lasted = 0.0
+        for place, point in enumerate(ordered):
+            if place and lasted * cost(point) / cost(ordered[place - 1]) > self.left:
+                self.omitted.append(f"{name} {', '.join(str(one) for one in ordered[place:])}")
+                return
+            started = perf_counter()
+            yield point
+            lasted = perf_counter() - started
+
+    def notes(self) -> list[str]:
+        """One sentence on what was left out, if anything was."""
+        left = "; ".join(self.omitted)
+        return [f"Left out to end within {self.seconds:.3g} s: {left}."] if self.omitted else []
+
+
+_LEAST = 1e-3
+"""Of any part, so that a budget that is used up still measures every first point. [s]"""
