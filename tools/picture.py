@@ -25,6 +25,7 @@ CHARTS = {
     "rackmath prices cost llama-3.1-70b --on h100-sxm --gpus 8 --input 4000 --sold-as llama-3.3-70b-instruct "
     "--provider novita --date 2026-11-21": "prices-cost.svg",
     "rackmath prices page anthropic --date 2026-11-21": "prices-page.svg",
+    "rackmath prices trend": "prices-trend.svg",
     "rackmath train budget --loss 2.0 --inference-tokens 10T": "train-budget.svg",
     "rackmath train pipeline --schedule zb-h1 --stages 8 --microbatches 24 --forward 18.5 --backward-input 18.1 "
     "--backward-weight 9.3 --send 0.6": "zb-h1.svg",

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rackmath.prices.calibration import Known
 from rackmath.prices.decode import Offer
 from rackmath.prices.market import Market
 from rackmath.prices.page import Change
+from rackmath.prices.trend import Sold
 from rackmath.tables import read_csv
 from rackmath.units import day, decimal_year, parse
 
@@ -52,6 +53,36 @@ class Facts:
 
     speed: tuple[Speed, ...]
     change: tuple[Change, ...]
+
+
+CAPABILITY = ("model", "benchmark", "score", "date", "input", "output")
+"""Columns that a table of scores and prices must have; score_source and price_source may be missing."""
+
+
+def capability(path: Path | None = None) -> dict[str, list[Sold]]:
+    """Models with a published score and a dated price, by benchmark: the package's table, or a table of a user's own.
+
+    Errors: :class:`InputError` for a missing column, a score that is no part of 1, and a price or a day that is none.
+    """
+    if path is None:
+        with as_file(files("rackmath") / "data" / "capability.csv") as own:
+            return capability(own)
+    found: dict[str, list[Sold]] = {}
+    for line, row in enumerate(read_csv(path, "FILE", CAPABILITY), start=2):
+        at = f"{path.name} line {line}"
+        score, into, out = (parse(row[key], "1", f"{at} {key}") for key in ("score", "input", "output"))
+        if not 0 < score <= 1:
+            raise InputError(f"{at} score", row["score"], "write the part that is right, above 0 and up to 1")
+        for key, price in (("input", into), ("output", out)):
+            if not 1e-6 <= price <= 1e6:
+                raise InputError(f"{at} {key}", row[key], "write a positive price in USD per million tokens")
+        year = decimal_year(day(row["date"].strip(), f"{at} date"))
+        found.setdefault(row["benchmark"].strip().lower(), []).append(
+            Sold(model=row["model"].strip(), score=score, year=year, input=into, output=out)
+        )
+    if not found:
+        raise InputError("FILE", str(path), "has no rows")
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,7 @@ from rackmath.cli.prices.cost import cost_prices
 from rackmath.cli.prices.decode import decode_prices
 from rackmath.cli.prices.page import page_prices
 from rackmath.cli.prices.report import report_prices
+from rackmath.cli.prices.trend import trend_prices
 
 
 @click.group(epilog="Example: rackmath prices decode kimi-k2.6 --date 2026-11-21")
@@ -19,3 +20,4 @@ prices.add_command(cost_prices)
 prices.add_command(decode_prices)
 prices.add_command(page_prices)
 prices.add_command(report_prices)
+prices.add_command(trend_prices)
