@@ -134,6 +134,17 @@ def _minimax(tower: Fields, whole: Fields, text: int) -> int:
     return _blocks(tower) + _linear(_patch(tower, frames=2), hidden, False) + 2 * hidden + projector
 
 
+def _inkling(tower: Fields, whole: Fields, text: int) -> int:
+    """A class token, a norm in front, scaled residuals, and a merger of a square of patches."""
+    layers, hidden, _ = _sizes(tower)
+    grid, into = tower.integer("posemb_grid_size", kind="count"), tower.integer("projection_hidden_dim")
+    bias = tower.flag("projector_bias", default=False)
+    merger = _linear(hidden * tower.integer("spatial_merge_size", default=2) ** 2, into, bias)
+    merger += _linear(into, tower.integer("text_hidden_size", default=text), bias)
+    scales, apart = 2 * layers * hidden, 4 * hidden
+    return _blocks(tower) + scales + _linear(_patch(tower), hidden, False) + grid**2 * hidden + apart + merger
+
+
 def _plain(tower: Fields, whole: Fields, text: int) -> int:
     _, hidden, _ = _sizes(tower)
     wide = hidden * tower.integer("spatial_merge_size", default=1) ** 2
@@ -147,6 +158,7 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Fields, Fields, int], int]], ...]
     (("pixel_shuffle_ratio", "projector_input_dim", "image_size", "patch_size"), _llama4),
     (("projector_hidden_size", "img_token_compression_config"), _minimax),
     (("mm_tokens_per_image", "image_size", "patch_size"), _siglip),
+    (("posemb_grid_size", "projection_hidden_dim"), _inkling),
     (("multimodal_projector_bias", "vision_feature_layer", "head_dim"), _pixtral),
 )
 """Fields that tell a tower, in the tower's config or the outer one, and its count."""
