@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, cast
 
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.models.architecture import Layer
 from rackmath.models.config.fields import Fields
-from rackmath.models.config.tensor_names import matches, placed
+from rackmath.models.config.tensor_names import checked, matches, placed
 from rackmath.models.formats import (
     AWQ,
     BF16,
@@ -54,15 +56,15 @@ _ALGORITHMS = {
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which tensor has which format.
-
-    ``kept`` and ``special`` hold (layer or None, pattern) pairs; ``special`` wins
-    over ``default``, ``kept`` means 16 bit.
-    """
+    """Which tensor has which format; ``special`` wins over ``default``, ``kept`` means 16 bit."""
 
     default: Format
-    kept: tuple[tuple[str | None, str], ...] = ()
-    special: tuple[tuple[str | None, str, Format], ...] = ()
+    kept: Mapping[str | None, Sequence[str]] = field(default_factory=dict[str | None, Sequence[str]])
+    """Patterns by layer, None for those of all layers."""
+    special: Mapping[str | None, Sequence[tuple[int, str, Format]]] = field(
+        default_factory=dict[str | None, Sequence[tuple[int, str, Format]]]
+    )
+    """The same, with the place in the config: the first that matches holds."""
     experts: Format | None = None
     only_experts: bool = False
 
@@ -96,23 +98,26 @@ def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tup
     """Formats of the tensors of layer ``index`` that differ from 16 bit."""
     if rules.default == BF16 and not rules.special and rules.experts is None:
         return ()
+    everywhere, here = rules.special.get(None, ()), rules.special.get(str(index), ())
+    special = [(pattern, chosen) for _, pattern, chosen in sorted((*everywhere, *here), key=itemgetter(0))]
+    kept = (*rules.kept.get(None, ()), *rules.kept.get(str(index), ()))
     found: list[tuple[str, Format]] = []
     for weight in layer_weights(layer, hidden):
         if weight.columns == 0 or weight.role not in CONVERTED:
             continue
-        chosen = _format(rules, weight.name, weight.role, str(index))
+        chosen = _format(rules, special, kept, weight.name, weight.role)
         if chosen != BF16:
             found.append((weight.name, chosen))
     return tuple(found)
 
 
-def _format(rules: Rules, name: str, role: str, index: str) -> Format:
-    for layer, pattern, chosen in rules.special:
-        if layer in (None, "*", index) and matches(pattern, name):
+def _format(rules: Rules, special: Sequence[tuple[str, Format]], kept: Sequence[str], name: str, role: str) -> Format:
+    """Format of one tensor under the rules of its layer."""
+    for pattern, chosen in special:
+        if matches(pattern, name):
             return chosen
-    for layer, pattern in rules.kept:
-        if layer in (None, "*", index) and matches(pattern, name):
-            return BF16
+    if any(matches(pattern, name) for pattern in kept):
+        return BF16
     if role == "experts" and rules.experts is not None:
         return rules.experts
     if rules.only_experts and role != "experts":
@@ -120,17 +125,28 @@ def _format(rules: Rules, name: str, role: str, index: str) -> Format:
     return rules.default
 
 
-def _kept(names: object, field: str) -> tuple[tuple[str | None, str], ...]:
+def _kept(names: object, field: str) -> Mapping[str | None, Sequence[str]]:
     if names is None:
-        return ()
+        return {}
     if not isinstance(names, list):
         raise InputError(field, names, "write a list of module names")
-    found: list[tuple[str | None, str]] = []
     for name in cast("list[Any]", names):
         if not isinstance(name, str):
             raise InputError(field, name, "write module names")
-        found.append(placed(name))
-    return tuple(dict.fromkeys(found))
+    checked(cast("list[str]", names), field)
+    kept: defaultdict[str | None, list[str]] = defaultdict(list)
+    for layer, pattern in dict.fromkeys(placed(name) for name in cast("list[str]", names)):
+        kept[layer].append(pattern)
+    return kept
+
+
+def _by_layer(rules: Iterable[tuple[str, Format]]) -> Mapping[str | None, Sequence[tuple[int, str, Format]]]:
+    """Patterns with their formats by layer, None for those of all layers."""
+    special: defaultdict[str | None, list[tuple[int, str, Format]]] = defaultdict(list)
+    for place, (name, chosen) in enumerate(rules):
+        layer, pattern = placed(name)
+        special[layer].append((place, pattern, chosen))
+    return special
 
 
 def _modelopt(block: Mapping[str, Any]) -> Rules:
@@ -140,12 +156,13 @@ def _modelopt(block: Mapping[str, Any]) -> Rules:
     kept = _kept(block.get("exclude_modules") or block.get("ignore"), "exclude_modules")
     layers = fields.mapping("quantized_layers")
     if layers is not None:
-        special: list[tuple[str | None, str, Format]] = []
+        special: list[tuple[str, Format]] = []
+        checked(list(layers), "quantized_layers")
         for name, value in layers.items():
             entry = Fields(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
             algo = entry.text("quant_algo") if entry else None
-            special.append((*placed(name), _algorithm(algo)))
-        return Rules(BF16 if block.get("quant_method") != "fp8" else FP8, kept, tuple(special))
+            special.append((name, _algorithm(algo)))
+        return Rules(BF16 if block.get("quant_method") != "fp8" else FP8, kept, _by_layer(special))
     if algorithm is None:
         return Rules(BF16, kept)
     return Rules(_algorithm(algorithm), kept)
@@ -203,22 +220,24 @@ def _integer(fields: Fields, base: Format) -> Format:
     return Format(name=base.name, bits=bits, compute="bf16", block=block, scale_bytes=2 + bits / 8)
 
 
-def _groups(fields: Fields, kept: tuple[tuple[str | None, str], ...]) -> Rules:
+def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> Rules:
     """compressed-tensors: groups of targets with widths; ``Linear`` means all."""
     groups = fields.mapping("config_groups") or {}
     default: Format | None = None
-    special: list[tuple[str | None, str, Format]] = []
+    special: list[tuple[str, Format]] = []
     for group in groups.values():
         if not isinstance(group, Mapping):
             raise InputError("config_groups", group, "write an object per group")
         inner = Fields(cast("Mapping[str, Any]", group))
         chosen = _group_format(inner)
-        for target in inner.items("targets") or ["Linear"]:
+        targets = inner.items("targets") or ["Linear"]
+        checked([target for target in targets if isinstance(target, str)], "targets")
+        for target in targets:
             if target == "Linear":
                 default = chosen
             elif isinstance(target, str):
-                special.append((*placed(target), chosen))
-    return Rules(default or BF16, kept, tuple(special))
+                special.append((target, chosen))
+    return Rules(default or BF16, kept, _by_layer(special))
 
 
 def _group_format(group: Fields) -> Format:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+import regex
+
+from rackmath.errors import InputError
+
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+|\*)(?:\.|$)?(.*)$")
 _BLOCKS = ("self_attn", "linear_attn", "attn", "attention", "block_sparse_moe", "feed_forward", "ffn", "mlp", "mixer")
+_GLOB = frozenset("*?[")
+_LONGEST = 500
+"""Characters of a rule."""
+_MOST, _MOST_EVERYWHERE = 200_000, 1000
+"""Rules of a config, and those of them that hold in every layer; published ones have up to 22,422 and 7."""
+_PATIENCE = 0.01
+"""Time to match one expression with one name: some take for ever. [s]"""
 _ATTENTION = ("self_attn", "linear_attn", "attn", "attention", "mixer")
 
 
@@ -15,12 +27,41 @@ _ATTENTION = ("self_attn", "linear_attn", "attn", "attention", "mixer")
 def matches(pattern: str, name: str) -> bool:
     """Whether a rule names this tensor, whatever the block is called in that code base."""
     if pattern.startswith("re:"):
-        expression = pattern[3:]
-        return any(re.match(expression, f"model.layers.0.{spelling}") for spelling in _spellings(name))
+        return any(_expressed(pattern, f"model.layers.0.{spelling}") for spelling in _spellings(name))
+    if not _GLOB.intersection(pattern):
+        return any(s == pattern or s.startswith(f"{pattern}.") or s.endswith(pattern) for s in _spellings(name))
     return any(
         fnmatchcase(spelling, pattern) or fnmatchcase(spelling, pattern + ".*") or fnmatchcase(spelling, "*" + pattern)
         for spelling in _spellings(name)
     )
+
+
+def checked(patterns: Sequence[str], field: str) -> None:
+    """Refuse rules that are too many, too long or no expressions.
+
+    Errors: :class:`InputError`, which names the first that cannot be used.
+    """
+    everywhere = sum(placed(pattern)[0] is None for pattern in patterns)
+    if len(patterns) > _MOST or everywhere > _MOST_EVERYWHERE:
+        way_out = f"rules: at most {_MOST:,} are read, of them {_MOST_EVERYWHERE:,} for all layers"
+        raise InputError(field, len(patterns), way_out)
+    for pattern in patterns:
+        if len(pattern) > _LONGEST:
+            raise InputError(field, pattern, f"a module's name or pattern has at most {_LONGEST} characters")
+        if pattern.startswith("re:"):
+            try:
+                regex.compile(pattern[3:])
+            except regex.error as error:
+                raise InputError(field, pattern, f"is no regular expression: {error}") from error
+
+
+def _expressed(pattern: str, name: str) -> bool:
+    """Whether an expression of a config matches; other threads go on meanwhile."""
+    try:
+        return regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
+    except TimeoutError as error:
+        way_out = "takes too long to match a tensor's name: write it without repetitions inside repetitions"
+        raise InputError("quantization_config", pattern, way_out) from error
 
 
 @lru_cache(maxsize=4096)
@@ -37,11 +78,12 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 
 def placed(pattern: str) -> tuple[str | None, str]:
-    """Split ``model.layers.7.mlp.gate`` into ('7', 'mlp.gate')."""
+    """Split ``model.layers.7.mlp.gate`` into ('7', 'mlp.gate'); a rule of all layers has None."""
     if pattern.startswith("re:"):
         return None, pattern
     found = _LAYER.search(pattern)
     if not found:
         return None, pattern
     rest = found.group(2)
-    return found.group(1), rest if rest not in ("", "*") else "*"
+    layer = None if found.group(1) == "*" else found.group(1)
+    return layer, rest if rest not in ("", "*") else "*"
