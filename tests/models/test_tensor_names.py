@@ -71,12 +71,21 @@ def test_no_pattern_of_a_config_runs_for_long(tmp_path: Path, pattern: str) -> N
 def test_a_pattern_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(*arguments: Any, **options: Any) -> None:
         assert options["concurrent"]
-        assert 0 < options["timeout"] <= 0.1
+        assert 0 < options["timeout"] <= 5
         raise TimeoutError
 
     monkeypatch.setattr(regex, "match", slow)
     with pytest.raises(InputError, match="takes too long"):
         matches("re:never seen before", "self_attn.q_proj")
+
+
+def test_an_expression_that_takes_much_work_is_refused_though_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((0.0, 0.06, 1.0, 1.04))
+    monkeypatch.setattr(tensor_names, "thread_time", lambda: next(clock))
+    with pytest.raises(InputError, match="takes too long"):
+        matches("re:much work", "self_attn.q_proj")
+    monkeypatch.setattr(tensor_names, "_spellings", lambda name: (name,))
+    assert not matches("re:some work", "self_attn.q_proj")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +94,7 @@ def test_a_pattern_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatc
         (["re:(("], "no regular expression"),
         (["x" * 501], "at most 500 characters"),
         (["a*"] * 1001, "1,000 for all layers"),
+        (["re:a"] * 101, "at most 100"),
         ([f"model.layers.{i}.mlp" for i in range(200_001)], "at most 200,000"),
     ],
 )

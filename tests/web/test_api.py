@@ -25,12 +25,13 @@ from rackmath.web.chapters import chapters
 from rackmath.web.controls import controls
 from rackmath.web.inputs import Inputs, asking, slider, text
 from rackmath.web.pages import pages, views
-from rackmath.web.security import HEADERS
+from rackmath.web.security import HEADERS, TOKEN
 
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with TestClient(create_app(1)) as client:
+    app = create_app(1)
+    with TestClient(app, base_url="http://127.0.0.1:8765", headers={TOKEN: app.state.token}) as client:
         yield client
 
 
@@ -229,7 +230,7 @@ def test_too_many_long_questions_are_refused_and_long_ones_end(monkeypatch: pyte
 
     real = app.Workers
     monkeypatch.setattr(app, "Workers", lambda count: real(count, waiting=1, longest=0.05))
-    with TestClient(create_app(1)) as client, ThreadPoolExecutor(3) as threads:
+    with TestClient(create_app(1), base_url="http://127.0.0.1") as client, ThreadPoolExecutor(3) as threads:
         codes = [one.result().status_code for one in [threads.submit(client.get, "/api/plan") for _ in range(3)]]
     assert set(codes) <= {408, 429}
     assert 408 in codes

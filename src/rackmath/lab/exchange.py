@@ -50,10 +50,9 @@ def experiment(
     if not 1 <= ratio < 1e6:
         raise InputError("--ratio", ratio, "write a number from 1 to 1e6")
     budget.say("bandwidth and latency of an even exchange")
-    begun = perf_counter()
     basic = run(calibrate, ranks, _REPEATS)[0]
     # Processes take about as long to start every time.
-    starting = perf_counter() - begun
+    starting = perf_counter() - started
     latency, bandwidth = _line(basic["exchange"])
     reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
     slow = bandwidth / ratio

@@ -65,9 +65,7 @@ def experiment(
     free = shutil.disk_usage(where).free
     if free < 2 * size:
         raise InputError("--folder", where, f"has {free / 2**30:.1f} GiB free, the file needs {size / 2**30:.1f}")
-    bandwidths = _measured(where, size, budget)
-    blocks = BLOCKS[: min(len(timings) for timings in bandwidths.values())]
-    bandwidths = {name: timings[: len(blocks)] for name, timings in bandwidths.items()}
+    blocks, bandwidths = _measured(where, size, budget)
     capacities = {"RAM": found.machine.memory, "mapped file": found.machine.memory, "disk": float(_disk_size(where))}
     tiers = [_tier(name, capacities[name], timings[-1].median, blocks[-1]) for name, timings in bandwidths.items()]
     architecture, system = catalogue.model(model), system_of(found)
@@ -121,8 +119,8 @@ def experiment(
     )
 
 
-def _measured(where: Path, size: int, budget: Budget) -> dict[str, list[Timing]]:
-    """Times of blocks from each tier, out of a file that is gone afterwards."""
+def _measured(where: Path, size: int, budget: Budget) -> tuple[Sequence[int], dict[str, list[Timing]]]:
+    """Blocks that every tier brought in time, and their times by tier, out of a file that is gone afterwards."""
     bandwidths: dict[str, list[Timing]] = {}
     with tempfile.TemporaryDirectory(dir=where) as inside:
         path = Path(inside) / "blocks"
@@ -134,7 +132,8 @@ def _measured(where: Path, size: int, budget: Budget) -> dict[str, list[Timing]]
             part = budget.part(1 / (len(readers) - place))
             part.say(f"blocks from {name}")
             bandwidths[name] = reader(path, [block for block in BLOCKS if block <= written], part)
-    return bandwidths
+    blocks = BLOCKS[: min(len(timings) for timings in bandwidths.values())]
+    return blocks, {name: timings[: len(blocks)] for name, timings in bandwidths.items()}
 
 
 def _write(path: Path, size: int, budget: Budget) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from importlib.resources import files
+from secrets import token_urlsafe
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
@@ -23,27 +24,33 @@ from rackmath.version import __version__
 from rackmath.web import equations, stills, uploads
 from rackmath.web.pages import pages, views
 from rackmath.web.rendering import claims_of, fields_of, render_page, said
-from rackmath.web.security import SecureHeaders
+from rackmath.web.security import OwnPages, SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import Busy, Gone, TooLong, Workers
 
 _STATIC: Mapping[str, str] = {"board.js": "text/javascript", "board.css": "text/css"}
 _FOREVER = "public, max-age=31536000, immutable"
 _REFUSED: dict[int | str, dict[str, Any]] = {
+    403: {"description": "The request comes from a page of another site, or sends a file without the token."},
     422: {"description": "A field cannot be meant: its name and the way out."},
     429: {"description": "Too many long questions wait."},
     408: {"description": "The question took too long."},
 }
 
 
-def create_app(workers: int | None = None) -> FastAPI:
+def create_app(workers: int | None = None, hosts: Sequence[str] = ()) -> FastAPI:
     """Build the application.
 
     Parameters
     ----------
     workers : int, optional
         Processes for heavy questions; by default half of the cores.
+    hosts : sequence of str
+        Names that it answers to besides addresses, localhost and this machine's name.
+
+    Notes: ``app.state.token`` is the token that writes need.
     """
+    token = token_urlsafe(16)
     pool = Workers(workers or max((os.cpu_count() or 2) // 2, 1))
 
     @asynccontextmanager
@@ -60,6 +67,8 @@ def create_app(workers: int | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.state.token = token
+    app.add_middleware(OwnPages, hosts=hosts, token=token)
     app.add_middleware(SecureHeaders)
     for view in views().values():
         _add(app, view, pool)
@@ -124,7 +133,7 @@ def _add_others(app: FastAPI) -> None:
 
 def _add_pages(app: FastAPI) -> None:
     def page(request: Request) -> Response:
-        return HTMLResponse(render_page(request.url.path, dict(request.query_params)))
+        return HTMLResponse(render_page(request.url.path, dict(request.query_params), request.app.state.token))
 
     for path in ("/", *pages()):
         app.get(path, include_in_schema=False, response_class=HTMLResponse)(page)

@@ -36,6 +36,6 @@ def board(port: int, host: str, workers: int | None) -> None:
     with listening(host, port) as socket:
         click.echo(f"rackmath board: http://{host}:{socket.getsockname()[1]}/  (Ctrl-C stops it)")
         server = uvicorn.Server(
-            uvicorn.Config(create_app(workers), log_level="warning", timeout_graceful_shutdown=_PATIENCE)
+            uvicorn.Config(create_app(workers, (host,)), log_level="warning", timeout_graceful_shutdown=_PATIENCE)
         )
         server.run(sockets=[socket])

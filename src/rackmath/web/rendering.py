@@ -23,9 +23,9 @@ from rackmath.web.shown import View, as_json
 _environment = Environment(loader=PackageLoader("rackmath.web", "templates"), autoescape=True, trim_blocks=True)
 
 
-def render_page(path: str, query: Mapping[str, str]) -> str:
-    """A page with the state that its address holds."""
-    common = {"version": __version__, "pages": list(pages().values()), "path": path}
+def render_page(path: str, query: Mapping[str, str], token: str) -> str:
+    """A page with the state that its address holds, and the token with which it may send files."""
+    common = {"version": __version__, "pages": list(pages().values()), "path": path, "token": token}
     if path == "/":
         return _environment.get_template("index.html").render(common)
     page = pages()[path]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from time import thread_time
 
 import regex
 
@@ -18,8 +19,11 @@ _LONGEST = 500
 """Characters of a rule."""
 _MOST, _MOST_EVERYWHERE = 200_000, 1000
 """Rules of a config, and those of them that hold in every layer; published ones have up to 22,422 and 7."""
-_PATIENCE = 0.01
-"""Time to match one expression with one name: some take for ever. [s]"""
+_MOST_EXPRESSIONS = 100
+"""Regular expressions of a config; published ones have up to 6."""
+_PATIENCE, _WORK = 5.0, 0.05
+"""Time to match one expression with one name, by the clock and by the processor: some take for ever, and a busy machine
+is given its time. [s]"""
 _ATTENTION = ("self_attn", "linear_attn", "attn", "attention", "mixer")
 
 
@@ -45,6 +49,9 @@ def checked(patterns: Sequence[str], field: str) -> None:
     if len(patterns) > _MOST or everywhere > _MOST_EVERYWHERE:
         way_out = f"rules: at most {_MOST:,} are read, of them {_MOST_EVERYWHERE:,} for all layers"
         raise InputError(field, len(patterns), way_out)
+    expressions = sum(pattern.startswith("re:") for pattern in patterns)
+    if expressions > _MOST_EXPRESSIONS:
+        raise InputError(field, expressions, f"regular expressions: at most {_MOST_EXPRESSIONS} are read")
     for pattern in patterns:
         if len(pattern) > _LONGEST:
             raise InputError(field, pattern, f"a module's name or pattern has at most {_LONGEST} characters")
@@ -57,11 +64,19 @@ def checked(patterns: Sequence[str], field: str) -> None:
 
 def _expressed(pattern: str, name: str) -> bool:
     """Whether an expression of a config matches; other threads go on meanwhile."""
+    slow = InputError(
+        "quantization_config",
+        pattern,
+        "takes too long to match a tensor's name: write it without repetitions inside repetitions",
+    )
+    began = thread_time()
     try:
-        return regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
+        found = regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
     except TimeoutError as error:
-        way_out = "takes too long to match a tensor's name: write it without repetitions inside repetitions"
-        raise InputError("quantization_config", pattern, way_out) from error
+        raise slow from error
+    if thread_time() - began > _WORK:
+        raise slow
+    return found
 
 
 @lru_cache(maxsize=4096)

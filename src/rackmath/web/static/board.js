@@ -224,7 +224,10 @@ class View {
     const chosen = file.files[0];
     if (!chosen) return;
     this.wrong([]);
-    const response = await fetch(`/api/uploads/${file.dataset.kind}?name=${encodeURIComponent(chosen.name)}`, { method: "POST", body: chosen });
+    const response = await fetch(`/api/uploads/${file.dataset.kind}?name=${encodeURIComponent(chosen.name)}`, {
+      method: "POST", body: chosen,
+      headers: { "x-rackmath-token": document.querySelector('meta[name="rackmath-token"]').content },
+    });
     const found = await response.json();
     if (!response.ok) { this.wrong(found.errors); return; }
     const field = this.fields.find((one) => one.name === `${this.name}.${file.dataset.kind === "config" ? "model" : "trace"}`);
