@@ -62,6 +62,23 @@ def test_a_bad_cell_declines_its_row_only(tmp_path) -> None:
     assert "n_gpus in line 4" in found[2].reason
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"input_mean": "1e13"}, "context = "),
+        ({"input_mean": "1e18"}, "input_mean in line 3"),
+        ({"n_gpus": "1e308"}, "n_gpus in line 3"),
+        ({"input_mean": "0"}, "input_mean = 0"),
+        ({"concurrency": "0"}, "concurrency = 0"),
+    ],
+)
+def test_an_absurd_row_declines_itself_and_not_the_table(change: dict[str, str], reason: str) -> None:
+    found = predict([cells(), cells(**change), cells(), cells()], constants_file.constants())
+    assert [p.predicted is not None for p in found] == [True, False, True, True]
+    assert found[1].reason.startswith(reason)
+    assert found[0].predicted == found[2].predicted == found[3].predicted
+
+
 def test_predictions_move_as_physics_says() -> None:
     def value(**changes: str) -> float:
         found = predict([cells(**changes)], constants_file.constants())[0].predicted

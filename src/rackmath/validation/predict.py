@@ -71,10 +71,24 @@ def predict(table: Sequence[Mapping[str, str]], constants: Constants) -> list[Pr
             found[i] = Prediction(row=row, predicted=None, low=None, high=None, reason=str(error))
     for start in range(0, len(asked), MOST_AT_ONCE):
         part = asked[start : start + MOST_AT_ONCE]
-        values, _ = evaluate([q for _, q in part], constants)
+        values = _values([one for _, one in part], constants)
         for (i, one), value in zip(part, values, strict=True):
-            found[i] = _prediction(one, float(value), constants)
+            if isinstance(value, str):
+                found[i] = Prediction(row=one.row, predicted=None, low=None, high=None, reason=value)
+            else:
+                found[i] = _prediction(one, value, constants)
     return [p for p in found if p is not None]
+
+
+def _values(questions: Sequence[Question], constants: Constants) -> list[float | str]:
+    """Answers, or the reason why one has none: halves of what is refused as a whole are asked again."""
+    try:
+        return [float(value) for value in evaluate(questions, constants)[0]]
+    except RackmathError as error:
+        if len(questions) == 1:
+            return [str(error)]
+    half = len(questions) // 2
+    return [*_values(questions[:half], constants), *_values(questions[half:], constants)]
 
 
 def _prediction(one: Question, value: float, constants: Constants) -> Prediction:

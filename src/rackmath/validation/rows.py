@@ -146,6 +146,12 @@ NEEDED = ("model", "hardware", "metric")
 NUMBERS = frozenset(f.name for f in fields(Row) if "float" in str(f.type))
 
 
+_LARGEST = {"n_gpus": 1e7, "replicas": 1e7}
+"""Accelerators and copies beyond which a row is a slip."""
+_LARGEST_OF_ALL = 1e15
+"""The same for any other number of a row, SI."""
+
+
 def read_row(cells: Mapping[str, str], line: int) -> Row:
     """Type the cells of one row.
 
@@ -169,4 +175,7 @@ def _number(text: str, name: str, line: int) -> float | None:
         value = -1.0
     if not isfinite(value) or value < 0:
         raise InputError(f"{name} in line {line}", text, "write a finite number of at least 0, or leave it empty")
+    if value > _LARGEST.get(name, _LARGEST_OF_ALL):
+        largest = _LARGEST.get(name, _LARGEST_OF_ALL)
+        raise InputError(f"{name} in line {line}", text, f"write a number of at most {largest:g}, or leave it empty")
     return value

@@ -194,3 +194,25 @@ def test_intervals_of_independent_values_are_those_of_order_statistics() -> None
             assert found is not None
             inside += found.confidence[name][0] <= -np.log(1 - p) <= found.confidence[name][1]
         assert 0.92 <= inside / 400 <= 0.995, (name, inside)
+
+
+@pytest.mark.parametrize(
+    ("people", "think", "outside", "output"),
+    [
+        (1, 0.0, 0.5, 1),
+        (1, 0.0, 0.5, 20),
+        (7, 0.0, 0.5, 20),
+        (8, 3.0, 0.25, 5),
+        (8, 3.0, 0.0, 5),
+    ],
+)
+def test_people_of_a_closed_loop_obey_littles_law(people: int, think: float, outside: float, output: int) -> None:
+    """X (R + Z) = N: nobody asks again before his answer has arrived."""
+    cycles = 200
+    many = cycles * people
+    prompts, answers = np.full(many, 100, np.int32), np.full(many, output, np.int32)
+    work = workload.users(people, many, prompts, answers, think=think)
+    found = simulate(work, flat(0.1, 16, step=0.05), batching=Batching(seats=16, outside=outside))
+    times = request_times(found, outside, work.output)
+    rate = len(work) / (float(np.nanmax(found.requests["finish"])) + outside + think)
+    assert rate * (float(np.mean(times.whole)) + think) == pytest.approx(people, rel=0.01)

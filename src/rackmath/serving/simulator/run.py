@@ -240,7 +240,8 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
         rank=work.rank,
         service=np.zeros(count, np.int32) if work.service is None else work.service,
         then=then,
-        think=np.zeros(count) if work.think is None else work.think,
+        # Who asks again has the answer first: what passes outside of the engine passes before he thinks.
+        think=batching.outside + (np.zeros(count) if work.think is None else work.think),
         start=start,
     )
     if ready is not None:
