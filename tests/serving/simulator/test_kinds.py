@@ -103,16 +103,23 @@ def test_the_same_text_has_another_cache_under_every_model() -> None:
     assert q["hit"].tolist() == [0, 0, 8, 8]
 
 
-def test_the_last_one_of_a_model_keeps_what_it_holds() -> None:
-    """Two models with one replica each: whoever fails restarts with its requests, for nobody else could serve them."""
+def test_the_last_one_of_a_model_keeps_its_requests_until_it_is_repaired() -> None:
+    """Two models with one replica each: what waits at one that fails waits there, for nobody else could serve it."""
     work = some(rate=10.0)
     work = replace(work, service=(np.arange(len(work)) % 2).astype(np.int32))
-    fleet = Fleet(failures=Failures(between=5.0, repair=1.0))
     other = replace(SMALL, service=1, replicas=1)
-    found = simulate(work, times(8, 512), batching=BATCHING, fleet=fleet, beside=[other])
+
+    def run(repair: float):
+        fleet = Fleet(failures=Failures(between=5.0, repair=repair))
+        return simulate(work, times(8, 512), batching=BATCHING, fleet=fleet, beside=[other])
+
+    found = run(1.0)
     assert np.isfinite(found.requests["finish"]).all()
-    assert found.failures == 0
+    assert found.failures > 0
     assert found.requests["place"].tolist() == [0, 1] * (len(work) // 2)
+    ends = [float(np.nanmean(run(repair).requests["finish"] - work.arrival)) for repair in (0.0, 1.0, 10.0)]
+    assert ends == sorted(ends)
+    assert ends[2] > ends[0] + 1.0
 
 
 def test_replicas_of_the_first_kind_come_and_go_and_those_beside_them_stay() -> None:

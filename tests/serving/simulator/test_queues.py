@@ -10,8 +10,9 @@ import pytest
 from rackmath import catalogue
 from rackmath.engine import Layout
 from rackmath.engine.timer import engine_timer
+from rackmath.errors import InputError
 from rackmath.serving.load import Load, Scheduling
-from rackmath.serving.simulator import Batching, StepTimes, simulate, workload
+from rackmath.serving.simulator import Batching, Failures, Fleet, StepTimes, simulate, workload
 from rackmath.serving.simulator.deployment import deploy
 from rackmath.serving.simulator.outcome import request_times, spread
 from rackmath.serving.steady import closed_loop
@@ -216,3 +217,25 @@ def test_people_of_a_closed_loop_obey_littles_law(people: int, think: float, out
     times = request_times(found, outside, work.output)
     rate = len(work) / (float(np.nanmax(found.requests["finish"])) + outside + think)
     assert rate * (float(np.mean(times.whole)) + think) == pytest.approx(people, rel=0.01)
+
+
+def test_a_lone_server_that_fails_loses_the_time_of_its_repair() -> None:
+    """One server, one request after the other: as much time is lost as failures times their repair, and re-reading."""
+    count, repair = 2000, 7.0
+    arrival = np.zeros(count)
+    work = workload.plain(arrival, np.full(count, 100, np.int32), np.ones(count, np.int32))
+    plain = simulate(work, flat(1.0, 1), batching=Batching(seats=1))
+    failing = Fleet(failures=Failures(between=40.0, repair=repair))
+    found = simulate(work, flat(1.0, 1), batching=Batching(seats=1), fleet=failing)
+    assert plain.end == pytest.approx(count)
+    assert found.failures == pytest.approx(count / 40, rel=0.5)
+    lost = found.end - plain.end - found.failures * repair
+    # At each failure at most the step that was under way is done again.
+    assert -1e-6 <= lost <= found.failures * 1.0 + 1e-6
+
+
+def test_a_server_that_fails_before_it_has_read_a_prompt_is_refused() -> None:
+    work = workload.plain(np.zeros(3), np.full(3, 100, np.int32), np.full(3, 50, np.int32))
+    failing = Fleet(failures=Failures(between=1e-3, repair=1.0))
+    with pytest.raises(InputError, match="no request has ended"):
+        simulate(work, flat(50.0, 1, step=1.0), batching=Batching(seats=1), fleet=failing)

@@ -26,6 +26,10 @@ def held(s: Replicas) -> NDArray[np.int64]:
     return s.own["waiting"].astype(np.int64) + s.own["reading"] + s.own["running"]
 
 
+Again = Callable[[int, float, bool], None]
+"""Called with a replica that fails, the moment, and whether nobody else can serve what it held."""
+
+
 class Line:
     """Requests that are still to be sent: in order, or by a heap of known times."""
 
@@ -84,7 +88,7 @@ class Events:
         """Time of the next event. [s]"""
         return self.heap[0][0] if self.heap else inf
 
-    def act(self, s: Replicas, again: Callable[[int, float], None]) -> None:
+    def act(self, s: Replicas, again: Again) -> None:
         """Let the next event happen."""
         now, kind, r = heappop(self.heap)
         if kind == _FAILS:
@@ -141,16 +145,18 @@ class Events:
         if isfinite(self.fleet.failures.between):
             heappush(self.heap, (now + self.random.exponential(self.fleet.failures.between), _FAILS, r))
 
-    def _fail(self, s: Replicas, r: int, now: float, again: Callable[[int, float], None]) -> None:
+    def _fail(self, s: Replicas, r: int, now: float, again: Again) -> None:
         if not s.own["up"][r]:
             return
-        if int((s.own["up"] & (s.own["service"] == s.own["service"][r])).sum()) == 1:
-            # The last one of its service that is up restarts with what it holds: there is nobody else to send it to.
-            heappush(self.heap, (now + self.fleet.failures.repair, _FAILS, r))
-            return
+        alone = int((s.own["up"] & (s.own["service"] == s.own["service"][r])).sum()) == 1
         self.failures += 1
-        again(r, now)
-        heappush(self.heap, (now + self.fleet.failures.repair, _RETURNS, r))
+        if not alone:
+            again(r, now, alone)
+            heappush(self.heap, (now + self.fleet.failures.repair, _RETURNS, r))
+            return
+        # There is nobody else to send requests to: they wait where they are until it is repaired.
+        again(r, now, alone)
+        self._will_fail(r, now + self.fleet.failures.repair)
 
     def _scale(self, s: Replicas, now: float) -> None:
         rules = self.fleet.scaling

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.errors import InputError
 from rackmath.serving.simulator import state
-from rackmath.serving.simulator.events import SLICE, Events, Line, held
+from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.state import Fixed, Prefixes, Replicas, Requests
@@ -20,6 +21,9 @@ from rackmath.serving.simulator.workload import Workload, renumbered
 
 F = NDArray[np.float64]
 Progress = Callable[[int, int], None]
+
+_IN_VAIN = 10_000
+"""Failures without the end of any request after which a run is given up."""
 
 Snapshot = dict[str, NDArray[Any]]
 """Everything that a run has changed so far, as arrays by name."""
@@ -125,15 +129,15 @@ def simulate(
                     break
         return _busy(line, s)
 
-    def again(r: int, now: float) -> None:
-        """A replica fails: what it held is sent to those that are up."""
+    def again(r: int, now: float, alone: bool) -> None:
+        """A replica fails: what it held is sent to those that are up, or waits for its repair if there are none."""
         lost = np.empty(int(held(s)[r]), np.int64)
         fail(fixed[int(s.own["kind"][r])], s, q, c, r, lost)
-        s.own["up"][r] = False
+        _stop(s, r, now, fleet.failures.repair if alone else None)
         for i in np.sort(lost):
             route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
 
-    _live(until, events, s, again)
+    _live(until, events, q, s, again)
     _settled(fixed, s, c, float(np.nanmax(q["finish"])))
     if finished is not None:
         finished(_snapshot(q, s, c, line, turn, events))
@@ -170,10 +174,28 @@ def _begun(
     return q, s, state.prefixes(most, fixed[0], ids, distinct, len(work))
 
 
-def _live(until: Callable[[float], bool], events: Events, s: Replicas, again: Callable[[int, float], None]) -> None:
-    """From event to event, as long as anything is left to do."""
+def _stop(s: Replicas, r: int, now: float, repair: float | None) -> None:
+    """A replica fails after its step: it is down, or its next step begins when it is repaired; requests wait there."""
+    s.own["up"][r] = repair is not None
+    if repair is not None:
+        s.own["clock"][r] = max(s.own["clock"][r], now) + repair
+
+
+def _live(until: Callable[[float], bool], events: Events, q: Requests, s: Replicas, again: Again) -> None:
+    """From event to event, as long as anything is left to do.
+
+    Errors: :class:`InputError` where replicas fail so often that nothing is ever finished.
+    """
+    failures, finished = events.failures, -1
     while until(events.next) and events.next < inf:
         events.act(s, again)
+        if events.failures - failures >= _IN_VAIN:
+            done = int(np.isfinite(q["finish"]).sum())
+            if done == finished:
+                between = events.fleet.failures.between
+                way_out = f"no request has ended in {_IN_VAIN:,} failures: replicas fail before they have read a prompt"
+                raise InputError("--mtbf", between, way_out)
+            failures, finished = events.failures, done
 
 
 def _busy(line: Line, s: Replicas) -> bool:
