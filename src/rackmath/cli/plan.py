@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rackmath.cli.plan_launch import launched
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import planning_options
 from rackmath.cli.quantities import Whole
-from rackmath.engine import estimate
+from rackmath.engine import Estimate, estimate
 from rackmath.serving.choice import describe
 from rackmath.serving.plan import Plan
 from rackmath.serving.plan import plan as run
@@ -129,6 +130,7 @@ class PointFacts:
         variant = space.variants[int(p.variant[place])]
         layout = self.found.layouts[int(p.layout[place])]
         tokens = float(p.rate[place]) * self.question.work.output
+        step = self._step(place)
         values = {
             "tokens_per_second_per_gpu": tokens / float(p.gpus[place]),
             "tokens_per_second_per_user": 1 / float(p.time_per_output_token[place]),
@@ -153,7 +155,40 @@ class PointFacts:
             "drafted": float(p.drafted[place]),
             "requests_per_second": float(p.rate[place]),
             **values,
-            **self._bounds(values),
+            **self._bounds(values, self._ideal(place, step)),
+            "bound_by": str(step.bound_by),
+        }
+
+    def _step(self, place: int) -> Estimate:
+        """The pass that writes, at the point's batch and half of its answers."""
+        p, space = self.found.points, self.space
+        return estimate(
+            space.variants[int(p.variant[place])].architecture,
+            self.question.system,
+            self.found.layouts[int(p.layout[place])],
+            batch=float(p.batch[place]),
+            context=self.question.work.input + self.question.work.output / 2,
+            drafted=float(p.drafted[place]),
+            draft=space.draft,
+            losses=self.question.losses,
+        )
+
+    def _ideal(self, place: int, step: Estimate) -> dict[str, float]:
+        """Times that nothing beats: a prompt read alone, and a step, at the bound."""
+        p, work = self.found.points, self.question.work
+        reading = p.layout if p.prefill[place] < 0 else p.prefill
+        prompt = estimate(
+            self.space.variants[int(p.variant[place])].architecture,
+            self.question.system,
+            self.found.layouts[int(reading[place])],
+            batch=1.0,
+            context=work.input,
+            cached=work.cached * work.input,
+            phase="prefill",
+        )
+        return {
+            "time_to_first_token": float(prompt.time),
+            "time_per_output_token": float(p.time_per_output_token[place]) * float(step.time_ideal / step.time),
         }
 
     def _pools(self, place: int) -> dict[str, Any] | None:
@@ -168,7 +203,8 @@ class PointFacts:
             "write": write.text(),
         }
 
-    def _bounds(self, values: Mapping[str, float | None]) -> dict[str, float | None]:
+    def _bounds(self, values: Mapping[str, float | None], ideal: Mapping[str, float]) -> dict[str, float | None]:
+        """90 % ranges, none of whose times is below the ideal one."""
         found: dict[str, float | None] = {}
         for name, value in values.items():
             low, high = self.ranges[name]
@@ -176,25 +212,14 @@ class PointFacts:
                 low, high = 1 / high, 1 / low
             found[f"{name}_low"] = None if value is None else value * low
             found[f"{name}_high"] = None if value is None else value * high
+        for name, least in ideal.items():
+            found[f"{name}_low"] = max(found[f"{name}_low"] or 0.0, min(least, values[name] or least))
+        found["tokens_per_second_per_user_high"] = 1 / (found["time_per_output_token_low"] or inf)
         return found
 
     def frontier(self, places: Ints) -> list[dict[str, Any]]:
-        """Points of the frontier, fastest first, with what binds the step of each."""
-        p, space, found = self.found.points, self.space, self.found
-        rows: list[dict[str, Any]] = []
-        for place in places:
-            step = estimate(
-                space.variants[int(p.variant[place])].architecture,
-                self.question.system,
-                found.layouts[int(p.layout[place])],
-                batch=float(p.batch[place]),
-                context=self.question.work.input + self.question.work.output / 2,
-                drafted=float(p.drafted[place]),
-                draft=space.draft,
-                losses=self.question.losses,
-            )
-            rows.append(self.point(int(place)) | {"bound_by": str(step.bound_by)})
-        return rows
+        """Points of the frontier, fastest first."""
+        return [self.point(int(place)) for place in places]
 
 
 def _unmet(result: Plan, limits: Limits) -> str:
