@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator.workload import LONGEST, Workload
+from rackmath.serving.simulator.workload import LATEST, LONGEST, Workload
 
 ARRIVAL: Mapping[str, float] = {
     "TIMESTAMP": 1.0, "Timestamp": 1.0, "timestamp": 1e-3, "arrival": 1.0, "arrival_time": 1.0, "arrived_at": 1.0,
@@ -115,6 +115,10 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
         notes.append(f"{len(back):,} times ran backwards: sorted")
     if not len(order):
         raise InputError("--trace", path, "no row can be used")
+    span = float(arrival[order[-1]] - arrival[order[0]])
+    if not span <= LATEST:
+        why = f"lasts {span:.3g} s from its first request to its last: cut it to {LATEST:g} s, three years"
+        raise InputError("--trace", path.name, why)
     start, blocks = _prefixes(named, order)
     service, models = _services(named, order)
     return (

@@ -62,6 +62,10 @@ class Workload:
         return float(known[-1] - known[0]) if len(known) else 0.0
 
 
+LATEST = 1e8
+"""Of an arrival: beyond it a clock loses the length of a step, and decisions every few seconds never end. [s]"""
+
+
 def checked(work: Workload) -> Workload:
     """Return the workload if every number can be meant.
 
@@ -83,6 +87,10 @@ def checked(work: Workload) -> Workload:
     times = work.arrival[known]
     if len(times) and times[0] < 0:
         raise InputError("arrival of request 1", float(times[0]), "times begin at 0")
+    late = np.flatnonzero(times > LATEST)
+    if len(late):
+        way_out = f"a run ends within {LATEST:g} s, three years: begin times at 0, cut long gaps or raise the rate"
+        raise InputError(f"arrival of request {late[0] + 1}", float(times[late[0]]), way_out)
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         raise InputError(f"arrival of request {back[0] + 2}", float(times[back[0] + 1]), "times must not run backwards")
