@@ -6,10 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from rackmath import catalogue
 from rackmath.hardware import Chip, Link, System
 from rackmath.models.architecture import Architecture
+
+# A busy machine is no defect: how long an example takes says nothing of whether it is right.
+settings.register_profile("rackmath", deadline=None)
+settings.load_profile("rackmath")
 
 SHARED = Path(__file__).parents[2] / "shared"
 
