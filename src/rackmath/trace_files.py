@@ -117,7 +117,7 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
         raise InputError("--trace", path, "no row can be used")
     span = float(arrival[order[-1]] - arrival[order[0]])
     if not span <= LATEST:
-        why = f"lasts {span:.3g} s from its first request to its last: cut it to {LATEST:g} s, three years"
+        why = f"lasts {span:.3g} s from its first request to its last: cut it to {LATEST:g} s, thirty years"
         raise InputError("--trace", path.name, why)
     start, blocks = _prefixes(named, order)
     service, models = _services(named, order)
