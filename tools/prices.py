@@ -20,7 +20,7 @@ import numpy as np
 from rackmath import catalogue, price_files
 from rackmath.models.counts import multiplied_params
 from rackmath.models.operators import Pass, operators
-from rackmath.prices.calibration import Known, fit_market
+from rackmath.prices.calibration import Known, fit_market, metered_ratios
 from rackmath.prices.decode import Decoded, Interval, decode
 from rackmath.prices.market import Market
 from rackmath.prices.pooled import Pooled, fit_pooled
@@ -207,6 +207,7 @@ def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, D
             plain, fast = np.array(errors).T
             cells.append(f"{_rms(plain):.2f}, {_rms(fast):.2f}")
         lines.append(f"| {label} | {len(both)} | {cells[0]} | {cells[1]} |")
+    lines += ratio_lines(known)
     lines += ["", "## Models, left out", ""]
     lines += ["| model | active, B | decoded (90 %) | total, B | decoded (90 %) | dense |", "|---|---|---|---|---|---|"]
     for one in sorted(known, key=lambda one: one.model.lower()):
@@ -216,6 +217,29 @@ def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, D
             f"{_range(said.total_params)} | {said.dense:.0%} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def ratio_lines(known: list[Known]) -> list[str]:
+    """Output over input of dense and of sparse models, where pages meter the two apart, and how many do not."""
+    lines = [
+        "",
+        "## Output over input",
+        "",
+        "Of each model the median over its different offers, on pages with two prices; and the part of offers on pages",
+        "with one price for both kinds of tokens. `decode` takes no size from it.",
+        "",
+        "| models | number | median | smallest | largest | one price for both |",
+        "|---|---|---|---|---|---|",
+    ]
+    for label, dense in (("dense", True), ("sparse", False)):
+        kind = [one for one in known if (one.total < 1.05 * one.active) == dense]
+        ratios = [np.exp(np.median(own)) for one in kind if len(own := metered_ratios(one))]
+        offers = sum(len({(offer.input, offer.output) for offer in one.offers}) for one in kind)
+        flat = 1 - sum(len(metered_ratios(one)) for one in kind) / offers
+        lines.append(
+            f"| {label} | {len(kind)} | {np.median(ratios):.1f} | {min(ratios):.1f} | {max(ratios):.1f} | {flat:.0%} |"
+        )
+    return lines
 
 
 def pooled_page(found: Pooled, market: Market, models: int) -> str:

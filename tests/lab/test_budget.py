@@ -35,7 +35,7 @@ def test_points_are_measured_as_long_as_the_next_one_would_end(wait: Callable[[f
         wait(0.5 * point)
     # 0.5 + 1 + 2 have passed; the next takes 4 and fits into 6.5, the one after would take 8 of 2.5.
     assert seen == [1, 2, 4, 8]
-    assert budget.notes() == ["Left out to end within 10 s: layers 16."]
+    assert budget.notes() == ["Left out to stay within 10 s: layers 16."]
 
 
 def test_the_first_point_is_measured_however_late_it_is(wait: Callable[[float], None]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rackmath import price_files
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.prices.trend import Sold, decline
+from rackmath.prices.trend import Sold, decline, leading_scores
 
 
 def sold(year: float, price: float, score: float = 0.5, model: str = "m") -> Sold:
@@ -36,7 +36,7 @@ def test_a_record_is_cheaper_than_all_before_it_and_reaches_the_score() -> None:
     ]
     found = decline(table, 0.5)
     assert [one.model for one in found.records] == ["first", "second"]
-    assert found.whole == pytest.approx(4.0)
+    assert found.factor == pytest.approx(4.0)
     assert found.per_year == pytest.approx(4.0)
     assert (found.low, found.high) == (None, None)
 
@@ -60,9 +60,21 @@ def test_the_range_is_students_t_of_the_line() -> None:
     assert found.high == pytest.approx(2.718281828459045 ** (1 + error))
 
 
+def test_scores_of_models_that_led_are_followed_if_they_became_cheaper() -> None:
+    table = [
+        sold(2023.0, 9.0, 0.40, "first"),
+        sold(2023.5, 1.0, 0.30, "never led"),
+        sold(2024.0, 9.0, 0.44, "hardly better"),
+        sold(2024.5, 8.0, 0.60, "second"),
+        sold(2025.0, 2.0, 0.65, "cheaper"),
+        sold(2026.0, 9.0, 0.90, "leads, and nobody is cheaper"),
+    ]
+    assert leading_scores(table) == [0.40, 0.60]
+
+
 def test_a_few_weeks_have_no_rate_per_year() -> None:
     found = decline([sold(2025.6, 3.0), sold(2025.7, 0.3)], 0.5)
-    assert found.whole == pytest.approx(10.0)
+    assert found.factor == pytest.approx(10.0)
     assert found.per_year is None
 
 
@@ -84,7 +96,7 @@ def test_gpt_3_s_score_costs_as_little_as_was_published() -> None:
     """Appenzeller 2024: 60 $ in November 2021, 0.06 $ three years later, a factor of 1,000 at an MMLU of 42."""
     table = [one for one in price_files.capability()["mmlu"] if one.year < 2025]
     found = decline(table, 0.42)
-    assert found.whole == pytest.approx(1000.0)
+    assert found.factor == pytest.approx(1000.0)
     assert found.per_year == pytest.approx(10.0, rel=0.15)
 
 

@@ -74,3 +74,19 @@ def test_a_write_needs_the_token_that_stands_in_the_pages(client: TestClient, to
 def test_every_board_has_a_token_of_its_own(token: str) -> None:
     assert len(token) >= 20
     assert create_app(1).state.token != token
+
+
+def test_an_error_of_the_boards_own_keeps_the_headers_and_says_nothing_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(chapter: int) -> None:
+        raise RuntimeError("/root/secret")
+
+    monkeypatch.setattr("rackmath.web.app.claims_of", fails)
+    monkeypatch.setattr("rackmath.web.app._warm", lambda: None)
+    with TestClient(create_app(1), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
+        response = client.get(SOLVE)
+    assert response.status_code == 500
+    assert HEADERS.items() <= dict(response.headers).items()
+    assert "the board failed at this question" in response.json()["errors"][0]["message"]
+    assert "secret" not in response.text

@@ -204,18 +204,19 @@ class PointFacts:
         }
 
     def _bounds(self, values: Mapping[str, float | None], ideal: Mapping[str, float]) -> dict[str, float | None]:
-        """90 % ranges, none of whose times is below the ideal one."""
-        found: dict[str, float | None] = {}
+        """90 % ranges; no time of them is below the ideal one, and no speed above its inverse."""
+        bounds: dict[str, float | None] = {}
         for name, value in values.items():
             low, high = self.ranges[name]
             if name in _INVERSE:
                 low, high = 1 / high, 1 / low
-            found[f"{name}_low"] = None if value is None else value * low
-            found[f"{name}_high"] = None if value is None else value * high
-        for name, least in ideal.items():
-            found[f"{name}_low"] = max(found[f"{name}_low"] or 0.0, min(least, values[name] or least))
-        found["tokens_per_second_per_user_high"] = 1 / (found["time_per_output_token_low"] or inf)
-        return found
+            if value is None:
+                bounds[f"{name}_low"] = bounds[f"{name}_high"] = None
+                continue
+            bounds[f"{name}_low"] = max(value * low, min(ideal.get(name, 0.0), value))
+            bounds[f"{name}_high"] = value * high
+        bounds["tokens_per_second_per_user_high"] = 1 / (bounds["time_per_output_token_low"] or inf)
+        return bounds
 
     def frontier(self, places: Ints) -> list[dict[str, Any]]:
         """Points of the frontier, fastest first."""

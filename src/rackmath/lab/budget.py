@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from time import perf_counter
 from typing import TypeVar
 
@@ -48,9 +49,16 @@ class Budget:
         """Tell what is done now, and how much of the time has passed."""
         self._progress(f"{text} ({self.elapsed:.0f} of {self.seconds:.0f} s)")
 
+    def apart(self, share: float) -> Budget:
+        """A budget of a share of what is left, from 0 to 1, that keeps to itself what it leaves out.
+
+        What it does not use stays in this one.
+        """
+        return Budget(max(self.left * share, _LEAST), self.say)
+
     def part(self, share: float) -> Budget:
-        """A budget of a share of what is left, from 0 to 1; what it does not use stays in this one."""
-        inner = Budget(max(self.left * share, _LEAST), self.say)
+        """The same, of which this one's notes tell what was left out."""
+        inner = self.apart(share)
         inner.omitted = self.omitted
         return inner
 
@@ -67,16 +75,26 @@ class Budget:
         lasted = 0.0
         for place, point in enumerate(ordered):
             if place and lasted * cost(point) / cost(ordered[place - 1]) > self.left:
-                self.omitted.append(f"{name} {', '.join(str(one) for one in ordered[place:])}")
+                self.omitted.append(f"{name} {', '.join(str(other) for other in ordered[place:])}")
                 return
             started = perf_counter()
             yield point
             lasted = perf_counter() - started
 
+    def fitting(self, points: Sequence[Point], lasting: Sequence[float], seconds: float, name: str) -> list[Point]:
+        """Points, least first, as many as together end within some seconds by what each lasts; the first always. [s]"""
+        whole = accumulate(lasting)
+        chosen = [
+            point for place, (point, end) in enumerate(zip(points, whole, strict=True)) if not place or end < seconds
+        ]
+        if len(chosen) < len(points):
+            self.omitted.append(f"{name} {', '.join(str(point) for point in points[len(chosen) :])}")
+        return chosen
+
     def notes(self) -> list[str]:
         """One sentence on what was left out, if anything was."""
         left = "; ".join(self.omitted)
-        return [f"Left out to end within {self.seconds:.3g} s: {left}."] if self.omitted else []
+        return [f"Left out to stay within {self.seconds:.3g} s: {left}."] if self.omitted else []
 
 
 _LEAST = 1e-3

@@ -114,10 +114,8 @@ def _sizes(
     # One rack takes no longer than two, and the reductions about as long: three times the slowest.
     lasting = [3 * _predicted(slowest, ranks, count) for count in ordered]
     room = max(budget.left - starting, 0.0)
-    kept = [count for place, count in enumerate(ordered) if place == 0 or sum(lasting[: place + 1]) * _LEAST < room]
-    if len(kept) < len(ordered):
-        budget.omitted.append(f"tokens {', '.join(map(str, ordered[len(kept) :]))}")
-    return kept, int(np.clip(room / sum(lasting[: len(kept)]), _LEAST, _REPEATS))
+    chosen = budget.fitting(ordered, lasting, room / _LEAST, "tokens")
+    return chosen, int(np.clip(room / sum(lasting[: len(chosen)]), _LEAST, _REPEATS))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

@@ -95,11 +95,9 @@ def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: Budget
     # A forward and a backward pass take three paces, and the pipeline fills and drains once.
     lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in ordered]
     room = budget.left / 2
-    kept = [count for place, count in enumerate(ordered) if place == 0 or 2 * sum(lasting[: place + 1]) < room]
-    if len(kept) < len(ordered):
-        budget.omitted.append(f"micro-batches {', '.join(map(str, ordered[len(kept) :]))}")
+    chosen = budget.fitting(ordered, lasting, room / 2, "micro-batches")
     # One more than the repeats, to warm up.
-    return kept, int(np.clip(room / sum(lasting[: len(kept)]) - 1, 1, _REPEATS))
+    return chosen, int(np.clip(room / sum(lasting[: len(chosen)]) - 1, 1, _REPEATS))
 
 
 def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -95,7 +95,7 @@ def fit_market(
 
     draws = draw(log_density, _START, _WIDTH / 3, effective=3000)
     start, economy, chunk, scale = (float(value) for value in draws.weights @ draws.points)
-    ratios = [_metered(model) for model in known]
+    ratios = [metered_ratios(model) for model in known]
     ratio, ratio_scale = _spread(ratios, weights)
     batch, batch_scale = _batch(ratios, many, weights, chunk)
     speed = np.log(np.array(speeds))
@@ -133,7 +133,7 @@ def fit_market(
     )
 
 
-def _metered(model: Known) -> Array:
+def metered_ratios(model: Known) -> Array:
     """Logarithm of output over input of a model's different offers that are metered by kind. (offers,)"""
     pairs = {(o.input, o.output) for o in model.offers if o.input is not None and o.output is not None}
     ratios = [log(output / into) for into, output in sorted(pairs)]

@@ -254,8 +254,8 @@ def _cannot_tell(
     ]
     if any(offer.output is not None for offer in offers):
         lines.append(
-            "output over input: hosts follow the developer's choice, dense or sparse; used only where no input price is"
-            " known"
+            "output over input: set by the developer and followed by hosts, for dense and sparse models alike; used"
+            " only where no input price is known"
         )
     if cache is not None:
         lines.append(

@@ -72,7 +72,7 @@ def fit_hosts(models: Sequence[Sequence[Price]]) -> Hosts:
     eigenvalues, vectors = np.linalg.eigh(centred @ effects @ effects.T @ centred)
     rotated = (vectors.T @ (centred @ values)) ** 2
     scored = [
-        (_restricted(rotated, s**2 * np.maximum(eigenvalues, 0.0) + t**2, t, basis.shape[1]), s, t)
+        (_restricted_likelihood(rotated, s**2 * np.maximum(eigenvalues, 0.0) + t**2, t, basis.shape[1]), s, t)
         for s in _SPREADS.tolist()
         for t in _SPREADS.tolist()
     ]
@@ -95,18 +95,18 @@ def typical_price(prices: Sequence[Price], hosts: Hosts) -> tuple[float, float]:
 
     Each price is corrected for its hosts' effects and weighs by its precision. ``prices`` must not be empty.
     """
-    off, precision = 0.0, 0.0
+    weighted, precision = 0.0, 0.0
     for price in prices:
-        seen = [hosts.known.get(name, Host(effect=0.0, error=hosts.scale)) for name in price.hosts]
-        effect = sum(host.effect for host in seen) / len(seen)
+        sellers = [hosts.known.get(name, Host(effect=0.0, error=hosts.scale)) for name in price.hosts]
+        effect = sum(host.effect for host in sellers) / len(sellers)
         # Who set a copied price is not known: it is as uncertain as one host's.
-        variance = sum(host.error**2 for host in seen) / len(seen) + hosts.offer_scale**2
-        off += (price.value - effect) / variance
+        variance = sum(host.error**2 for host in sellers) / len(sellers) + hosts.offer_scale**2
+        weighted += (price.value - effect) / variance
         precision += 1 / variance
-    return off / precision, 1 / precision
+    return weighted / precision, 1 / precision
 
 
-def _restricted(squares: Array, variances: Array, offer: float, means: int) -> float:
+def _restricted_likelihood(squares: Array, variances: Array, offer: float, means: int) -> float:
     """Restricted log likelihood in the eigenvectors of the covariance, up to a constant.
 
     ``means`` directions of variance ``offer ** 2`` belong to the models' free means and do not count.

@@ -16,6 +16,8 @@ _FEWEST = 3
 """Records through which a line has a range."""
 _SHORTEST = 1.0
 """Of the time between the first and the last record, for a rate per year. [years]"""
+_APART = 0.05
+"""Between the scores of leading models that are followed. [1]"""
 _T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
 """95th percentile of Student's t with 1 to 10 degrees of freedom; further ones take the last."""
 
@@ -53,12 +55,23 @@ class Decline:
     high: float | None
 
     @property
-    def whole(self) -> float:
+    def factor(self) -> float:
         """First price over last. [1]"""
         return self.records[0].price / self.records[-1].price
 
 
-def decline(sold: Sequence[Sold], score: float) -> Decline:
+def leading_scores(models: Sequence[Sold]) -> list[float]:
+    """Scores of models that led on their day and that a cheaper model has reached since, well apart, ascending."""
+    scores: list[float] = []
+    best = 0.0
+    for model in sorted(models, key=lambda model: (model.year, -model.score)):
+        if model.score >= best + _APART and len(decline(models, model.score).records) > 1:
+            scores.append(model.score)
+            best = model.score
+    return scores
+
+
+def decline(models: Sequence[Sold], score: float) -> Decline:
     """Records of the price of a score, and how fast it falls.
 
     A record stands from its day on: a model whose price rises later does not undo it. The range is that of a straight
@@ -68,26 +81,26 @@ def decline(sold: Sequence[Sold], score: float) -> Decline:
     """
     if not 0 < score <= 1:
         raise InputError("--score", score, "write a part of the benchmark above 0 and up to 1, as in 0.5 or 50%")
-    reaching = sorted((one for one in sold if one.score >= score), key=lambda one: (one.year, one.price))
+    reaching = sorted((m for m in models if m.score >= score), key=lambda model: (model.year, model.price))
     if not reaching:
-        best = max((one.score for one in sold), default=0.0)
+        best = max((model.score for model in models), default=0.0)
         raise InputError("--score", score, f"no model of the table reaches it; the best has {best:g}")
     records: list[Sold] = []
-    for one in reaching:
-        if not records or one.price < records[-1].price:
-            records.append(one)
+    for model in reaching:
+        if not records or model.price < records[-1].price:
+            records.append(model)
     per_year, low, high = _line(records)
     return Decline(score=score, records=tuple(records), per_year=per_year, low=low, high=high)
 
 
 def _line(records: Sequence[Sold]) -> tuple[float | None, float | None, float | None]:
     """Fall per year by least squares on ln price, and its 90 % range."""
-    years = np.array([one.year for one in records])
-    across = years - years.mean()
+    years = np.array([record.year for record in records])
     if years[-1] - years[0] < _SHORTEST:
         return None, None, None
+    across = years - years.mean()
     spread = float(across @ across)
-    prices = np.log([one.price for one in records])
+    prices = np.log([record.price for record in records])
     slope = float(across @ prices) / spread
     if len(records) < _FEWEST:
         return exp(-slope), None, None

@@ -24,7 +24,7 @@ from rackmath.version import __version__
 from rackmath.web import equations, stills, uploads
 from rackmath.web.pages import pages, views
 from rackmath.web.rendering import claims_of, fields_of, render_page, said
-from rackmath.web.security import OwnPages, SecureHeaders
+from rackmath.web.security import HEADERS, SameOrigin, SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import Busy, Gone, TooLong, Workers
 
@@ -68,7 +68,7 @@ def create_app(workers: int | None = None, hosts: Sequence[str] = ()) -> FastAPI
         redoc_url=None,
     )
     app.state.token = token
-    app.add_middleware(OwnPages, hosts=hosts, token=token)
+    app.add_middleware(SameOrigin, hosts=hosts, token=token)
     app.add_middleware(SecureHeaders)
     for view in views().values():
         _add(app, view, pool)
@@ -187,6 +187,12 @@ def _add_errors(app: FastAPI) -> None:
     # The one of an address that FastAPI checks, the other of one that we do.
     app.exception_handler(RequestValidationError)(invalid)
     app.exception_handler(ValidationError)(invalid)
+
+    @app.exception_handler(Exception)
+    def broken(request: Request, error: Exception) -> JSONResponse:
+        # This one is sent outside of all middleware, so it carries the headers itself; the traceback goes to the log.
+        body = {"errors": [{"field": "", "message": "the board failed at this question; its log has the reason"}]}
+        return JSONResponse(body, status_code=500, headers=HEADERS)
 
     @app.exception_handler(Gone)
     def gone(request: Request, error: Gone) -> PlainTextResponse:

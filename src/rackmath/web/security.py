@@ -50,13 +50,13 @@ class SecureHeaders:
 
 TOKEN = "x-rackmath-token"
 """Header that a write must carry; pages have its value, which only their own scripts can read."""
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_ELSEWHERE = frozenset({"cross-site", "same-site"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_CROSS_ORIGIN = frozenset({"cross-site", "same-site"})
 _COMPUTED = ("/api/", "/still/")
 """Addresses whose answers take work: no page of another site may ask for them."""
 
 
-class OwnPages:
+class SameOrigin:
     """Middleware that answers this board's own pages and tools on this machine, and no page of another site.
 
     A name in ``Host`` that is neither this machine's nor an address may be a name that somebody turned to this machine
@@ -85,21 +85,21 @@ class OwnPages:
         """Why a request is not answered, or None."""
         headers = Headers(scope=scope)
         host = _name(headers.get("host", ""))
-        if not self._ours(host):
+        if not self._is_own(host):
             return (
                 f"this board does not answer to the name {host[:80]!r}: ask it by its address, or start it with --host"
             )
         computed = scope["path"].startswith(_COMPUTED)
-        write = scope["method"] not in _READS
+        write = scope["method"] not in _SAFE_METHODS
         origin = headers.get("origin")
-        strange = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
-        if (computed or write) and (strange or headers.get("sec-fetch-site") in _ELSEWHERE):
+        cross_origin = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+        if (computed or write) and (cross_origin or headers.get("sec-fetch-site") in _CROSS_ORIGIN):
             return "this board answers its own pages only, and this request comes from a page of another site"
         if write and not compare_digest(headers.get(TOKEN, "").encode(), self.token.encode()):
             return f"a file is sent with the header {TOKEN}, whose value stands in the board's pages"
         return None
 
-    def _ours(self, host: str) -> bool:
+    def _is_own(self, host: str) -> bool:
         if host in self.names:
             return True
         try:

@@ -33,7 +33,7 @@ def _output(command: Callable[..., None]) -> Callable[..., None]:
             type=SECONDS,
             default=60.0,
             show_default=True,
-            help="Time that it may take; sizes that would not end in it are left out, and named.",
+            help="Time that the experiment may take; sizes that would not finish in that time are left out and listed.",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
         click.option("--plot", metavar="FILE", help="Draw it: FILE.html, FILE.png or FILE.svg."),

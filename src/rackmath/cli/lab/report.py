@@ -29,8 +29,6 @@ Job = Callable[[], "Experiment"]
 
 _WHOLE, _QUICK = 240.0, 30.0
 """Time for all, and for their small sizes. [s]"""
-_SOON = 1e-3
-"""Time for an experiment when all has passed: it measures the first point of everything. [s]"""
 
 
 @click.command("all", epilog="Example: rackmath lab all --html lab.html")
@@ -39,7 +37,8 @@ _SOON = 1e-3
 @click.option(
     "--seconds",
     type=SECONDS,
-    help="Time that all may take; sizes that would not end in it are left out, and named.  [default: 240, quick 30]",
+    help="Time that all experiments may take together; sizes that would not finish in their share are left out and "
+    "listed.  [default: 240; with --quick 30]",
 )
 @click.option("--quick", is_flag=True, help="Small sizes: does everything run?")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -84,11 +83,9 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
 def _jobs(device: str | None, quick: bool, budget: Budget) -> Iterator[Job]:
     """Experiments, each with its part of what is left of the time."""
     from rackmath.lab import decode, departures, exchange, feistel, kv_tiers, machine, revnet, roofline, stages
-    from rackmath.lab.budget import Budget
 
     here, host = machine.find(device), machine.find("cpu")
-    # Each says itself what it left out.
-    parts = (Budget(max(budget.left / remaining, _SOON), budget.say) for remaining in range(8, 0, -1))
+    parts = (budget.apart(1 / remaining) for remaining in range(8, 0, -1))
     first, ceilings = roofline.experiment(here, next(parts), small=quick)
     yield lambda: first
     if quick:

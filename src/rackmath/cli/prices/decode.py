@@ -97,8 +97,8 @@ def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
         "floor 2e15 FLOP (a million tokens, a billion parameters) / 1,979 TFLOP/s x 2.35 $ per hour",
         f"prior of C: {np.exp(market.level):.3g} $ x N^-{market.economy:.2f}, spread {market.level_scale:.2f} in ln",
         f"medians put in: N = {active:.3g}, r = {total / active:.3g}: {price:.3g} $",
-        f"hosts: {len(hosts.known)} of known effect; spread of others {hosts.scale:.2f}, of single prices "
-        f"{hosts.offer_scale:.2f} in ln",
+        f"hosts: the effects of {len(hosts.known)} are known; spread of other hosts {hosts.scale:.2f}, of single "
+        f"prices {hosts.offer_scale:.2f} in ln",
         "posterior = prior(N, r, C) x density of a typical host's input price, by adaptive importance sampling",
     )
 

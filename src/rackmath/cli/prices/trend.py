@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,18 +14,17 @@ from rackmath.cli import render
 from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
 from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
-from rackmath.prices.trend import BLEND, Decline, Sold, decline
-
-_LEVELS = {"mmlu": (0.42, 0.7, 0.8, 0.86), "gpqa": (0.35, 0.5, 0.6, 0.7, 0.8)}
-"""Scores that are followed unless others are asked for: those of models that once led."""
-_STEPS = 4
-"""Scores of another benchmark: from its lowest to its highest."""
+from rackmath.prices.trend import BLEND, Decline, Sold, decline, leading_scores
 
 
 @click.command("trend", epilog="Example: rackmath prices trend --benchmark gpqa --score 50%")
 @click.argument("source", metavar="[FILE.csv]", required=False)
-@click.option("--benchmark", default="gpqa", show_default=True, help="Benchmark whose scores are compared.")
-@click.option("--score", type=NUMBER, help="Score to reach, as in 0.5 or 50% (default: those of models that once led).")
+@click.option("--benchmark", default="gpqa", show_default=True, help="Benchmark by whose scores models are compared.")
+@click.option(
+    "--score",
+    type=NUMBER,
+    help="Score that a model must reach, as in 0.5 or 50% (default: the scores of models that led when they appeared).",
+)
 @click.option("--plot", metavar="FILE", help="Draw prices of equal scores: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show every record and the equation.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -39,34 +40,30 @@ def trend_prices(
     tables = price_files.capability(Path(source) if source else None)
     if benchmark.lower() not in tables:
         raise InputError("--benchmark", benchmark, f"the table has {', '.join(sorted(tables))}")
-    sold = tables[benchmark.lower()]
-    found = [decline(sold, level) for level in ([score] if score is not None else _levels(benchmark.lower(), sold))]
+    models = tables[benchmark.lower()]
+    declines = [decline(models, level) for level in ([score] if score is not None else leading_scores(models))]
+    if not declines:
+        raise InputError("--benchmark", benchmark, "no score of the table was ever reached at a lower price")
     if drawn is not None:
-        save(_figure(benchmark, sold, found), drawn)
+        save(_figure(benchmark, models, declines), drawn)
     if as_json:
-        render.show_json(
-            {
-                "benchmark": benchmark.lower(),
-                "blend": BLEND,
-                "scores": [{"whole": one.whole, **_plain(one)} for one in found],
-            }
-        )
+        render.show_json({"benchmark": benchmark.lower(), "blend": BLEND, "scores": [_data(d) for d in declines]})
         return
     rows = [
         (
-            f"{one.score:.0%}",
-            f"{one.records[0].model}, {one.records[0].year:.1f}",
-            f"{one.records[0].price:.3g}",
-            f"{one.records[-1].model}, {one.records[-1].year:.1f}",
-            f"{one.records[-1].price:.3g}",
-            f"{one.whole:,.3g}",
-            _rate(one),
+            f"{fall.score:.0%}",
+            f"{fall.records[0].model}, {fall.records[0].year:.1f}",
+            f"{fall.records[0].price:.3g}",
+            f"{fall.records[-1].model}, {fall.records[-1].year:.1f}",
+            f"{fall.records[-1].price:.3g}",
+            f"{fall.factor:,.3g}",
+            _rate(fall),
         )
-        for one in found
+        for fall in declines
     ]
     render.show_table(
         f"{benchmark}: cheapest price of a score, $ per million tokens",
-        ("score", "first, and when", ">$", "cheapest, and when", ">$", ">cheaper by", ">a year (90 %)"),
+        ("score", "first model, and when", ">$", "cheapest model, and when", ">$", ">cheaper by", ">a year (90 %)"),
         rows,
     )
     if explain:
@@ -78,81 +75,63 @@ def trend_prices(
                 "fall in a year = exp(-slope) of a line through ln price of the records; the range is Student's t",
             ),
         )
-        for one in found:
+        for fall in declines:
             render.show_lines(
-                f"records of {one.score:.0%}",
-                [
-                    f"{record.year:.2f}  {record.price:.3g} $  {record.model}, {record.score:.1%}"
-                    for record in one.records
-                ],
+                f"records of {fall.score:.0%}",
+                [f"{r.year:.2f}  {r.price:.3g} $  {r.model}, {r.score:.1%}" for r in fall.records],
             )
     render.show_lines("assumed", _assumed(source))
 
 
-def _levels(benchmark: str, sold: Sequence[Sold]) -> Sequence[float]:
-    """The scores that models once led with; of another benchmark, some between its ends."""
-    if benchmark in _LEVELS:
-        return _LEVELS[benchmark]
-    low, high = min(one.score for one in sold), max(one.score for one in sold)
-    return sorted({round(low + (high - low) * step / _STEPS, 3) for step in range(_STEPS)})
+def _rate(fall: Decline) -> str:
+    if fall.per_year is None:
+        return "less than a year"
+    if fall.low is None or fall.high is None:
+        return f"{fall.per_year:.2g}"
+    return f"{fall.per_year:.2g} ({fall.low:.2g} to {fall.high:.2g})"
 
 
-def _rate(one: Decline) -> str:
-    if one.per_year is None:
-        return "too short a time"
-    if one.low is None or one.high is None:
-        return f"{one.per_year:.2g}"
-    return f"{one.per_year:.2g} ({one.low:.2g} to {one.high:.2g})"
-
-
-def _plain(one: Decline) -> dict[str, object]:
-    return {
-        "score": one.score,
-        "per_year": one.per_year,
-        "low": one.low,
-        "high": one.high,
-        "records": [
-            {"model": r.model, "score": r.score, "year": r.year, "input": r.input, "output": r.output, "price": r.price}
-            for r in one.records
-        ],
-    }
+def _data(fall: Decline) -> dict[str, Any]:
+    records = [{**asdict(record), "price": record.price} for record in fall.records]
+    return {**asdict(fall), "factor": fall.factor, "records": records}
 
 
 def _assumed(source: str | None) -> tuple[str, ...]:
     kept = (
-        "a token, not a task: a model that reasons writes many more of them for one answer",
-        "scores are those that vendors publish; questions that leaked into training raise them",
+        "the price of a token, not of a task: models that reason write more tokens for one answer",
+        "scores are those that vendors publish; test questions in the training data raise them",
     )
     if source:
         return kept
     return (
         *kept,
-        "prices: the vendors' own pages on the day of release, and hosts of open weights in November 2026; hosts asked "
-        "theirs earlier than that, so the fall is rather faster",
+        "prices: the vendors' own pages on the day of release, and hosts of open-weight models in November 2026; hosts "
+        "had these prices earlier than that, so prices fell faster if anything",
         "scores, days and prices with their sources: data/capability.csv of the package",
     )
 
 
-def _figure(benchmark: str, sold: Sequence[Sold], found: Sequence[Decline]) -> Figure:
-    """Every sold model as a point, and the cheapest price of each score as steps."""
-    last = max(one.year for one in sold)
+def _figure(benchmark: str, models: Sequence[Sold], declines: Sequence[Decline]) -> Figure:
+    """Every model as a point, and the cheapest price of each score as steps."""
+    last = max(model.year for model in models)
     series = [
         Series(
             name="models",
-            x=[one.year for one in sold],
-            y=[one.price for one in sold],
+            x=[model.year for model in models],
+            y=[model.price for model in models],
             kind="points",
-            labels=[f"{one.model}, {one.score:.0%}" for one in sold],
+            labels=[f"{model.model}, {model.score:.0%}" for model in models],
         )
     ]
-    for one in found:
-        across: list[float] = []
-        up: list[float] = []
-        for place, record in enumerate(one.records):
-            until = one.records[place + 1].year if place + 1 < len(one.records) else last
-            across += [record.year, until]
-            up += [record.price, record.price]
-        series.append(Series(name=f"{one.score:.0%} and better", x=across, y=up))
+    for fall in declines:
+        starts = [record.year for record in fall.records]
+        series.append(
+            Series(
+                name=f"{fall.score:.0%} and better",
+                x=[year for step in zip(starts, [*starts[1:], last], strict=True) for year in step],
+                y=[record.price for record in fall.records for _ in range(2)],
+            )
+        )
     return Figure(
         title=f"the cheapest token by score in {benchmark.upper()}",
         panels=[Panel(across="year", up="$ per million tokens, 3 in to 1 out", series=series, log_up=True)],

@@ -24,6 +24,7 @@ _MOST_EXPRESSIONS = 100
 _PATIENCE, _WORK = 5.0, 0.05
 """Time to match one expression with one name, by the clock and by the processor: some take for ever, and a busy machine
 is given its time. [s]"""
+_TOO_SLOW = "takes too long to match a tensor's name: write it without repetitions inside repetitions"
 _ATTENTION = ("self_attn", "linear_attn", "attn", "attention", "mixer")
 
 
@@ -64,19 +65,14 @@ def checked(patterns: Sequence[str], field: str) -> None:
 
 def _expressed(pattern: str, name: str) -> bool:
     """Whether an expression of a config matches; other threads go on meanwhile."""
-    slow = InputError(
-        "quantization_config",
-        pattern,
-        "takes too long to match a tensor's name: write it without repetitions inside repetitions",
-    )
     began = thread_time()
     try:
-        found = regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
+        matched = regex.match(pattern[3:], name, timeout=_PATIENCE, concurrent=True) is not None
     except TimeoutError as error:
-        raise slow from error
+        raise InputError("quantization_config", pattern, _TOO_SLOW) from error
     if thread_time() - began > _WORK:
-        raise slow
-    return found
+        raise InputError("quantization_config", pattern, _TOO_SLOW)
+    return matched
 
 
 @lru_cache(maxsize=4096)

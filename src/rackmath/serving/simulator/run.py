@@ -22,7 +22,7 @@ from rackmath.serving.simulator.workload import Workload, renumbered
 F = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
-_IN_VAIN = 10_000
+_FAILURES_WITHOUT_PROGRESS = 10_000
 """Failures without the end of any request after which a run is given up."""
 
 Snapshot = dict[str, NDArray[Any]]
@@ -189,11 +189,11 @@ def _live(until: Callable[[float], bool], events: Events, q: Requests, s: Replic
     failures, finished = events.failures, -1
     while until(events.next) and events.next < inf:
         events.act(s, again)
-        if events.failures - failures >= _IN_VAIN:
+        if events.failures - failures >= _FAILURES_WITHOUT_PROGRESS:
             done = int(np.isfinite(q["finish"]).sum())
             if done == finished:
                 between = events.fleet.failures.between
-                way_out = f"no request has ended in {_IN_VAIN:,} failures: replicas fail before they have read a prompt"
+                way_out = f"no request ended in {_FAILURES_WITHOUT_PROGRESS:,} failures: write more than a prompt takes"
                 raise InputError("--mtbf", between, way_out)
             failures, finished = events.failures, done
 

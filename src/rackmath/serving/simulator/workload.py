@@ -89,7 +89,7 @@ def checked(work: Workload) -> Workload:
         raise InputError("arrival of request 1", float(times[0]), "times begin at 0")
     late = np.flatnonzero(times > LATEST)
     if len(late):
-        way_out = f"a run ends within {LATEST:g} s, thirty years: begin times at 0, cut long gaps or raise the rate"
+        way_out = f"write times of at most {LATEST:g} s, thirty years: begin at 0, cut long gaps or raise the rate"
         raise InputError(f"arrival of request {late[0] + 1}", float(times[late[0]]), way_out)
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
