@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from tools import golden
 
 from rackmath.cli.app import COMMANDS
-from tools import golden
 
 EXPECTED = json.loads((golden.FOLDER / "expected.json").read_text(encoding="utf-8"))
 

@@ -1,7 +1,7 @@
 """What every command prints with ``--json``, kept so that a change of form shows where it changes a number.
 
-``python tools/golden.py`` writes ``tests/golden/expected.json`` from ``tests/golden/commands.txt``; a command that is not
-named there has no such record. ``tests/test_golden.py`` holds the file against the code.
+``python tools/golden.py`` writes ``tests/golden/expected.json`` from ``tests/golden/commands.txt``; what is
+not named there has no such record. ``tests/test_golden.py`` holds the file against the code.
 """
 
 from __future__ import annotations

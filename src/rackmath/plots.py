@@ -13,9 +13,9 @@ from typing import Any
 
 from rackmath.cli.ask import ask, words
 from rackmath.cli.captured import Answer
-from rackmath.cli.figures import Figure
-from rackmath.cli.plotly_figures import plotly_figure
 from rackmath.errors import InputError
+from rackmath.figures import Figure
+from rackmath.figures.plotly import plotly_figure
 
 
 def facts(command: str, *arguments: str, **options: Any) -> Any:

@@ -14,11 +14,12 @@ from rackmath import catalogue, constants_file, price_book, units, usage_log
 from rackmath.caching.sessions import Session, turns
 from rackmath.cli import render
 from rackmath.cli.agent_text import KINDS, session_figure, show_log, show_session
-from rackmath.cli.figures import check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import parse_layout
 from rackmath.errors import InputError
+from rackmath.figures.write import check_picture
 from rackmath.prices.agents import HOUR, own_hardware, session_bill
 from rackmath.prices.lists import PriceList, Tokens, bill
 

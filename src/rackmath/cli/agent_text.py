@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.figures import Figure, Panel, Series
 
 KINDS = ("input", "cached", "write", "output")
 """Kinds of tokens that a bill tells apart."""

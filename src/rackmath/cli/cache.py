@@ -13,11 +13,13 @@ from rackmath import catalogue, constants_file
 from rackmath.caching.lifetimes import best_lifetime, pareto, ski_rental
 from rackmath.caching.tiers import LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, SECONDS
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import estimate, parse_layout
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.hardware import MemoryTier, System
 from rackmath.models.cache import cache_bytes
 from rackmath.models.formats import cache_format

@@ -14,7 +14,7 @@ class Answer:
     facts: Any = None
     """What ``--json`` prints, as values."""
     figure: Any = None
-    """What ``--plot`` draws: a :class:`~rackmath.cli.figures.Figure`, or the timeline of a Gantt chart."""
+    """What ``--plot`` draws: a :class:`~rackmath.figures.Figure`, or the timeline of a Gantt chart."""
 
 
 CURRENT: ContextVar[Answer | None] = ContextVar("CURRENT", default=None)

@@ -9,12 +9,14 @@ import numpy as np
 
 from rackmath import catalogue, constants_file
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import Losses, estimate
 from rackmath.engine.layout import candidate_layouts, stack_layouts
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.contexts import ContextCost, cost_against_context

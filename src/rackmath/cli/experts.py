@@ -9,9 +9,11 @@ import numpy as np
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import Whole
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format

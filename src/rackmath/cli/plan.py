@@ -11,13 +11,14 @@ from typing import Any
 import click
 
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture, save
-from rackmath.cli.pictures import frontier_figure
+from rackmath.cli.figures import save
 from rackmath.cli.plan_launch import launched
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.planning import planning_options
 from rackmath.cli.quantities import Whole
 from rackmath.engine import Estimate, estimate
+from rackmath.figures.pictures import frontier_figure
+from rackmath.figures.write import check_picture
 from rackmath.serving.choice import describe
 from rackmath.serving.plan import Plan
 from rackmath.serving.plan import plan as run

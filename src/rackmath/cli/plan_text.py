@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.cli import render
-from rackmath.cli.pictures import frontier_figure
+from rackmath.figures.pictures import frontier_figure
 from rackmath.units import show
 
 _ROWS = 14

@@ -9,9 +9,11 @@ import numpy as np
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import BYTES, NUMBER
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.hardware import System
 from rackmath.models.formats import weight_format
 from rackmath.serving.racks import domain_fits, domain_of, half_memory, largest_model, pipelined, slowdown_over

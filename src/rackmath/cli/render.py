@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from rackmath.cli.captured import CURRENT
-from rackmath.cli.figures import Figure
-from rackmath.cli.sketch import sketched
+from rackmath.figures import Figure
+from rackmath.figures.sketch import sketched
 
 _BAR = 40
 

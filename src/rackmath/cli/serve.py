@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 from rackmath import catalogue
 from rackmath.answers import Answer
 from rackmath.answers import estimate as estimated
-from rackmath.cli import pictures, render
+from rackmath.cli import render
 from rackmath.cli.estimate_text import explain_estimate, longest_operators, show_estimate
-from rackmath.cli.figures import Figure, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import Estimate, Layout
 from rackmath.engine import estimate as run
 from rackmath.engine.capacity import largest_batch
+from rackmath.figures import Figure, pictures
+from rackmath.figures.write import check_picture
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.prices import usd_per_million_tokens

@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, REQUEST_RATE, SECONDS, TIME_PER_TOKEN, Whole
 from rackmath.cli.simulate_text import figure, show_result
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
+from rackmath.figures.write import check_picture
 from rackmath.serving.simulator.outcome import series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS

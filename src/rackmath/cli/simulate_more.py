@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, save
+from rackmath.cli.figures import save
 from rackmath.errors import InputError, RackmathError
+from rackmath.figures import Figure, Panel, Series
 from rackmath.sweeps.capacity import highest_rate
 from rackmath.sweeps.replay_options import OPTIONS, varied
 from rackmath.sweeps.replay_runs import Case, Where, replays

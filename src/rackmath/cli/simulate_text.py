@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.figures import Figure, Panel, Series
 from rackmath.serving.simulator.outcome import Times
 from rackmath.units import show
 

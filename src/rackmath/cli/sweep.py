@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ import polars as pl
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
+from rackmath.figures.pictures import cost_figure
+from rackmath.figures.write import check_picture
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, grid_chunks, plan_chunks
 from rackmath.sweeps.workers import Result, on_cluster, on_this_machine
@@ -100,7 +102,7 @@ def compare(
     if out is not None and folder is None:
         write_table(out, table, "--out")
     if drawn is not None:
-        save(_cost_figure(table, speed), drawn)
+        save(cost_figure(list(table.iter_rows(named=True)), speed), drawn)
     if as_json:
         render.show_json(table.to_dicts())
         return
@@ -272,29 +274,3 @@ def _priced(systems: Sequence[str], given: float | None, basis: str) -> Iterator
         else:
             known = f"its known price, {system.price * 3600:.2f} $ per GPU-hour, is {system.price_basis}"
             yield f"{system.name}: {known}, not {basis}: give --usd-per-gpu-hour, or --basis any"
-
-
-def _cost_figure(table: pl.DataFrame, speed: float) -> Figure:
-    """Cost at the fixed speed, a bar for each row that has one."""
-    rows: list[Mapping[str, Any]] = [
-        r for r in table.iter_rows(named=True) if r["usd_per_million_at_speed"] is not None
-    ]
-    return Figure(
-        title=f"cost at {speed:g} tokens/s for each user",
-        panels=[
-            Panel(
-                across="",
-                up="$ per million output tokens",
-                series=[
-                    Series(
-                        name=system,
-                        kind="bars",
-                        x=[f"{r['model']}\n{r['on']}\n{r['weights']}" for r in rows],
-                        y=[r["usd_per_million_at_speed"] if r["on"] == system else 0.0 for r in rows],
-                    )
-                    for system in dict.fromkeys(r["on"] for r in rows)
-                ],
-            )
-        ],
-        note="every bar is the cheapest deployment of a full search",
-    )

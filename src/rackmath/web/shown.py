@@ -9,8 +9,8 @@ from typing import Any
 
 from rackmath.cli.ask import ask
 from rackmath.cli.captured import Answer
-from rackmath.cli.figures import Figure
-from rackmath.cli.plotly_figures import axes, traces
+from rackmath.figures import Figure
+from rackmath.figures.plotly import axes, traces
 from rackmath.web import uploads
 from rackmath.web.inputs import Inputs
 

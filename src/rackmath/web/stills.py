@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from rackmath.cli.figures import Figure, Panel, Series, svg_text
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.still import svg_text
 
 _one_at_a_time = threading.Lock()
 _WIDE, _ROW, _HEAD = 900, 22, 30

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rackmath.cli import render
-from rackmath.cli.figures import svg_text
 from rackmath.cli.lab.show import as_data, figure, need_torch
 from rackmath.cli.page import page
 from rackmath.cli.quantities import SECONDS
 from rackmath.errors import InputError
+from rackmath.figures.still import svg_text
 from rackmath.tables import write_text
 from rackmath.units import show
 from rackmath.version import __version__

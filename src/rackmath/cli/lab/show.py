@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.units import show
 
 if TYPE_CHECKING:

@@ -11,13 +11,14 @@ import numpy as np
 from rackmath import catalogue, constants_file, price_book, units
 from rackmath.caching.tiers import TierCost, tier_costs
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.prices.cost_text import cost_figure, show_cost
 from rackmath.cli.quantities import NUMBER, SPEED, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import Layout, Losses, parse_layout
 from rackmath.engine.layout import candidate_layouts
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.figures.write import check_picture
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes

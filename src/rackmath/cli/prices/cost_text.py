@@ -7,7 +7,7 @@ from math import isinf
 from typing import Any
 
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.figures import Figure, Panel, Series
 from rackmath.prices.forward import Curve, Page
 from rackmath.units import show
 

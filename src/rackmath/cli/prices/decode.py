@@ -11,10 +11,11 @@ import numpy as np
 
 from rackmath import price_book, price_files, units
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.prices.decode_figure import sizes_figure
 from rackmath.cli.quantities import NUMBER, SPEED
 from rackmath.errors import InputError
+from rackmath.figures.write import check_picture
 from rackmath.prices.decode import Decoded, Interval, Offer, decode
 from rackmath.prices.market import FLOOR, RIDGE, Market
 from rackmath.units import parse

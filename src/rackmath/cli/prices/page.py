@@ -11,9 +11,10 @@ import click
 
 from rackmath import price_book, price_files, units
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.prices.page_text import page_figure, show_market, show_page
 from rackmath.errors import InputError
+from rackmath.figures.write import check_picture
 from rackmath.prices.evidence import Evidence, Habits, Reading, read
 from rackmath.prices.page import Change, Listing, ratios
 from rackmath.prices.population import Population, population

@@ -10,7 +10,7 @@ import numpy as np
 
 from rackmath.catalogue import sources
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.figures import Figure, Panel, Series
 from rackmath.prices import page
 from rackmath.prices.decode import Interval
 from rackmath.prices.hypotheses import CONVENTION

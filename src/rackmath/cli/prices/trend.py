@@ -11,9 +11,11 @@ import click
 
 from rackmath import price_files
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.prices.trend import BLEND, Decline, Sold, decline, leading_scores
 
 

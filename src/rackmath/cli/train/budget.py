@@ -9,11 +9,12 @@ import numpy as np
 
 from rackmath import catalogue, law_files
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, Whole
 from rackmath.cli.train.budget_text import equations, figure, show_budget, show_known
 from rackmath.cli.train.rates import PLAIN, efficiency
 from rackmath.errors import InputError
+from rackmath.figures.write import check_picture
 from rackmath.hardware import System
 from rackmath.training.budget import TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
 from rackmath.training.scaling_laws import LAWS, LossLaw, critical_overhead, law

@@ -8,7 +8,7 @@ import numpy as np
 
 from rackmath import law_files
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.figures import Figure, Panel, Series
 from rackmath.training.budget import Life, budget, split
 from rackmath.training.scaling_laws import LossLaw
 

@@ -6,9 +6,11 @@ import click
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
+from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import check_picture
 from rackmath.models.architecture import Architecture
 from rackmath.training.depth import WAYS, Depth, below_from, depths
 from rackmath.units import show

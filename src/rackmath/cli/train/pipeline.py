@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from rackmath.cli import render
-from rackmath.cli.figures import check_picture
 from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.cli.train.gantt import gantt_lines, save_gantt
 from rackmath.errors import InputError
+from rackmath.figures.write import check_picture
 from rackmath.training.pipelines import NAMES, Timeline, Times, execute, round_robin, run
 from rackmath.training.pipelines.order import LETTERS
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rackmath.cli.figures import COLOURS
 from rackmath.cli.render import to_plain
 from rackmath.errors import DoesNotFit
+from rackmath.figures import COLOURS
 from rackmath.web.inputs import Inputs, choice
 from rackmath.web.shown import Shown, Table, View
 

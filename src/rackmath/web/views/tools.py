@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rackmath.cli.figures import COLOURS, Figure, Panel, Series
-from rackmath.cli.plotly_figures import whiskers
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
+from rackmath.figures import COLOURS, Figure, Panel, Series
+from rackmath.figures.plotly import whiskers
 from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rackmath.blackboard.curves import curve
-from rackmath.cli.figures import Figure, Panel, Series
 from rackmath.cli.render import to_plain
+from rackmath.figures import Figure, Panel, Series
 from rackmath.training.pipelines import Times, run
 from rackmath.web.inputs import Inputs, choice, slider
 from rackmath.web.shown import Shown, View, drawn

@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rackmath.cli import figures
 from rackmath.cli.app import main
-from rackmath.cli.figures import Figure, Panel, Series, check_picture, save
-from rackmath.cli.sketch import HIGH, WIDE, sketched
+from rackmath.cli.figures import save
 from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series, write
+from rackmath.figures.sketch import HIGH, WIDE, sketched
+from rackmath.figures.write import check_picture
 
 FIGURE = Figure(
     title="two points",
@@ -60,7 +61,7 @@ def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch) ->
         path.write_text("half")
         raise RuntimeError
 
-    monkeypatch.setattr(figures, "_still", broken)
+    monkeypatch.setattr(write, "write_still", broken)
     with pytest.raises(RuntimeError):
         save(FIGURE, out)
     assert out.read_text() == "old"

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.cli.figures import Figure, Panel, Series
 from rackmath.engine import Estimate
 from rackmath.engine.roofline import OperatorTime
+from rackmath.figures.record import Figure, Panel, Series
 from rackmath.hardware import System
 
 _LABELS = 6
@@ -179,4 +179,28 @@ def memory_figure(title: str, curve: Estimate, batch: Sequence[float], note: str
         title=title,
         panels=[Panel(across="sequences in the batch", up="GB per accelerator", series=[*parts, capacity])],
         note=note,
+    )
+
+
+def cost_figure(plans: Sequence[Mapping[str, Any]], speed: float) -> Figure:
+    """Cost at a fixed speed, a bar for each row of ``compare`` that has one."""
+    rows = [r for r in plans if r["usd_per_million_at_speed"] is not None]
+    return Figure(
+        title=f"cost at {speed:g} tokens/s for each user",
+        panels=[
+            Panel(
+                across="",
+                up="$ per million output tokens",
+                series=[
+                    Series(
+                        name=system,
+                        kind="bars",
+                        x=[f"{r['model']}\n{r['on']}\n{r['weights']}" for r in rows],
+                        y=[r["usd_per_million_at_speed"] if r["on"] == system else 0.0 for r in rows],
+                    )
+                    for system in dict.fromkeys(r["on"] for r in rows)
+                ],
+            )
+        ],
+        note="every bar is the cheapest deployment of a full search",
     )

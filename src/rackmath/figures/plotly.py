@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.cli.figures import COLOURS, Figure, Panel, Series
+from rackmath.figures.record import COLOURS, Figure, Panel, Series
 
 _HIGH = 420
 """Of a row of panels. [px]"""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from rackmath.cli.figures import Figure, Panel, Series
+from rackmath.figures.record import Figure, Panel, Series
 from rackmath.units import show
 
 WIDE, HIGH = 70, 16

@@ -1,0 +1,110 @@
+"""Figures -> PNG and SVG by Matplotlib. No browser."""
+
+from __future__ import annotations
+
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rackmath.figures.record import COLOURS, Figure, Panel, Series
+
+_WIDE, _HIGH = 8.5, 5.0
+_LETTERS = 18
+"""Letters of a note per inch."""
+_AIR = 0.08
+_CROWDED = 7
+"""Names that stand side by side in full size."""
+
+
+def write_still(figure: Figure, path: Path) -> None:
+    """Draw all panels into a file of the path's suffix."""
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    # The same figure is the same file: no random names, no date.
+    mpl.rcParams.update({"svg.hashsalt": "rackmath", "svg.fonttype": "none", "font.size": 9})
+    from matplotlib import pyplot as plt
+
+    wide = _WIDE if len(figure.panels) == 1 else _WIDE * 1.35
+    rows, columns = figure.grid
+    high = _HIGH if rows == 1 else 0.8 * _HIGH * rows
+    drawn, axes = plt.subplots(rows, columns, figsize=(wide, high), squeeze=False, layout="constrained")
+    places = list(axes.flat)
+    for axis, panel in zip(places, figure.panels, strict=False):
+        _draw(axis, panel)
+    for axis in places[len(figure.panels) :]:
+        axis.set_visible(False)
+    drawn.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+    if figure.note:
+        lines = textwrap.fill(figure.note, round(_LETTERS * wide))
+        drawn.supxlabel(lines, fontsize=7, color="#555555", x=0.01, ha="left")
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    drawn.savefig(path, dpi=160, metadata=metadata)
+    plt.close(drawn)
+
+
+def svg_text(figure: Figure) -> str:
+    """A figure as SVG, to stand inside a page of HTML."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "figure.svg"
+        write_still(figure, out)
+        text = out.read_text(encoding="utf-8")
+    return text[text.index("<svg") :]
+
+
+def _colour(s: Series, place: int) -> str:
+    return COLOURS[(place if s.colour is None else s.colour) % len(COLOURS)]
+
+
+def _mark(axis: Any, s: Series, colour: str) -> None:
+    """Draw a series that does not stand on others, with its range."""
+    label = s.name if s.named else None
+    if s.kind == "line":
+        axis.plot(s.x, s.y, label=label, color=colour, linewidth=1.6)
+    elif s.kind == "mark":
+        axis.scatter(s.x, s.y, label=label, color=colour, marker="*", s=160, zorder=3)
+    else:
+        axis.scatter(s.x, s.y, label=label, color=colour, s=26)
+    if len(s.low) and s.kind == "points":
+        around = np.abs(np.array([s.low, s.high]) - np.asarray(s.y))
+        axis.errorbar(s.x, s.y, yerr=around, fmt="none", ecolor=colour, elinewidth=1, capsize=2)
+    elif len(s.low):
+        axis.fill_between(list(s.x), list(s.low), list(s.high), color=colour, alpha=0.15, linewidth=0)
+
+
+def _draw(axis: Any, panel: Panel) -> None:
+    base = np.zeros(max((len(s.x) for s in panel.series if s.kind == "bars"), default=0))
+    for i, s in enumerate(panel.series):
+        if s.kind == "bars":
+            axis.bar(
+                list(s.x), list(s.y), bottom=base, label=s.name if s.named else None, color=_colour(s, i), width=0.65
+            )
+            base = base + np.asarray(s.y)
+        else:
+            _mark(axis, s, _colour(s, i))
+        if panel.show_labels:
+            for x, y, text in zip(s.x, s.y, s.labels, strict=False):
+                axis.annotate(text, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7)
+    if panel.title:
+        axis.set_title(panel.title, fontsize=9, loc="left")
+    axis.set_xlabel(panel.across)
+    axis.set_ylabel(panel.up)
+    if panel.log_across:
+        axis.set_xscale("log")
+        # Under two powers of ten Matplotlib writes digits between them, which would run into each other.
+        axis.tick_params(axis="x", which="minor", labelsize=6, labelrotation=45)
+    if panel.log_up:
+        axis.set_yscale("log")
+    elif panel.series:
+        axis.set_ylim(bottom=0, top=axis.dataLim.y1 * (1 + _AIR) if axis.dataLim.y1 > 0 else None)
+    names = len({x for s in panel.series for x in s.x if isinstance(x, str)})
+    if names > _CROWDED:
+        axis.tick_params(axis="x", labelsize=6, labelrotation=0 if names <= 2 * _CROWDED else 90)
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(frameon=False, fontsize=8)
