@@ -1,9 +1,9 @@
 """The arithmetic of how large language models are trained, served and priced.
 
 >>> import rackmath
->>> answer = rackmath.estimate("llama-3.1-8b", "h100-sxm", batch=8, context=4000, gpus=1)
+>>> measured = rackmath.estimate("llama-3.1-8b", "h100-sxm", batch=8, context=4000, gpus=1)
 >>> bound = rackmath.estimate("llama-3.1-8b", "h100-sxm", batch=8, context=4000, gpus=1, ideal=True)
->>> bool(answer.step.time > bound.step.time)
+>>> measured.time > bound.time
 True
 """
 
@@ -14,15 +14,102 @@ from typing import TYPE_CHECKING, Any
 from rackmath.version import __version__
 
 if TYPE_CHECKING:
-    from rackmath.answers import Answer, estimate
+    from rackmath.api.decode import PriceRequest, PriceResult, decode_prices
+    from rackmath.api.deployment import Deployment
+    from rackmath.api.estimate import EstimateResult, estimate
+    from rackmath.api.estimate_request import EstimateRequest
+    from rackmath.api.plan import PlanResult, plan
+    from rackmath.api.plan_question import PlanRequest
+    from rackmath.api.predict import PredictRequest, PredictResult, predict
+    from rackmath.api.simulation.request import SimulateRequest
+    from rackmath.api.simulation.result import Percentiles, Poisson, SimulateResult, read_trace, simulate
+    from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
+    from rackmath.api.train import TrainResult, train
+    from rackmath.api.train_request import TrainRequest
+    from rackmath.engine.layout import Layout
+    from rackmath.errors import DoesNotFit, InputError, NotUnderstood, RackmathError
 
-__all__ = ["Answer", "__version__", "estimate"]
+_MODULES = {
+    "Cluster": "rackmath.api.subjects",
+    "Deployment": "rackmath.api.deployment",
+    "DoesNotFit": "rackmath.errors",
+    "Engine": "rackmath.api.subjects",
+    "EstimateRequest": "rackmath.api.estimate_request",
+    "EstimateResult": "rackmath.api.estimate",
+    "InputError": "rackmath.errors",
+    "Layout": "rackmath.engine.layout",
+    "NotUnderstood": "rackmath.errors",
+    "Percentiles": "rackmath.api.simulation.result",
+    "PlanRequest": "rackmath.api.plan_question",
+    "PlanResult": "rackmath.api.plan",
+    "Poisson": "rackmath.api.simulation.result",
+    "PredictRequest": "rackmath.api.predict",
+    "PredictResult": "rackmath.api.predict",
+    "PriceRequest": "rackmath.api.decode",
+    "PriceResult": "rackmath.api.decode",
+    "RackmathError": "rackmath.errors",
+    "SimulateRequest": "rackmath.api.simulation.request",
+    "SimulateResult": "rackmath.api.simulation.result",
+    "TrainRequest": "rackmath.api.train_request",
+    "TrainResult": "rackmath.api.train",
+    "Workload": "rackmath.api.subjects",
+    "decode_prices": "rackmath.api.decode",
+    "estimate": "rackmath.api.estimate",
+    "load_model": "rackmath.api.subjects",
+    "load_system": "rackmath.api.subjects",
+    "plan": "rackmath.api.plan",
+    "predict": "rackmath.api.predict",
+    "read_trace": "rackmath.api.simulation.result",
+    "simulate": "rackmath.api.simulation.result",
+    "train": "rackmath.api.train",
+}
+"""Public names and the modules that define them."""
+
+__all__ = [
+    "Cluster",
+    "Deployment",
+    "DoesNotFit",
+    "Engine",
+    "EstimateRequest",
+    "EstimateResult",
+    "InputError",
+    "Layout",
+    "NotUnderstood",
+    "Percentiles",
+    "PlanRequest",
+    "PlanResult",
+    "Poisson",
+    "PredictRequest",
+    "PredictResult",
+    "PriceRequest",
+    "PriceResult",
+    "RackmathError",
+    "SimulateRequest",
+    "SimulateResult",
+    "TrainRequest",
+    "TrainResult",
+    "Workload",
+    "__version__",
+    "decode_prices",
+    "estimate",
+    "load_model",
+    "load_system",
+    "plan",
+    "predict",
+    "read_trace",
+    "simulate",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what Python users ask for when they first ask: the package itself stays light."""
-    if name in ("Answer", "estimate"):
-        from rackmath import answers
+    """Import a public name when it is first asked for: the package itself stays light."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(answers, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

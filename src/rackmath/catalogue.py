@@ -207,6 +207,14 @@ def model(name: str) -> Architecture:
     raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
 
 
+def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
+    """Read a config that is at hand as a mapping, as :func:`model` reads a file.
+
+    Errors: :class:`InputError` for fields that cannot be used.
+    """
+    return _model_of(config, name, None)
+
+
 def _stem_of(name: str) -> str | None:
     """Key of a catalogue model by its key, another name, or either with a variant behind it."""
     wanted = _plain(name)

@@ -27,10 +27,10 @@ _PIECES = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Options of a user; fields as in ``rackmath simulate``."""
+class TrafficRequest:
+    """Traffic; fields as in ``rackmath simulate``."""
 
-    trace: Path | None = None
+    trace: Path | Workload | None = None
     repair: bool = False
     scale: float = 1.0
     copies: float = 1.0
@@ -55,92 +55,98 @@ class Asked:
     seed: int = 0
 
 
-def traffic(asked: Asked) -> tuple[Workload, list[str]]:
+def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
     """Make or read a workload; notes on what had to be mended.
 
     Errors: :class:`InputError` for options that contradict each other, or too few of them.
     """
-    ways = [name for name in ("trace", "rate", "users") if getattr(asked, name) is not None]
+    ways = [name for name in ("trace", "rate", "users") if getattr(request, name) is not None]
     if len(ways) != 1:
         raise InputError("--trace, --poisson, --users", ", ".join(ways) or None, "give one of the three")
-    if not 0 <= asked.cached_prefix <= 1:
-        raise InputError("--cached-prefix", asked.cached_prefix, "write a part from 0 to 1")
-    if asked.cached_prefix and (asked.trace is not None or asked.turns > 1):
-        raise InputError("--cached-prefix", asked.cached_prefix, "traces and sessions have prefixes of their own")
-    random = np.random.default_rng(asked.seed)
+    if not 0 <= request.cached_prefix <= 1:
+        raise InputError("--cached-prefix", request.cached_prefix, "write a part from 0 to 1")
+    if request.cached_prefix and (request.trace is not None or request.turns > 1):
+        raise InputError("--cached-prefix", request.cached_prefix, "traces and sessions have prefixes of their own")
+    random = np.random.default_rng(request.seed)
     notes: list[str] = []
-    if asked.trace is not None:
-        # Polars is for those who read a file.
-        from rackmath.trace_files import read_trace
-
-        work, notes = read_trace(asked.trace, block=asked.block, repair=asked.repair)
-        work = head(work, asked.first) if asked.first else work
+    if request.trace is not None:
+        work, notes = _read(request.trace, request)
+        work = head(work, request.first) if request.first else work
     else:
-        work = _made(asked, random)
-    if asked.copies != 1.0:
-        work = copied(work, asked.copies, random)
-    if asked.scale != 1.0:
-        work = scaled(work, asked.scale)
-    if asked.classes:
-        work = of_classes(work, asked.classes, random)
+        work = _made(request, random)
+    if request.copies != 1.0:
+        work = copied(work, request.copies, random)
+    if request.scale != 1.0:
+        work = scaled(work, request.scale)
+    if request.classes:
+        work = of_classes(work, request.classes, random)
     return work, notes
 
 
-def _made(asked: Asked, random: np.random.Generator) -> Workload:
-    if asked.input is None or asked.output is None:
-        raise InputError("--input, --output", (asked.input, asked.output), "made-up traffic needs both")
-    if not 0 <= asked.think < 1e7:
-        raise InputError("--think", asked.think, "write seconds from 0")
-    if asked.turns > 1:
-        return _sessions(asked, random)
-    prompt = lengths(asked.input, asked.spread, asked.requests, random)
-    output = lengths(asked.output, asked.spread, asked.requests, random)
-    if asked.users is not None:
-        people = min(asked.users, asked.requests)
-        return _begun_alike(asked, users(people, asked.requests, prompt, output, asked.think, random=random))
-    assert asked.rate is not None, "one of three ways was asked for"
-    arrival = gamma_arrivals(asked.rate, asked.burst, asked.requests, random)
-    return _begun_alike(asked, plain(daily(arrival, asked.swing) if asked.swing else arrival, prompt, output))
+def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, list[str]]:
+    if isinstance(trace, Workload):
+        return trace, []
+    # Polars is for those who read a file.
+    from rackmath.trace_files import read_trace
+
+    return read_trace(trace, block=request.block, repair=request.repair)
 
 
-def _begun_alike(asked: Asked, work: Workload) -> Workload:
+def _made(request: TrafficRequest, random: np.random.Generator) -> Workload:
+    if request.input is None or request.output is None:
+        raise InputError("--input, --output", (request.input, request.output), "made-up traffic needs both")
+    if not 0 <= request.think < 1e7:
+        raise InputError("--think", request.think, "write seconds from 0")
+    if request.turns > 1:
+        return _sessions(request, random)
+    prompt = lengths(request.input, request.spread, request.requests, random)
+    output = lengths(request.output, request.spread, request.requests, random)
+    if request.users is not None:
+        people = min(request.users, request.requests)
+        return _begun_alike(request, users(people, request.requests, prompt, output, request.think, random=random))
+    assert request.rate is not None, "one of three ways was asked for"
+    arrival = gamma_arrivals(request.rate, request.burst, request.requests, random)
+    return _begun_alike(request, plain(daily(arrival, request.swing) if request.swing else arrival, prompt, output))
+
+
+def _begun_alike(request: TrafficRequest, work: Workload) -> Workload:
     """Give every prompt the same beginning, which prefix caches find from the second request on."""
-    if not asked.cached_prefix:
+    if not request.cached_prefix:
         return work
     # So fine that no more than a part in a hundred of the prefix is lost to whole blocks.
-    pages = max(int(asked.cached_prefix * float(work.prompt.mean()) // (_PIECES * asked.page)), 1)
-    block = pages * asked.page
+    pages = max(int(request.cached_prefix * float(work.prompt.mean()) // (_PIECES * request.page)), 1)
+    block = pages * request.page
     # One token of every prompt is left to read.
-    whole = np.minimum((asked.cached_prefix * work.prompt) // block, (work.prompt - 1) // block).astype(np.int64)
+    whole = np.minimum((request.cached_prefix * work.prompt) // block, (work.prompt - 1) // block).astype(np.int64)
     start = np.concatenate(([0], np.cumsum(whole)))
     ids = np.arange(int(start[-1])) - np.repeat(start[:-1], whole)
     return replace(work, start=start, blocks=ids, block=block)
 
 
-def _sessions(asked: Asked, random: np.random.Generator) -> Workload:
+def _sessions(request: TrafficRequest, random: np.random.Generator) -> Workload:
     """Sessions of growing context: at a rate, or one after another of each user."""
-    assert asked.input is not None, "made-up traffic has lengths"
-    assert asked.output is not None, "made-up traffic has lengths"
-    many = max(asked.requests // asked.turns, 1)
-    if asked.users is None:
-        assert asked.rate is not None, "one of three ways was asked for"
-        begins = gamma_arrivals(asked.rate, asked.burst, many, random)
-        begins = daily(begins, asked.swing) if asked.swing else begins
+    assert request.input is not None, "made-up traffic has lengths"
+    assert request.output is not None, "made-up traffic has lengths"
+    many = max(request.requests // request.turns, 1)
+    if request.users is None:
+        assert request.rate is not None, "one of three ways was asked for"
+        begins = gamma_arrivals(request.rate, request.burst, many, random)
+        begins = daily(begins, request.swing) if request.swing else begins
         people = None
     else:
-        people = min(asked.users, many)
+        people = min(request.users, many)
         begins = np.full(many, np.nan)
-        begins[:people] = np.sort(random.exponential(asked.think, people)) if asked.think else 0.0
+        begins[:people] = np.sort(random.exponential(request.think, people)) if request.think else 0.0
         begins[:people] -= begins[0]
     return agents(
         begins,
-        asked.turns,
-        first=round(asked.input),
-        grows=asked.grows,
-        output=round(asked.output),
-        think=asked.think,
-        block=asked.block,
+        request.turns,
+        first=round(request.input),
+        grows=request.grows,
+        output=round(request.output),
+        think=request.think,
+        block=request.block,
         random=random,
-        spread=asked.spread,
+        spread=request.spread,
         users=people,
     )

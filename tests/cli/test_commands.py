@@ -305,7 +305,7 @@ def test_limits_that_nothing_keeps_are_an_answer(capsys) -> None:
     [
         (["--input", "nan"], "--input = 'nan'"),
         (["--output", "-3"], "output = -3"),
-        (["--gpus", "0"], "gpus = 0"),
+        (["--gpus", "0"], "--gpus = '0'"),
         (["--ttft", "-1"], "time_to_first_token"),
         (["--cached-prefix", "1.5"], "cached prefix"),
         (["--weights", "fp7"], "fp7"),

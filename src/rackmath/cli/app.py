@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
         "compare": ("rackmath.cli.sweep:compare", "Models, systems and formats side by side; sweeps of any input."),
         "context": ("rackmath.cli.context", "Cost of a token against its context, and where serving stops."),
-        "estimate": ("rackmath.cli.serve", "Time, memory and cost of one decode or prefill pass."),
+        "estimate": ("rackmath.cli.estimate", "Time, memory and cost of one decode or prefill pass."),
         "experts": ("rackmath.cli.experts", "A mixture's experts on the accelerators of a rack, with copies."),
         "fleet": ("rackmath.cli.fleet:fleet", "From tokens per second worldwide to racks, megawatts and dollars."),
         "lab": ("rackmath.cli.lab", "The lecture's experiments on this machine, measured against predicted."),

@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from rackmath import catalogue, constants_file
+from rackmath.api.lists import names
 from rackmath.caching.lifetimes import best_lifetime, pareto, ski_rental
 from rackmath.caching.tiers import LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
 from rackmath.cli import render
@@ -24,7 +25,6 @@ from rackmath.hardware import MemoryTier, System
 from rackmath.models.cache import cache_bytes
 from rackmath.models.formats import cache_format
 from rackmath.models.requantise import requantise
-from rackmath.sweeps.asked import names
 from rackmath.units import show
 
 PRODUCTS = {"5 minutes": 300.0, "30 minutes": 1800.0, "1 hour": 3600.0, "12 hours": 43_200.0}

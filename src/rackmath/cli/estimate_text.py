@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from rackmath.api.estimate import EstimateResult
 from rackmath.cli import render
-from rackmath.engine import Estimate, Layout
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import as_floats
-from rackmath.engine.roofline import OperatorTime, held_sequences, local_pass, timed_operators
-from rackmath.hardware import System
-from rackmath.models.architecture import Architecture
-from rackmath.models.operators import Pass
+from rackmath.engine.roofline import held_sequences
 from rackmath.units import show
 
 
-def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, context: float) -> None:
-    """Print an estimate; the same facts as in JSON."""
+def show_estimate(result: EstimateResult) -> None:
+    """Print an estimate; the same numbers as in JSON."""
+    facts, phase = result.to_dict(), result.request.phase
     memory, cost = facts["memory"], facts["usd_per_million_tokens"]
     title = (
-        f"{facts['model']} on {facts['gpus']} x {chip} ({facts['layout']}), {phase}, "
-        f"{batch:,.0f} sequences, context {context:,.0f}"
+        f"{facts['model']} on {facts['gpus']} x {result.system.chip.name} ({facts['layout']}), {phase}, "
+        f"{result.request.batch:,.0f} sequences, context {result.request.context:,.0f}"
     )
     held = (
         "memory per GPU",
@@ -78,28 +73,12 @@ def show_estimate(chip: str, facts: dict[str, Any], phase: str, batch: float, co
     render.show_lines("assumed", facts["assumptions"])
 
 
-def longest_operators(
-    a: Architecture, system: System, layout: Layout, settings: Mapping[str, Any]
-) -> tuple[Pass, list[OperatorTime]]:
-    """The pass on the busiest accelerator, and its operators, longest first."""
-    wide = as_floats(layout)
-    work = local_pass(
-        settings["phase"],
-        float(settings["batch"]),
-        float(settings["context"]),
-        float(settings["cached"]),
-        wide,
-        None,
-        float(settings["drafted"]),
-    )
-    return work, sorted(timed_operators(a, work, wide, system), key=lambda t: -float(t.time))
-
-
-def explain_estimate(a: Architecture, system: System, layout: Layout, e: Estimate, settings: Mapping[str, Any]) -> None:
+def explain_estimate(result: EstimateResult) -> None:
     """Print the equations with numbers put in, the operators and the collectives."""
+    a, system, layout, e, settings = result.architecture, result.system, result.layout, result.step, result.settings
     wide = as_floats(layout)
     held = held_sequences(float(settings["batch"]), wide)
-    work, timed = longest_operators(a, system, layout, settings)
+    work, timed = result.operators()
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
     exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
     draft = settings["draft"]

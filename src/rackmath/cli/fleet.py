@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from rackmath import catalogue
+from rackmath.api.lists import numbers
+from rackmath.api.plan_question import PlanRequest, question_of
 from rackmath.cli import render
-from rackmath.cli.planning import planning_options
+from rackmath.cli.options import request_options
 from rackmath.cli.quantities import BYTES, NUMBER, TOKEN_RATE
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.models.formats import weight_format
@@ -19,7 +21,6 @@ from rackmath.serving.fleet import fleet as sized
 from rackmath.serving.fleet import memory_price
 from rackmath.serving.plan import plan
 from rackmath.serving.sparsity import cost_by_sparsity
-from rackmath.sweeps.asked import asked, numbers
 from rackmath.training.routed import LAWS, equivalent_active, total_size, within_fit
 from rackmath.units import show
 
@@ -30,9 +31,7 @@ _BARS = 40
     epilog="Example: rackmath fleet deepseek-v3 --on gb200-nvl72 --gpus 16 --input 4000 --output 1000 --ttft 2 "
     "--tpot 0.05 --one-pool --tokens-per-second 1e8"
 )
-@click.argument("model", metavar="MODEL")
-@click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@planning_options
+@request_options(PlanRequest)
 @click.option(
     "--tokens-per-second", type=TOKEN_RATE, required=True, help="Output tokens of all users, mean over the day."
 )
@@ -43,21 +42,19 @@ _BARS = 40
 @click.option("--cooling", type=NUMBER, default=1.3, show_default=True, help="Power of the site over accelerators'.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fleet(
-    model: str,
-    on: str,
+    request: PlanRequest,
     tokens_per_second: float,
     peak_to_mean: float,
     headroom: float,
     cooling: float,
     as_json: bool,
-    **given: Any,
 ) -> None:
     """Size a fleet for a load: replicas, racks, megawatts, capital, dollars per million tokens.
 
     One unit is the best deployment of `rackmath plan` under the limits on up to --gpus
     accelerators; the fleet repeats it. Rent is paid for the whole fleet all day.
     """
-    question = asked(model, on, given)
+    question = question_of(request)
     load = in_tokens(tokens_per_second, question.work.output)
     found = plan(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
     if found.best is None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
+from rackmath.api.plan_points import PointFacts
+from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
 from rackmath.cli import render
-from rackmath.cli.plan import PointFacts
-from rackmath.cli.planning import planning_options
+from rackmath.cli.options import request_options
 from rackmath.cli.quantities import NUMBER, SPEED
 from rackmath.errors import InputError
 from rackmath.serving.modes import SPEEDUP, STANDARD, Modes, levers
 from rackmath.serving.modes import modes as run
 from rackmath.serving.trains import expected_waits, simulated_waits
-from rackmath.sweeps.asked import Asked, asked
 from rackmath.units import show
 
 _ARRIVALS = 100_000
@@ -24,9 +24,7 @@ _COOLING = 1.3
 
 
 @click.command(epilog="Example: rackmath modes deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2")
-@click.argument("model", metavar="MODEL")
-@click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
-@planning_options
+@request_options(PlanRequest)
 @click.option(
     "--speedup", type=NUMBER, default=SPEEDUP, show_default=True, help="Speed of the fast mode over standard."
 )
@@ -37,14 +35,12 @@ _COOLING = 1.3
 @click.option("--usd-per-kwh", type=NUMBER, default=0.1, show_default=True, help="Price of electricity.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def modes(
-    model: str,
-    on: str,
+    request: PlanRequest,
     speedup: float,
     speed: float,
     peak_to_mean: float,
     usd_per_kwh: float,
     as_json: bool,
-    **given: Any,
 ) -> None:
     """Say what a fast and a slow mode would cost beside the standard, and why.
 
@@ -53,7 +49,7 @@ def modes(
     for field, value, low in (("--peak-to-mean", peak_to_mean, 1.0), ("--usd-per-kwh", usd_per_kwh, 0.0)):
         if not low <= value < 1e6:
             raise InputError(field, value, f"write a number of at least {low:g}")
-    question = asked(model, on, given)
+    question = question_of(request)
     inputs = (
         question.system,
         question.work,
@@ -74,8 +70,8 @@ def modes(
     _show(facts, speedup)
 
 
-def _facts(question: Asked, result: Modes, usual: float, peak: float, usd_per_kwh: float) -> dict[str, Any]:
-    points = PointFacts(question, result.found, question.space)
+def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd_per_kwh: float) -> dict[str, Any]:
+    points = PointFacts(question, result.found)
 
     def mode(place: int | None, why: str) -> dict[str, Any] | None:
         if place is None:
@@ -129,7 +125,7 @@ def _why_fast(result: Modes) -> str:
     return ", ".join(changes)
 
 
-def _electricity(question: Asked, usd_per_kwh: float) -> float | None:
+def _electricity(question: PlanQuestion, usd_per_kwh: float) -> float | None:
     """Electricity's part of an accelerator's price; None where power or price is unknown."""
     if question.system.chip.power is None or question.price is None:
         return None

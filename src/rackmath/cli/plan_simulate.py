@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil
 from typing import Any
 
+from rackmath.api.deployment import deployment_of
+from rackmath.api.plan import PlanResult
+from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli import render
-from rackmath.sweeps.replay_runs import Case, Where, replays
+from rackmath.sweeps.replay_runs import Where, replays
 from rackmath.units import show
 
 MOST = 8
 """Points that are simulated."""
-_QUANTITIES = (("time_to_first_token", "ttft"), ("time_per_output_token", "tpot"))
 
 
-def resimulated(
-    model: str,
-    on: str,
-    shown: Mapping[str, Any],
-    given: Mapping[str, Any],
-    traffic: str,
-    percentile: str,
-    where: Where,
-) -> list[dict[str, Any]]:
+def resimulated(result: PlanResult, traffic: str, percentile: str, where: Where) -> list[dict[str, Any]]:
     """Simulate the best points of a plan, one of each deployment and format; best first by percentile limits.
 
     Parameters
@@ -35,17 +28,19 @@ def resimulated(
     one that serves most requests in time.
     """
     rows: list[dict[str, Any]] = []
-    chosen = _chosen(shown, given["tpot"])
-    cases = [Case(model=model, on=on, given=_given(_arguments(model, on, one, given, traffic))) for one in chosen]
-    for point, facts in zip(chosen, replays(cases, where, render.show_progress), strict=True):
+    request = result.question.request
+    arrivals: dict[str, Any] = {"poisson" if traffic.replace(".", "", 1).isdigit() else "trace": traffic}
+    chosen = _chosen(result)
+    requests = [SimulateRequest(**(deployment_of(request, point, {}).simulated | arrivals)) for point in chosen]
+    limits = {"time_to_first_token": request.ttft, "time_per_output_token": request.tpot}
+    for point, facts in zip(chosen, replays(requests, where, render.show_progress), strict=True):
         if "error" in facts:
             rows.append(
                 {"layout": point["layout"], "weights": point["weights"], "kv": point["kv"], "error": facts["error"]}
             )
             continue
-        limits = {key: given[option] for key, option in _QUANTITIES}
         reached = {key: facts[key][percentile] for key in limits if facts[key] is not None}
-        kept = all(limits[key] is None or value <= limits[key] for key, value in reached.items())
+        kept = all(limits[key] is None or value <= (limits[key] or 0.0) for key, value in reached.items())
         rows.append(
             {
                 "layout": point["layout"],
@@ -54,8 +49,8 @@ def resimulated(
                 "batch": point["batch"],
                 "drafted": point["drafted"],
                 "keeps_limits": kept,
-                "planned": {key: point[key] for key, _ in _QUANTITIES},
-                **{key: facts[key] for key, _ in _QUANTITIES},
+                "planned": {key: point[key] for key in limits},
+                **{key: facts[key] for key in limits},
                 "goodput": facts["goodput"],
                 "good_share": facts["good_share"],
                 "usd_per_million_tokens": facts["usd_per_million_tokens"],
@@ -73,61 +68,23 @@ def show_resimulated(rows: Sequence[Mapping[str, Any]], traffic: str, percentile
     )
 
 
-def _chosen(shown: Mapping[str, Any], limit: float | None) -> list[Mapping[str, Any]]:
+def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
     """The point of most throughput of each deployment and format, of those that keep the limit on average."""
-    points = [*shown["frontier"], *([shown["best"]] if shown["best"] else [])]
-    kept = [one for one in points if limit is None or one["time_per_output_token"] <= limit]
+    limit, planned = result.question.request.tpot, result.best
+    points: list[Mapping[str, Any]] = [*result.points, *([planned.planned] if planned else [])]
+    kept = [point for point in points if limit is None or point["time_per_output_token"] <= limit]
     best: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for one in sorted(kept or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
-        best.setdefault(_deployment(one), one)
-    if shown["best"]:
+    for point in sorted(kept or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
+        best.setdefault(_deployment(point), point)
+    if planned:
         # The plan's own choice is always among them, at its own batch.
-        best = {_deployment(shown["best"]): shown["best"]} | best | {_deployment(shown["best"]): shown["best"]}
+        own = {_deployment(planned.planned): planned.planned}
+        best = own | best | own
     return list(best.values())[:MOST]
 
 
 def _deployment(point: Mapping[str, Any]) -> tuple[str, ...]:
     return (point["layout"], point["weights"], point["kv"], str(point["drafted"]))
-
-
-def _arguments(model: str, on: str, point: Mapping[str, Any], given: Mapping[str, Any], traffic: str) -> list[str]:
-    pools = point["pools"]
-    layout = pools["write"] if pools else point["layout"]
-    seats = max(ceil(point["batch"] / point["groups"]), 1)
-    drafted = int(point["drafted"])
-    made = traffic.replace(".", "", 1).isdigit()
-    reading = [f"--prefill-gpus={pools['reading_gpus']:.0f}", f"--prefill-layout={pools['read']}"] if pools else []
-    return [
-        model,
-        f"--on={on}",
-        f"--gpus={int(point['gpus'])}",
-        f"--layout={layout}",
-        *reading,
-        f"--seats={seats}",
-        f"--budget={max(int(point['chunk']), seats * (1 + drafted))}",
-        f"--weights={point['weights']}",
-        f"--kv={point['kv']}",
-        *([f"--drafted={drafted}", "--preemption=reserve"] if drafted else []),
-        *(f"--{key.replace('_', '-')}={given[key]}" for key in ("acceptance", "draft_model") if drafted and given[key]),
-        *([f"--poisson={traffic}"] if made else [f"--trace={traffic}"]),
-        f"--input={given['input_']}",
-        f"--output={given['output']}",
-        "--spread=0",
-        *([f"--cached-prefix={given['cached_prefix']}"] if given["cached_prefix"] else []),
-        *([f"--usd-per-gpu-hour={given['usd_per_gpu_hour']}"] if given["usd_per_gpu_hour"] is not None else []),
-        f"--engine={given['engine']}",
-        f"--year={given['year']}",
-        *(f"--{name}={given[name]}" for name in ("ttft", "tpot") if given[name] is not None),
-        *(["--ideal"] if given["as_ideal"] else []),
-    ]
-
-
-def _given(arguments: list[str]) -> dict[str, Any]:
-    """Options of ``simulate`` as its own parser reads them."""
-    from rackmath.cli.simulate import simulate_command
-
-    found = dict(simulate_command.make_context("simulate", arguments).params)
-    return {key: value for key, value in found.items() if key not in ("model", "on")}
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[float, ...]:

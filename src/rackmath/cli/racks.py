@@ -8,6 +8,7 @@ import click
 import numpy as np
 
 from rackmath import catalogue
+from rackmath.api.lists import numbers
 from rackmath.cli import render
 from rackmath.cli.figures import save
 from rackmath.cli.quantities import BYTES, NUMBER
@@ -17,7 +18,6 @@ from rackmath.figures.write import check_picture
 from rackmath.hardware import System
 from rackmath.models.formats import weight_format
 from rackmath.serving.racks import domain_fits, domain_of, half_memory, largest_model, pipelined, slowdown_over
-from rackmath.sweeps.asked import numbers
 from rackmath.units import show
 
 DOMAINS = "h100-sxm,gb200-nvl72,vr200-nvl72,rubin-ultra-nvl144"

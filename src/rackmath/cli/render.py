@@ -5,36 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from math import isfinite
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from rackmath.api.plain import to_plain
 from rackmath.cli.captured import CURRENT
 from rackmath.figures import Figure
 from rackmath.figures.sketch import sketched
 
 _BAR = 40
-
-
-def to_plain(value: Any) -> Any:
-    """Records, arrays and tuples -> what JSON holds; numbers that JSON lacks become null."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): to_plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray):
-        return to_plain(value.tolist())
-    if isinstance(value, np.generic):
-        return to_plain(value.item())
-    if isinstance(value, (list, tuple, set)):
-        return [to_plain(v) for v in value]
-    if isinstance(value, float):
-        return (int(value) if value.is_integer() and abs(value) < 2**53 else value) if isfinite(value) else None
-    return value
 
 
 def show_json(value: Any) -> None:

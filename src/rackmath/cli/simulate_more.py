@@ -3,46 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rackmath.api.fields import field_named, keys_of
+from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli import render
 from rackmath.cli.figures import save
 from rackmath.errors import InputError, RackmathError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.sweeps.capacity import highest_rate
-from rackmath.sweeps.replay_options import OPTIONS, varied
-from rackmath.sweeps.replay_runs import Case, Where, replays
+from rackmath.sweeps.replay_runs import Where, replays
 from rackmath.units import show
 
-_LIMITS = ("ttft", "tpot")
 
-
-def compared(model: str, on: str, given: Mapping[str, Any], drawn: Path | None) -> None:
+def compared(request: SimulateRequest, what_if: str, where: Where, drawn: Path | None, as_json: bool) -> None:
     """Run once for each value and print what changes; values that cannot be run say why."""
-    name, values = _asked(given["what_if"])
-    cases = [Case(model=model, on=on, given=varied(given, name, value)) for value in values]
-    found = replays(cases, _where(given), render.show_progress)
+    name, values = _option_values(what_if)
+    field = field_named(SimulateRequest, name)
+    assert field is not None, "its name was looked up"
+    changed = [value if not field.option.kind.many else (value,) for value in values]
+    requests: list[SimulateRequest] = [replace(request, **{field.name: value}) for value in changed]
+    found = replays(requests, where, render.show_progress)
     rows = [{"value": value} | facts for value, facts in zip(values, found, strict=True)]
     if drawn is not None:
-        save(_figure(name, [row for row in rows if "error" not in row], given), drawn)
-    if given["as_json"]:
+        save(_figure(name, [row for row in rows if "error" not in row], request.seed), drawn)
+    if as_json:
         render.show_json({"option": name, "runs": rows})
         return
-    _show(model, name, rows)
+    _show(str(request.model), name, rows)
 
 
-def largest_rate(model: str, on: str, given: Mapping[str, Any]) -> None:
+def largest_rate(request: SimulateRequest, percentile: str, where: Where, as_json: bool) -> None:
     """Search the highest rate at which a percentile keeps both limits, always on the same draws."""
-    if all(given[limit] is None for limit in _LIMITS):
-        raise InputError("--capacity", given["capacity"], "give a limit: --ttft or --tpot")
-    found = highest_rate(model, on, given, given["capacity"], _where(given), render.show_progress)
-    if given["as_json"]:
+    if request.ttft is None and request.tpot is None:
+        raise InputError("--capacity", percentile, "give a limit: --ttft or --tpot")
+    found = highest_rate(request, percentile, where, render.show_progress)
+    if as_json:
         render.show_json(found)
         return
     facts = found["facts"]
     render.show_pairs(
-        f"highest rate for {facts['model']} on {facts['system']} that keeps its limits at {given['capacity']}",
+        f"highest rate for {facts['model']} on {facts['system']} that keeps its limits at {percentile}",
         [
             ("rate", f"{found['rate']:.4g} requests/s, {found['low']:.4g} kept and {found['high']:.4g} not"),
             ("times the traffic given", f"{found['scale']:.4g}"),
@@ -53,16 +56,11 @@ def largest_rate(model: str, on: str, given: Mapping[str, Any]) -> None:
     )
 
 
-def _where(given: Mapping[str, Any]) -> Where:
-    kept = given["checkpoint"]
-    return Where(workers=given["workers"], cluster=given["on_cluster"], folder=None if kept is None else Path(kept))
-
-
-def _asked(text: str) -> tuple[str, list[str]]:
+def _option_values(text: str) -> tuple[str, list[str]]:
     name, _, rest = text.partition("=")
     values = [part for part in rest.split("|" if "|" in rest else ",") if part]
-    if not values or name.strip("-") not in OPTIONS:
-        known = ", ".join(sorted(OPTIONS))
+    if not values or field_named(SimulateRequest, name) is None:
+        known = ", ".join(sorted(keys_of(SimulateRequest)))
         raise InputError("--what-if", text, f"write option=v1,v2 (values with commas: v1|v2), of {known}")
     return name.strip("-"), values
 
@@ -93,7 +91,7 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _figure(name: str, rows: list[dict[str, Any]], given: Mapping[str, Any]) -> Figure:
+def _figure(name: str, rows: list[dict[str, Any]], seed: int) -> Figure:
     if not rows:
         raise RackmathError("no value could be run, there is nothing to draw")
     across = [str(row["value"]) for row in rows]
@@ -121,6 +119,4 @@ def _figure(name: str, rows: list[dict[str, Any]], given: Mapping[str, Any]) -> 
     if all(row["usd_per_million_tokens"] is not None for row in rows):
         cost = [line("cost", [row["usd_per_million_tokens"] for row in rows])]
         panels.append(Panel(title="cost", across=name, up="$ per M tokens", series=cost))
-    return Figure(
-        title=f"{rows[0]['model']} on {rows[0]['system']}: what if", panels=panels, note=f"seed {given['seed']}"
-    )
+    return Figure(title=f"{rows[0]['model']} on {rows[0]['system']}: what if", panels=panels, note=f"seed {seed}")

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from rackmath import constants_file, tables
+from rackmath.api.predict import PredictRequest, PredictResult, explain_row, run_prediction, table_of
 from rackmath.cli import render
+from rackmath.cli.options import request_options
 from rackmath.errors import InputError
 from rackmath.validation import bench_json
-from rackmath.validation.predict import Prediction, predict
-from rackmath.validation.questions import question
-from rackmath.validation.rows import NEEDED, read_row
-from rackmath.validation.score import Score, score, scores
+from rackmath.validation.rows import NEEDED
 
 _SHOWN = 12
-_ADDED = ("predicted", "low", "high", "reason")
 
 
 @click.command(
@@ -25,36 +22,29 @@ _ADDED = ("predicted", "low", "high", "reason")
     epilog="Example: rackmath predict rows.csv --out predicted.csv   (columns as in the documentation of predict; "
     "leave value empty to predict only)",
 )
-@click.argument("rows", metavar="IN.csv", type=click.Path(path_type=Path))
+@request_options(PredictRequest)
 @click.option("--out", type=click.Path(path_type=Path), help="CSV to write: the rows and four columns.")
 @click.option("--explain", "row_id", metavar="ID", help="Row to explain instead: as read, its constants, its seconds.")
-@click.option("--constants", "path", type=click.Path(path_type=Path), help="Constants that `rackmath calibrate` wrote.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def predict_rows(rows: Path, out: Path | None, row_id: str | None, path: Path | None, as_json: bool) -> None:
+def predict_rows(request: PredictRequest, out: Path | None, row_id: str | None, as_json: bool) -> None:
     """Predict every row of a table of measurements, with a 90 % range or a reason to decline.
 
     Writes the rows with predicted, low and high in each row's own unit, and reason; prints
     error and coverage by group for the rows that have a value.
     """
     if row_id is not None:
-        _explain(tables.read_csv(rows, "IN.csv", NEEDED), row_id, path, as_json)
+        _explain(request, row_id, as_json)
         return
     if out is None:
         raise InputError("--out", None, "name the file to write, or a row to --explain")
-    if out.resolve() == rows.resolve():
+    if isinstance(request.rows, Path) and out.resolve() == request.rows.resolve():
         raise InputError("--out", str(out), "is the input; name another file")
-    table = tables.read_csv(rows, "IN.csv", NEEDED)
-    if not table:
-        raise InputError("IN.csv", str(rows), "holds no rows")
-    found = predict(table, constants_file.constants(path))
-    columns = [*table[0], *(c for c in _ADDED if c not in table[0])]
-    tables.write_csv(out, columns, (_cells(c, p) for c, p in zip(table, found, strict=True)), "--out")
-    total, groups = score("all", found), scores(found)
+    result = run_prediction(request)
+    result.write(out, "--out")
     if as_json:
-        facts = asdict(total)
-        render.show_json({**{k: v for k, v in facts.items() if k != "name"}, "groups": [asdict(g) for g in groups]})
+        render.show_json(result.to_dict())
         return
-    _show(out, total, groups, found)
+    _show(out, result)
 
 
 @click.command(
@@ -105,19 +95,13 @@ def calibrate_rows(
     render.show_lines("first rows not used", [f"{name}: {reason}" for name, reason in done.excluded[:_SHOWN]])
 
 
-def _explain(table: list[dict[str, str]], row_id: str, path: Path | None, as_json: bool) -> None:
+def _explain(request: PredictRequest, row_id: str, as_json: bool) -> None:
     """Explain one row of a table."""
-    from rackmath.validation.explain import explain
-
-    place = next((i for i, cells in enumerate(table) if cells.get("id") == row_id), None)
-    if place is None:
-        raise InputError("--explain", row_id, "is no id in the table; `id` is a column of it")
-    row = read_row(table[place], place + 2)
-    found = explain(question(row), constants_file.constants(path))
+    explanation = explain_row(table_of(request), row_id, constants_file.constants(request.constants))
     if as_json:
-        render.show_json({title: [list(pair) for pair in pairs] for title, pairs in found.parts})
+        render.show_json({title: [list(pair) for pair in pairs] for title, pairs in explanation.parts})
         return
-    for title, pairs in found.parts:
+    for title, pairs in explanation.parts:
         render.show_pairs(title, list(pairs))
 
 
@@ -128,14 +112,9 @@ def _rows_of(path: Path, said: tuple[str, ...]) -> list[dict[str, str]]:
     return tables.read_csv(path, "ROWS.csv", NEEDED)
 
 
-def _cells(cells: dict[str, str], p: Prediction) -> dict[str, object]:
-    def text(value: float | None) -> str:
-        return "" if value is None else f"{value:.6g}"
+def _show(out: Path, result: PredictResult) -> None:
+    total, groups, found = result.score, result.groups, result.predictions
 
-    return {**cells, "predicted": text(p.predicted), "low": text(p.low), "high": text(p.high), "reason": p.reason}
-
-
-def _show(out: Path, total: Score, groups: list[Score], found: list[Prediction]) -> None:
     def percent(value: float | None) -> str:
         return "" if value is None else f"{value:.0%}"
 

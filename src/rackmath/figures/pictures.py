@@ -204,3 +204,19 @@ def cost_figure(plans: Sequence[Mapping[str, Any]], speed: float) -> Figure:
         ],
         note="every bar is the cheapest deployment of a full search",
     )
+
+
+def training_memory_figure(facts: Mapping[str, Any]) -> Figure:
+    """Memory of an accelerator in training, a bar for each kind, beside its capacity."""
+    parts = {name: size / 1e9 for name, size in facts["memory"].items()}
+    return Figure(
+        title=f"{facts['model']} on {facts['system']}, {facts['layout']}",
+        panels=[
+            Panel(
+                across="",
+                up="GB of an accelerator",
+                series=[Series(name=name, kind="bars", x=["memory"], y=[size]) for name, size in parts.items()],
+            )
+        ],
+        note=f"capacity {facts['capacity'] / 1e9:.0f} GB",
+    )

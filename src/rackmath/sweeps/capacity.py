@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from rackmath.api.simulation.request import SimulateRequest
 from rackmath.errors import DoesNotFit, InputError, RackmathError
-from rackmath.sweeps.replay_options import asked_of
-from rackmath.sweeps.replay_runs import Case, Where, replays
+from rackmath.sweeps.replay_runs import Where, replays
 from rackmath.traffic import traffic
 
 _CLOSE = 1.01
@@ -26,7 +26,7 @@ _LIMITED = (
 
 
 def highest_rate(
-    model: str, on: str, given: Mapping[str, Any], percentile: str, where: Where, progress: Callable[[str], None]
+    request: SimulateRequest, percentile: str, where: Where, progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Highest rate of the traffic at which a percentile keeps the limits, on the same draws throughout.
 
@@ -42,19 +42,19 @@ def highest_rate(
     Errors: :class:`InputError` for users who wait for answers, whose rate is no input; :class:`DoesNotFit` where no
     rate keeps the limits, or every one does.
     """
-    if given["users"] is not None or given["turns"] > 1:
+    if request.users is not None or request.turns > 1:
         raise InputError("--capacity", percentile, "a rate is searched for traces and open arrivals only")
-    work, _ = traffic(asked_of(given))
+    work, _ = traffic(request.traffic)
     if where.workers is None and len(work) < _MANY:
         where = replace(where, workers=1)
-    base = len(work) / max(work.span, 1e-9) / given["scale"]
-    limits = [(name, key, given[option]) for name, key, option in _LIMITED if given[option] is not None]
+    base = len(work) / max(work.span, 1e-9) / request.scale
+    limits = [(name, key, limit) for name, key, option in _LIMITED if (limit := getattr(request, option)) is not None]
     runs: dict[float, dict[str, Any]] = {}
 
     def keep(*scales: float) -> list[bool]:
         new = [s for s in scales if s not in runs]
-        cases = [Case(model=model, on=on, given={**given, "scale": s}) for s in new]
-        for s, facts in zip(new, replays(cases, where, lambda text: None), strict=True):
+        requests = [replace(request, scale=s) for s in new]
+        for s, facts in zip(new, replays(requests, where, lambda text: None), strict=True):
             if "error" in facts:
                 raise RackmathError(facts["error"])
             runs[s] = facts
@@ -63,7 +63,7 @@ def highest_rate(
             all(runs[s][key] is None or runs[s][key][percentile] <= limit for _, key, limit in limits) for s in scales
         ]
 
-    low, high = _bracket(keep, float(given["scale"]))
+    low, high = _bracket(keep, request.scale)
     while high / low > _CLOSE:
         third = (high / low) ** (1 / 3)
         lower, upper = low * third, low * third**2

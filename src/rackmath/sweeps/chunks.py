@@ -19,8 +19,11 @@ from typing import Any
 import polars as pl
 
 from rackmath import tables
-from rackmath.errors import InputError
-from rackmath.sweeps import grids, plans, replay_report
+from rackmath.api.simulation.report import facts_of
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.setup import run, setup_of
+from rackmath.errors import InputError, RackmathError
+from rackmath.sweeps import grids, plans
 from rackmath.version import __version__
 
 CASES = 4
@@ -66,8 +69,18 @@ def computed(chunk: Chunk) -> pl.DataFrame:
     if what["kind"] == "grid":
         return grids.evaluated(what["case"], what["axes"], what["start"], what["stop"])
     if what["kind"] == "replay":
-        return pl.DataFrame([replay_report.row(what)])
+        return pl.DataFrame([replay(what["request"])])
     return pl.DataFrame([plans.row(case) for case in what["cases"]], infer_schema_length=None)
+
+
+def replay(fields: Mapping[str, Any]) -> dict[str, str]:
+    """A run of the simulator as one cell of JSON, without its range; what cannot be run says why."""
+    try:
+        setup = setup_of(SimulateRequest(**fields))
+        facts = facts_of(setup, run(setup))
+    except RackmathError as error:
+        facts = {"error": str(error)}
+    return {"facts": json.dumps(facts)}
 
 
 class Folder:

@@ -9,47 +9,36 @@ from typing import Any
 import numpy as np
 
 from rackmath import catalogue
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.api import kinds, options
+from rackmath.api.fields import Field, fields_of
+from rackmath.api.kinds import Kind
+from rackmath.api.lists import names
+from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.choice import describe
 from rackmath.serving.search import search
 from rackmath.serving.variants import supported
-from rackmath.sweeps.asked import Asked, asked, names
-from rackmath.units import parse
 
-NUMBERS = (
-    "gpus",
-    "input",
-    "output",
-    "ttft",
-    "tpot",
-    "cached-prefix",
-    "rate",
-    "year",
-    "usd-per-gpu-hour",
-    "speed",
-    "cost",
-)
-TEXTS = ("model", "on", "weights", "kv", "drafted", "acceptance", "draft-model", "engine")
+
+def field_key(each: Field) -> str:
+    """What a sweep calls a field: its option without hyphens before it."""
+    return each.name if each.option.argument else each.names[0].lstrip("-")
+
+
+_OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER}
+"""Inputs of a comparison beside those of a plan: cost at this speed, speed at this cost."""
+_NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kinds.REQUEST_RATE, options.GPUS.kind)
+"""Kinds that a table keeps as numbers."""
+_NOT_SWEPT = ("one_pool", "bill_used", "ideal")
+"""Choices of a plan that stay as they are by default."""
+_FIELDS: Mapping[str, Kind] = {
+    field_key(each): each.option.kind for each in fields_of(PlanRequest) if each.name not in _NOT_SWEPT
+} | dict(_OWN)
+KEYS = tuple(_FIELDS)
 """Inputs that can be swept, by the names of their options."""
-
 DEFAULTS: Mapping[str, Any] = {
-    "ttft": None,
-    "tpot": None,
-    "cached-prefix": 0.0,
-    "rate": None,
-    "weights": None,
-    "kv": None,
-    "drafted": None,
-    "acceptance": None,
-    "draft-model": None,
-    "one-pool": False,
-    "bill-used": False,
-    "engine": DEFAULT_ENGINE,
-    "year": NOW,
-    "usd-per-gpu-hour": None,
+    **{field_key(each): each.default for each in fields_of(PlanRequest) if not each.required},
     "basis": "any",
-    "ideal": False,
     "speed": 50.0,
     "cost": None,
 }
@@ -59,8 +48,9 @@ FEW = 8
 
 _AT_SPEED = ("usd_per_million_at_speed", "tokens_per_second_per_gpu_at_speed", "batch_at_speed")
 _SCHEMA = {
-    **dict.fromkeys((*TEXTS, "best_layout", "reason"), str),
-    **dict.fromkeys((*NUMBERS, *_AT_SPEED), float),
+    **{key: float if kind in _NUMERIC else str for key, kind in _FIELDS.items()},
+    **dict.fromkeys(("best_layout", "reason"), str),
+    **dict.fromkeys(_AT_SPEED, float),
     **dict.fromkeys(("low_at_speed", "high_at_speed", "speed_at_cost", "fastest", "most_per_gpu", "evaluated"), float),
 }
 """Columns of a row, with their types."""
@@ -73,21 +63,15 @@ def swept(text: str) -> tuple[str, list[Any]]:
     """
     key, _, values = text.partition("=")
     key = key.strip().lstrip("-")
-    if key not in (*NUMBERS, *TEXTS):
-        raise InputError("--sweep", text, f"write key=a,b,c with a key of {', '.join((*TEXTS, *NUMBERS))}")
+    if key not in KEYS:
+        raise InputError("--sweep", text, f"write key=a,b,c with a key of {', '.join(KEYS)}")
     parts = [part.strip() for part in values.split(",") if part.strip()]
     if not parts:
         raise InputError("--sweep", text, "give at least one value")
-    if key in TEXTS:
-        return key, parts
     try:
-        return key, [_number(key, part) for part in parts]
+        return key, [_FIELDS[key].read(part, "--sweep") for part in parts]
     except InputError as error:
-        raise InputError("--sweep", text, "the values of this key are numbers") from error
-
-
-def _number(key: str, text: str) -> float:
-    return parse(text, "s" if key in ("ttft", "tpot") else "1", "--sweep")
+        raise InputError("--sweep", text, f"values of this key are read as {_FIELDS[key].name}") from error
 
 
 def cases(given: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -110,18 +94,8 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
 
     Errors: :class:`InputError` for numbers out of range.
     """
-    question = asked(
-        case["model"],
-        case["on"],
-        {
-            **{key.replace("-", "_"): value for key, value in case.items()},
-            "gpus": int(case["gpus"]),
-            "input_": case["input"],
-            "as_ideal": case["ideal"],
-        },
-    )
-    found = dict.fromkeys(_SCHEMA)
-    found |= {key: case[key] for key in (*NUMBERS, *TEXTS)}
+    question = question_of(PlanRequest(**{each.name: case[field_key(each)] for each in fields_of(PlanRequest)}))
+    found = dict.fromkeys(_SCHEMA) | {key: case[key] for key in KEYS}
     try:
         system = question.system
         comparable = case["basis"] in ("any", system.price_basis) or case["usd-per-gpu-hour"] is not None
@@ -131,7 +105,7 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if found[name] is None else kind(found[name]) for name, kind in _SCHEMA.items()}
 
 
-def _points(question: Asked, speed: float, cost: float | None, price: float | None) -> dict[str, Any]:
+def _points(question: PlanQuestion, speed: float, cost: float | None, price: float | None) -> dict[str, Any]:
     result = search(
         question.system, question.work, question.limits, question.space, question.losses, question.scheduling
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from rackmath.api.fields import plain_fields
+from rackmath.api.simulation.request import SimulateRequest
 from rackmath.sweeps.chunks import Chunk, Folder, chunk_of
-from rackmath.sweeps.replay_options import ASIDE
 from rackmath.sweeps.workers import on_cluster, on_this_machine
 
 Facts = dict[str, Any]
@@ -29,27 +30,17 @@ class Where:
     """Runs that are here are not computed again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One run: a model, a system, the options of ``rackmath simulate``."""
-
-    model: str
-    on: str
-    given: Mapping[str, Any]
-
-    @property
-    def chunk(self) -> Chunk:
-        """The same as text; equal text is an equal result."""
-        plain = {key: str(v) if isinstance(v, Path) else v for key, v in self.given.items() if key not in ASIDE}
-        return chunk_of("replay", model=self.model, on=self.on, given=plain)
+def chunk_of_run(request: SimulateRequest) -> Chunk:
+    """A run as text; equal text is an equal result."""
+    return chunk_of("replay", request=plain_fields(request))
 
 
-def replays(cases: Sequence[Case], where: Where, progress: Callable[[str], None]) -> list[Facts]:
-    """Facts of every case, in their order; a case that cannot be run has ``error`` instead.
+def replays(requests: Sequence[SimulateRequest], where: Where, progress: Callable[[str], None]) -> list[Facts]:
+    """Facts of every run, in their order; a run that cannot be run has ``error`` instead.
 
     Errors: :class:`InputError` for a folder that holds something else, a cluster that does not answer.
     """
-    chunks = [one.chunk for one in cases]
+    chunks = [chunk_of_run(request) for request in requests]
     found: dict[str, Facts] = {}
     folder = None if where.folder is None else Folder(where.folder, {"holds": "runs of the simulator"})
     if folder is not None:

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader
 from pydantic import ValidationError
 
+from rackmath.api.plain import to_plain
 from rackmath.blackboard.claims import claims, rows
-from rackmath.cli.render import to_plain
 from rackmath.errors import RackmathError
 from rackmath.version import __version__
 from rackmath.web import equations

@@ -185,7 +185,7 @@ def test_policies_trade_one_wait_for_another() -> None:
 
 @pytest.mark.parametrize("piece", [150, 1000])
 def test_files_hold_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr("rackmath.cli.simulate._ROWS", piece)
+    monkeypatch.setattr("rackmath.api.simulation.result._ROWS", piece)
     rows, picture, trace, over = (tmp_path / name for name in ("r.parquet", "r.svg", "r.json", "r.csv"))
     found = run(
         *SOME, "--out", str(rows), "--plot", str(picture), "--timeline", str(trace), "--series", str(over)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
@@ -10,10 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from rackmath.api.plan_question import PlanRequest
+from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli import plan_simulate
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.traffic import Asked, traffic
+from rackmath.traffic import TrafficRequest, traffic
 
 BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--input", "2000", "--output", "200"]
 
@@ -32,7 +36,7 @@ def test_users_are_not_in_lockstep() -> None:
 
 
 def test_thinking_is_exponential_and_seeded() -> None:
-    asked = Asked(users=50, input=100.0, output=20.0, think=7.0, spread=0.5, requests=20_000, seed=3)
+    asked = TrafficRequest(users=50, input=100.0, output=20.0, think=7.0, spread=0.5, requests=20_000, seed=3)
     work, _ = traffic(asked)
     assert work.think is not None
     assert work.think.mean() == pytest.approx(7.0, rel=0.03)
@@ -46,7 +50,9 @@ def test_thinking_is_exponential_and_seeded() -> None:
 
 
 def test_sessions_of_users_begin_with_themselves_and_follow_each_other() -> None:
-    asked = Asked(users=3, turns=4, input=1000.0, output=100.0, grows=50, think=1.0, spread=0.5, requests=48, block=16)
+    asked = TrafficRequest(
+        users=3, turns=4, input=1000.0, output=100.0, grows=50, think=1.0, spread=0.5, requests=48, block=16
+    )
     work, _ = traffic(asked)
     assert work.then is not None
     assert np.isfinite(work.arrival).sum() == 3
@@ -86,17 +92,15 @@ def test_a_shared_beginning_is_found_by_all_but_the_first() -> None:
 
 
 def test_a_resimulated_plan_keeps_every_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each option of a plan that changes its service is an argument of the simulator's run."""
-    seen: list[list[str]] = []
-    real = plan_simulate._arguments
+    """Each field of a plan that a simulation has as well reaches the simulator's request."""
+    seen: list[SimulateRequest] = []
+    real = plan_simulate.replays
 
-    def recorded(*arguments: Any) -> list[str]:
-        words = real(*arguments)
-        # The parser takes words off the list that it reads.
-        seen.append(list(words))
-        return words
+    def recorded(requests: Sequence[SimulateRequest], *more: Any) -> Any:
+        seen.extend(requests)
+        return real(requests, *more)
 
-    monkeypatch.setattr(plan_simulate, "_arguments", recorded)
+    monkeypatch.setattr(plan_simulate, "replays", recorded)
     options = ["--cached-prefix", "0.5", "--usd-per-gpu-hour", "2.5", "--engine", "sglang", "--year", "2026", "--ttft", "2",
                "--tpot", "0.05", "--drafted", "2", "--acceptance", "0.7", "--draft-model", "llama-3.2-1b"]  # fmt: skip
     plan = [
@@ -114,9 +118,16 @@ def test_a_resimulated_plan_keeps_every_option(monkeypatch: pytest.MonkeyPatch) 
     ]
     facts = run(*plan, *options, "--simulate", "2")
     assert facts["simulated"]
-    for words in seen:
-        for option in (
-            "--cached-prefix=0.5", "--usd-per-gpu-hour=2.5", "--engine=sglang", "--year=2026.0", "--ttft=2.0",
-            "--tpot=0.05", "--drafted=2", "--acceptance=0.7", "--draft-model=llama-3.2-1b", "--input=1000.0",
-        ):  # fmt: skip
-            assert option in words, (option, words)
+    assert seen
+    asked = PlanRequest(
+        model="llama-3.1-8b", on="h100-sxm", gpus=2, input=1000, output=100, one_pool=True, cached_prefix=0.5,
+        usd_per_gpu_hour=2.5, engine="sglang", year=2026, ttft=2, tpot=0.05, drafted="2", acceptance="0.7",
+        draft_model="llama-3.2-1b",
+    )  # fmt: skip
+    # A point has its own accelerators, formats and drafts; the layout is the plan's answer.
+    chosen = {"gpus", "weights", "kv", "drafted"}
+    shared = {f.name for f in fields(PlanRequest)} & {f.name for f in fields(SimulateRequest)} - chosen
+    assert len(shared) > 10
+    for request in seen:
+        assert {name: getattr(request, name) for name in shared} == {name: getattr(asked, name) for name in shared}
+        assert (request.drafted, request.preemption, request.poisson) == (2, "reserve", 2.0)

@@ -17,7 +17,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator import workload
 from rackmath.serving.simulator.sessions import agents
 from rackmath.trace_files import read_trace
-from rackmath.traffic import Asked, traffic
+from rackmath.traffic import TrafficRequest, traffic
 from tests.conftest import SHARED
 
 MOONCAKE, AZURE = SHARED / "traces/mooncake_conversation.jsonl", SHARED / "traces/azure_llm_2023_code.csv"
@@ -183,8 +183,8 @@ def test_no_text_brings_the_reader_down(text: str, tmp_path_factory: pytest.Temp
 def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
     for wrong in ({}, {"rate": 1.0, "users": 2}, {"rate": 1.0}, {"rate": 1.0, "input": 5.0}):
         with pytest.raises(InputError):
-            traffic(Asked(**wrong))
-    asked = Asked(rate=5.0, input=100.0, output=20.0, spread=0.5, requests=500, classes=(0.2, 0.8), seed=4)
+            traffic(TrafficRequest(**wrong))
+    asked = TrafficRequest(rate=5.0, input=100.0, output=20.0, spread=0.5, requests=500, classes=(0.2, 0.8), seed=4)
     one, _ = traffic(asked)
     two, _ = traffic(asked)
     assert (one.arrival == two.arrival).all()
@@ -192,12 +192,12 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
     assert 0.1 < (one.rank == 0).mean() < 0.3
     assert len(one) / one.span == pytest.approx(5.0, rel=0.2)
     assert one.prompt.mean() == pytest.approx(100, rel=0.1)
-    sessions, _ = traffic(Asked(rate=1.0, turns=4, grows=50, input=100.0, output=20.0, requests=40, block=16))
+    sessions, _ = traffic(TrafficRequest(rate=1.0, turns=4, grows=50, input=100.0, output=20.0, requests=40, block=16))
     assert len(sessions) == 40
     assert list(sessions.prompt[:4]) == [100, 170, 240, 310]
-    faster, _ = traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4, scale=10.0))
+    faster, _ = traffic(TrafficRequest(rate=5.0, input=100.0, output=20.0, requests=500, seed=4, scale=10.0))
     assert faster.span == pytest.approx(
-        traffic(Asked(rate=5.0, input=100.0, output=20.0, requests=500, seed=4))[0].span / 10
+        traffic(TrafficRequest(rate=5.0, input=100.0, output=20.0, requests=500, seed=4))[0].span / 10
     )
 
 

@@ -3,84 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
-from pathlib import Path
 
 import click
 import numpy as np
 
-from rackmath import price_book, price_files, units
+from rackmath.api.decode import PriceRequest, run_decoding
 from rackmath.cli import render
 from rackmath.cli.figures import save
-from rackmath.cli.prices.decode_figure import sizes_figure
-from rackmath.cli.quantities import NUMBER, SPEED
+from rackmath.cli.options import request_options
 from rackmath.errors import InputError
 from rackmath.figures.write import check_picture
-from rackmath.prices.decode import Decoded, Interval, Offer, decode
+from rackmath.prices.decode import Decoded, Interval, Offer
 from rackmath.prices.market import FLOOR, RIDGE, Market
-from rackmath.units import parse
 
 _LEAST_DRAWS = 1e4
 _WORST_TAIL = 0.7
 
 
 @click.command("decode", epilog="Example: rackmath prices decode --input 0.6 --output 2.5 --date 2026-11-21")
-@click.argument("source", metavar="[MODEL|FILE.csv]", required=False)
-@click.option("--input", "input_price", type=NUMBER, help="Price of a million input tokens, in USD.")
-@click.option("--cached", type=NUMBER, help="Price of a million cached input tokens, in USD.")
-@click.option("--output", "output_price", type=NUMBER, help="Price of a million output tokens, in USD.")
-@click.option("--speed", type=SPEED, help="Tokens per second that a reader sees.")
-@click.option("--stream", help="Active 8-bit weights per second of known models on the same host, as in 4.2TB/s.")
-@click.option("--cliff", type=NUMBER, help="Context at which the price steps up, in tokens.")
-@click.option("--date", "day", help="When the prices held, as in 2026-11-21 (default: now; a table's own column date).")
+@request_options(PriceRequest)
 @click.option("--plot", metavar="FILE", help="Draw ranges before and after: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the equations.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def decode_prices(
-    source: str | None,
-    input_price: float | None,
-    cached: float | None,
-    output_price: float | None,
-    speed: float | None,
-    stream: str | None,
-    cliff: float | None,
-    day: str | None,
-    plot: str | None,
-    explain: bool,
-    as_json: bool,
-) -> None:
+def decode_prices(request: PriceRequest, plot: str | None, explain: bool, as_json: bool) -> None:
     """Active and total parameters and margin behind list prices.
 
     MODEL is a name that genai-prices knows; all its hosts are read. FILE.csv has the columns model, provider, input,
     output, and may have cached_input; several hosts per model. Without either, give the prices as options.
     """
     drawn = check_picture(plot)
-    at = units.day(day, "--date") if day else None
-    market = price_files.market()
-    given = (input_price, cached, output_price)
-    offers = _offers(source, given, speed, at)
-    flow = parse(stream, "B/s", "--stream") if stream else None
-    found = [decode(asked, market, speed=speed, stream=flow, cliff=cliff) for asked in offers]
+    result = run_decoding(request)
     if drawn is not None:
-        if len(found) > 1:
-            raise InputError("--plot", plot, f"draws one model, and the file has {len(found)}")
-        prior = decode([Offer(model=found[0].model, provider="nobody")], market)
-        save(sizes_figure(found[0].model, found[0], prior), drawn)
+        if len(result.models) > 1:
+            raise InputError("--plot", plot, f"draws one model, and the file has {len(result.models)}")
+        save(result.picture(), drawn)
     if as_json:
-        render.show_json(found)
+        render.show_json(result.to_dict())
         return
-    for one, asked in zip(found, offers, strict=True):
-        _show(one, asked)
+    for model, offers in zip(result.models, result.offers, strict=True):
+        _show(model, offers)
         if explain:
-            render.show_lines("equations", _equations(market, one))
-    render.show_lines(
-        "assumed",
-        (
-            f"prior and market: {market.basis}, prices of {market.year:.1f}; priced as open-weight models are",
-            "8-bit weights on H100-like accelerators; another machine's rate moves margin, not parameters",
-            "accuracy on architectures left out: docs/accuracy-of-prices.md",
-        ),
-    )
+            render.show_lines("equations", _equations(result.market, model))
+    render.show_lines("assumed", result.assumptions)
 
 
 def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
@@ -102,28 +66,6 @@ def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
         f"prices {hosts.offer_scale:.2f} in ln",
         "posterior = prior(N, r, C) x density of a typical host's input price, by adaptive importance sampling",
     )
-
-
-def _offers(
-    source: str | None, given: tuple[float | None, float | None, float | None], speed: float | None, at: date | None
-) -> list[list[Offer]]:
-    """Offers per model, from the one place that the user named."""
-    priced = any(value is not None for value in given)
-    if source is not None and priced:
-        raise InputError("--input", given, "give prices or MODEL|FILE.csv, not both")
-    if source is not None and source.lower().endswith(".csv"):
-        if at is not None:
-            raise InputError("--date", str(at), "a table says it in its column date")
-        found = list(price_files.offers_of(Path(source)).values())
-        if speed is not None and len(found) > 1:
-            raise InputError("--speed", speed, f"is of one model, and the file has {len(found)}")
-        return found
-    if source is not None:
-        return [price_book.published(source, at)]
-    if not priced and speed is None:
-        raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
-    year = units.decimal_year(at) if at else None
-    return [[Offer(model="given", provider="given", input=given[0], cached=given[1], output=given[2], year=year)]]
 
 
 def _show(one: Decoded, offers: Sequence[Offer]) -> None:

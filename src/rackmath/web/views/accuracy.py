@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rackmath.cli.render import to_plain
+from rackmath.api.plain import to_plain
 from rackmath.errors import DoesNotFit
 from rackmath.figures import COLOURS
 from rackmath.web.inputs import Inputs, choice

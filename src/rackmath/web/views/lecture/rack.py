@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rackmath.api.plain import to_plain
 from rackmath.blackboard.curves import curve
-from rackmath.cli.render import to_plain
 from rackmath.engine.collectives import distinct_ranks
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series

@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from rackmath.api.plain import to_plain
 from rackmath.blackboard import ciphers
 from rackmath.blackboard.curves import curve
-from rackmath.cli.render import to_plain
 from rackmath.figures import Figure, Panel, Series
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn

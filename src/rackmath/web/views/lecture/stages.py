@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rackmath.api.plain import to_plain
 from rackmath.blackboard.curves import curve
-from rackmath.cli.render import to_plain
 from rackmath.figures import Figure, Panel, Series
 from rackmath.training.pipelines import Times, run
 from rackmath.web.inputs import Inputs, choice, slider

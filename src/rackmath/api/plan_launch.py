@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from rackmath import catalogue
+from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.sharding import USABLE, memory
+from rackmath.models.architecture import Architecture
 from rackmath.serving.launch import ENGINES, OWN, TEXT, Server, longest_request, notes
 from rackmath.serving.launch_boxes import launch_script
 from rackmath.serving.launch_dynamo import pools_yaml
 from rackmath.serving.plan import Plan
-from rackmath.sweeps.asked import Asked
 
 
-def launched(model: str, question: Asked, result: Plan, place: int) -> dict[str, Any]:
+def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]:
     """Scripts of both engines for all servers of a point, the resource for two pools, and what flags do not say."""
     a, work = question.architecture, question.work
     p, search, space = result.found.points, result.found, result.space
     variant = space.variants[int(p.variant[place])]
     native = variant.weights == space.variants[0].weights and variant.architecture.groups == a.groups
+    drafter = question.request.draft_model
     chunk, units = float(p.chunk[place]), int(p.units[place])
 
     def server(layout: Layout, role: str, batch: float) -> Server:
@@ -27,14 +29,14 @@ def launched(model: str, question: Asked, result: Plan, place: int) -> dict[str,
         capacity = question.system.chip.memory_capacity
         held = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
         return Server(
-            model=catalogue.repository(model),
+            model=_repository(question.request.model),
             layout=layout,
             role=role,
             batch=batch,
             chunk=chunk,
             longest=longest_request(work.input + work.output, a.max_context),
             drafted=float(p.drafted[place]),
-            draft=catalogue.repository(question.draft_model) if question.draft_model else OWN if a.mtp else TEXT,
+            draft=_repository(drafter) if drafter else OWN if a.mtp else TEXT,
             experts=int(expert_count(a)),
             quantise="" if native else variant.weights,
             cache=variant.kv,
@@ -62,6 +64,11 @@ def launched(model: str, question: Asked, result: Plan, place: int) -> dict[str,
         **pools,
         "notes": list(dict.fromkeys([f"flags of {ENGINES}", *said])),
     }
+
+
+def _repository(model: str | Architecture) -> str:
+    """What an engine is told to load."""
+    return catalogue.repository(model.name if isinstance(model, Architecture) else str(model))
 
 
 def _slug(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.record import Figure, Panel, Series
 from rackmath.prices.decode import Decoded, Interval
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from rackmath import catalogue, constants_file
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.subjects import load_model, system_of
 from rackmath.drafts import drafting
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
@@ -27,7 +29,7 @@ _BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Member:
+class ReplicaGroup:
     """Equal replicas, deployed."""
 
     architecture: Architecture
@@ -165,54 +167,54 @@ def _heads(work: Workload) -> np.ndarray:
     return found
 
 
-def member_of(model: str, on: str, gpus: int, given: Mapping[str, Any], work: Workload, service: int) -> Member:
+def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     """Choose a layout, fill its tables.
 
     Parameters
     ----------
-    gpus : int
-        Accelerators of these replicas together.
+    r : SimulateRequest
+        With the model, the system and the accelerators of these replicas alone.
     work : Workload
         Requests that they are deployed for.
     service : int
         What they serve.
 
-    Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be meant.
+    Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be run.
     """
-    system = catalogue.system(on)
+    system, gpus = system_of(r.on), r.gpus
     architecture = requantise(
-        catalogue.model(model),
-        weights=weight_format(given["weights"]) if given["weights"] else None,
-        cache=cache_format(given["kv"]) if given["kv"] else None,
+        load_model(r.model),
+        weights=weight_format(r.weights) if r.weights else None,
+        cache=cache_format(r.kv) if r.kv else None,
     )
-    engine = constants_file.engine_of(system, given["engine"], given["year"])
-    software = None if given["ideal"] else engine
+    engine = constants_file.engine_of(system, r.engine, r.year)
+    software = None if r.ideal else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
-    draft = catalogue.model(given["draft_model"]) if given["draft_model"] else None
+    draft = load_model(r.draft_model) if r.draft_model else None
     timer = engine_timer(architecture, system, losses, draft=draft)
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
-    drafts = drafting(architecture, engine, given["drafted"], given["acceptance"], draft)
+    drafts = drafting(architecture, engine, r.drafted, r.acceptance, draft)
     context = float((work.prompt + work.output).mean())
-    layout = _layout(architecture, system, gpus, context, given["layout"])
+    layout = _layout(architecture, system, gpus, context, r.layout)
     share = 1.0
     if scheduling is not None:
         share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
     batching = Batching(
-        policy=given["policy"],
-        preemption=given["preemption"],
-        budget=given["budget"],
-        seats=given["seats"],
-        block=given["block"],
+        policy=r.policy,
+        preemption=r.preemption,
+        budget=r.budget,
+        seats=r.seats,
+        block=r.block,
         drafted=drafts.drafted,
         acceptance=drafts.chances,
         share=share,
         start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
-        period=given["period"],
+        period=r.period,
     )
     deployment = deploy(architecture, system, layout, timer, batching, work, draft)
-    return Member(
+    return ReplicaGroup(
         architecture=architecture,
         system=system,
         software=software,
@@ -220,7 +222,7 @@ def member_of(model: str, on: str, gpus: int, given: Mapping[str, Any], work: Wo
         batching=replace(batching, memory=deployment.memory),
         replicas=gpus // int(layout.gpus) * deployment.groups,
         service=service,
-        price=catalogue.price_of(system, given["usd_per_gpu_hour"]),
+        price=catalogue.price_of(system, r.usd_per_gpu_hour),
     )
 
 

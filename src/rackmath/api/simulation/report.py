@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from math import isfinite
 from typing import Any
@@ -12,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath import catalogue, constants_file
+from rackmath.api.simulation.groups import ReplicaGroup
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.setup import Setup, run, slowed
 from rackmath.caching.tiers import LIFETIME
-from rackmath.errors import RackmathError
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
 from rackmath.serving.simulator.outcome import Times, good, request_times, spread
 from rackmath.serving.simulator.run import Outcome
-from rackmath.sweeps.members import Member
-from rackmath.sweeps.replays import Job, job_of, run, slowed
 
 _RANGED = 200_000
 """Requests up to which the ends of the range are simulated as well."""
@@ -26,66 +24,53 @@ _RANGED = 200_000
 F = NDArray[np.float64]
 
 
-def replayed(model: str, on: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts of one run, without its range: what sweeps and searches ask for."""
-    job = job_of(model, on, given)
-    return facts_of(job, run(job))
-
-
-def row(what: Mapping[str, Any]) -> dict[str, str]:
-    """A run of a sweep as one cell of JSON; what cannot be run says why."""
-    try:
-        facts = replayed(what["model"], what["on"], what["given"])
-    except RackmathError as error:
-        facts = {"error": str(error)}
-    return {"facts": json.dumps(facts)}
-
-
-def seen(job: Job, found: tuple[Outcome, ...]) -> Times:
+def user_times(setup: Setup, found: tuple[Outcome, ...]) -> Times:
     """Times of all requests as their users see them."""
     arrival = found[0].requests["arrival"]
-    return request_times(found[-1], job.members[0].batching.outside, job.work.output, arrival)
+    return request_times(found[-1], setup.groups[0].batching.outside, setup.work.output, arrival)
 
 
-def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
-    """The JSON of contract.md and more."""
-    times, first, last = seen(job, found), found[0], found[-1]
-    given, members = job.given, job.members
+def facts_of(setup: Setup, found: tuple[Outcome, ...]) -> dict[str, Any]:
+    """What ``rackmath simulate --json`` prints, without clocks and ranges."""
+    times, first, last = user_times(setup, found), found[0], found[-1]
+    r, members = setup.request, setup.groups
     span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
-    written = float(job.work.output.sum())
-    kept = good(times, given["ttft"] or np.inf, given["tpot"] or np.inf)
+    written = float(setup.work.output.sum())
+    kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     arrival = first.requests["arrival"]
-    rates = balance(arrival, last.requests["first"], last.requests["finish"], job.work.output)
-    own, writers = last.replicas.own, job.pools[-1]
+    rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
+    own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
     blocks = _each(writers, last, [one.batching.memory // one.batching.block for one in writers])
-    pools = list(zip(found, job.pools, strict=True))
+    pools = list(zip(found, setup.pools, strict=True))
     spent = [_gpu_seconds(one, pool, one.replica_seconds) for one, pool in pools]
     busy = sum(float(_gpu_seconds(one, pool, one.replicas.own["busy"]).sum()) for one, pool in pools)
     paid = np.concatenate(spent)
-    held, rent = _held(job, first), _rent(job, first, span)
+    held, rent = _held(setup, first), _rent(setup, first, span)
     return {
         "model": members[0].architecture.name,
         "system": members[0].system.name,
         "layout": [one.deployment.layout.text() for one in members],
         "replicas": [one.replicas for one in members],
-        "requests": len(job.work),
+        "requests": len(setup.work),
         "time_to_first_token": _spread(times.first),
         "time_per_output_token": _spread(times.per_token),
         "latency": _spread(times.whole),
-        "queueing": _spread(times.queueing if len(found) == 1 else request_times(first, 0.0, job.work.output).queueing),
+        "queueing": _spread(
+            times.queueing if len(found) == 1 else request_times(first, 0.0, setup.work.output).queueing
+        ),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
         "queue_growth": rates.growth,
-        "leaves_limit_after": _leaves(given, rates, arrival, times),
+        "leaves_limit_after": _leaves(r, rates, arrival, times),
         "throughput": rates.tokens,
         "requests_per_second": rates.served,
         "goodput": float((kept & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
         "good_share": float(kept.mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
-        "hit_tokens": float(first.requests["hit"].sum()) / float(job.work.prompt.sum()),
+        "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt.sum()),
         "utilisation": busy / max(float(paid.sum()), 1e-9),
         "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
         "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
@@ -98,69 +83,69 @@ def facts_of(job: Job, found: tuple[Outcome, ...]) -> dict[str, Any]:
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, written, rent),
         "table_error": max(one.deployment.times.error for one in members),
-        "services": _services(job, times, kept, paid) if len(job.pools[0]) > 1 else [],
+        "services": _services(setup, times, kept, paid) if len(setup.pools[0]) > 1 else [],
     }
 
 
-def _leaves(given: Mapping[str, Any], rates: Balance, arrival: F, times: Times) -> float | None:
+def _leaves(r: SimulateRequest, rates: Balance, arrival: F, times: Times) -> float | None:
     """When the mean time to the first token leaves its limit, where a load that is not steady has one. [s]"""
-    if given["ttft"] is None or rates.steady is not False:
+    if r.ttft is None or rates.steady is not False:
         return None
-    return leaves_limit(arrival, times.first, given["ttft"])
+    return leaves_limit(arrival, times.first, r.ttft)
 
 
-def _each(pool: tuple[Member, ...], outcome: Outcome, values: list[float]) -> F:
+def _each(pool: tuple[ReplicaGroup, ...], outcome: Outcome, values: list[float]) -> F:
     """A value of each kind, for every replica. (replicas,)"""
     return np.array(values, dtype=float)[outcome.replicas.own["kind"]]
 
 
-def _gpu_seconds(outcome: Outcome, pool: tuple[Member, ...], seconds: F) -> F:
+def _gpu_seconds(outcome: Outcome, pool: tuple[ReplicaGroup, ...], seconds: F) -> F:
     """Accelerator seconds by kind. (kinds,) [s]"""
     each = seconds * _each(pool, outcome, [one.gpus_each for one in pool])
     return np.array([float(each[outcome.replicas.own["kind"] == k].sum()) for k in range(len(pool))])
 
 
-def _held(job: Job, outcome: Outcome) -> dict[str, float]:
+def _held(setup: Setup, outcome: Outcome) -> dict[str, float]:
     """Bytes of prefixes in each tier, on average over the run, of all replicas together. [B]"""
-    size = job.work.block * job.members[0].deployment.kv_bytes
+    size = setup.work.block * setup.groups[0].deployment.kv_bytes
     return {name: blocks * size for name, blocks in outcome.kept.items()}
 
 
-def _rent(job: Job, outcome: Outcome, span: float) -> float:
+def _rent(setup: Setup, outcome: Outcome, span: float) -> float:
     """What devices of tiers cost over the run: all that is bought, of one without end what it holds. [USD]
 
     As in :mod:`rackmath.caching.tiers`: the price over the life of a device.
     """
-    held = _held(job, outcome)
+    held = _held(setup, outcome)
     replicas = len(outcome.replicas.own)
     total = 0.0
-    for tier in job.cache.tiers:
+    for tier in setup.cache.tiers:
         bought = tier.capacity * (1 if tier.common else replicas)
         total += tier.price * (bought if isfinite(bought) else held.get(tier.name, 0.0))
     return total * span / LIFETIME
 
 
-def _dollars(members: tuple[Member, ...], seconds: F, tokens: float, more: float = 0.0) -> float | None:
+def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more: float = 0.0) -> float | None:
     if any(one.price is None for one in members):
         return None
     spent = sum(float(t) * (one.price or 0.0) for one, t in zip(members, seconds, strict=True))
     return (spent + more) / max(tokens, 1e-9) * 1e6
 
 
-def _energy(members: tuple[Member, ...], seconds: F) -> float | None:
+def _energy(members: tuple[ReplicaGroup, ...], seconds: F) -> float | None:
     if any(one.system.chip.power is None for one in members):
         return None
     return sum(float(t) * (one.system.chip.power or 0.0) for one, t in zip(members, seconds, strict=True)) / 3.6e6
 
 
-def _services(job: Job, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:
+def _services(setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:
     """What each service's users saw, and what its replicas cost."""
-    of = np.zeros(len(job.work), np.int32) if job.work.service is None else job.work.service
+    of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
     found = []
-    for service in sorted({one.service for one in job.members}):
+    for service in sorted({one.service for one in setup.groups}):
         mine = of == service
-        which = [k for k, one in enumerate(job.members) if one.service == service]
-        members = tuple(job.members[k] for k in which)
+        which = [k for k, one in enumerate(setup.groups) if one.service == service]
+        members = tuple(setup.groups[k] for k in which)
         found.append(
             {
                 "replicas": [f"{one.replicas} x {one.text}" for one in members],
@@ -169,7 +154,7 @@ def _services(job: Job, times: Times, kept: NDArray[np.bool_], seconds: F) -> li
                 "time_per_output_token": _spread(times.per_token[mine]),
                 "latency": _spread(times.whole[mine]),
                 "good_share": float(kept[mine].mean()) if mine.any() else None,
-                "usd_per_million_tokens": _dollars(members, seconds[which], float(job.work.output[mine].sum())),
+                "usd_per_million_tokens": _dollars(members, seconds[which], float(setup.work.output[mine].sum())),
             }
         )
     return found
@@ -180,18 +165,18 @@ def _spread(values: Any) -> dict[str, Any] | None:
     return None if found is None else asdict(found)
 
 
-def ends(job: Job) -> dict[str, Any] | None:
+def range_ends(setup: Setup) -> dict[str, Any] | None:
     """Percentiles where every step takes the low or the high end of its 90 % range."""
-    if job.members[0].software is None or len(job.work) > _RANGED:
+    if setup.groups[0].software is None or len(setup.work) > _RANGED:
         return None
     spans = {
         one.system.chip.name: constants_file.range_of(one.system, one.software, "time per token")
-        for one in job.members
+        for one in setup.groups
         if one.software is not None
     }
-    found: dict[str, Any] = {"steps": list(spans[job.members[0].system.chip.name])}
+    found: dict[str, Any] = {"steps": list(spans[setup.groups[0].system.chip.name])}
     for end, name in enumerate(("low", "high")):
-        other = slowed(job, {chip: span[end] for chip, span in spans.items()})
+        other = slowed(setup, {chip: span[end] for chip, span in spans.items()})
         facts = facts_of(other, run(other))
         found[name] = {
             key: {p: facts[key][p] for p in ("mean", "p50", "p90", "p99")}
@@ -201,33 +186,34 @@ def ends(job: Job) -> dict[str, Any] | None:
     return found
 
 
-def assumptions(job: Job) -> list[str]:
+def assumptions(setup: Setup) -> list[str]:
     """What a report has to say of its numbers."""
-    given, last = job.given, job.members[-1]
-    priced = {one.system.name: one.system for one in job.members}
-    layouts = [one.deployment.layout for one in job.members]
-    shared = bool(job.cache.tiers) and job.cache.tiers[0].shared
+    r, last = setup.request, setup.groups[-1]
+    priced = {one.system.name: one.system for one in setup.groups}
+    layouts = [one.deployment.layout for one in setup.groups]
+    worst = max(group.deployment.times.error for group in setup.groups)
+    shared = bool(setup.cache.tiers) and setup.cache.tiers[0].shared
     return [
-        *job.notes,
-        *(note for system in priced.values() for note in catalogue.price_note(system, given["usd_per_gpu_hour"])),
+        *setup.notes,
+        *(note for system in priced.values() for note in catalogue.price_note(system, r.usd_per_gpu_hour)),
         "the bound, without losses" if last.software is None
-        else f"step times of {given['engine']} of {given['year']:g}",
-        *dict.fromkeys(note for one in job.members if one.software is not None
+        else f"step times of {r.engine} of {r.year:g}",
+        *dict.fromkeys(note for one in setup.groups if one.software is not None
                        for note in constants_file.unseen_notes(one.system, one.software, "time per token")),
-        f"tables within {max(d.deployment.times.error for d in job.members):.1%} of the engine where they were checked",
+        f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {one.deployment.layout.text()} holds {one.batching.memory:,} tokens of cache in blocks of "
-          f"{one.batching.block}, {one.batching.seats} seats" for one in job.members),
-        f"{last.batching.policy}, {last.batching.preemption}, {given['router']}; seed {given['seed']}",
+          f"{one.batching.block}, {one.batching.seats} seats" for one in setup.groups),
+        f"{last.batching.policy}, {last.batching.preemption}, {r.router}; seed {r.seed}",
         *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
           if any(int(layout.data) > 1 for layout in layouts) else []),
         *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]
           if any(int(layout.pipeline) > 1 for layout in layouts) else []),
         *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
-          if shared and given["tiers"] is None else []),
+          if shared and r.tiers is None else []),
         *([f"devices of tiers at catalogue prices over {LIFETIME / (365.25 * 86_400):g} years"]
-          if any(tier.price for tier in job.cache.tiers) else []),
+          if any(tier.price for tier in setup.cache.tiers) else []),
         *(["the traffic names no prefix blocks: prefix caches stay empty"]
-          if given["tiers"] and not len(job.work.start) else []),
+          if r.tiers and not len(setup.work.start) else []),
         *(["a replica that fails loses its caches; what it held is read again elsewhere, nothing is lost"]
-          if given["mtbf"] else []),
+          if r.mtbf else []),
     ]  # fmt: skip

@@ -1,0 +1,136 @@
+"""A deployment: one model on accelerators in one way. What launch commands start and what a simulation runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from rackmath.api.plan_question import PlanRequest
+from rackmath.api.subjects import Engine, Workload
+from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Deployment:
+    """A model served on accelerators in one way."""
+
+    model: str | Architecture
+    system: str | System
+    gpus: int
+    """Accelerators together. [accelerators]"""
+    layout: str | None = None
+    """Of one copy; of two pools of those that decode. By default the fewest accelerators that hold the model."""
+    prefill_gpus: int | None = None
+    """Of them, those that prefill only; None of one pool. [accelerators]"""
+    prefill_layout: str | None = None
+    """Of one copy that prefills."""
+    max_num_seqs: int = 256
+    """Sequences in a step of a replica at most. [sequences]"""
+    max_num_batched_tokens: int = 8192
+    """Tokens of a step. [tokens]"""
+    weights: str | None = None
+    """Format of the linear layers; None as the config says."""
+    kv: str | None = None
+    """Format of the cache; None as the config says."""
+    drafted: int = 0
+    """Tokens speculated with each step. [tokens]"""
+    acceptance: str | None = None
+    """Chance that a draft is accepted; None as measured."""
+    draft_model: str | Architecture | None = None
+    engine: Engine = field(default_factory=Engine)
+    usd_per_gpu_hour: float | None = None
+    workload: Workload | None = None
+    """Requests that it is planned for."""
+    planned: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Speed, cost and their ranges, where it is a point of a plan: the keys of ``rackmath plan --json``."""
+    commands: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Launch commands by engine, where it is a point of a plan."""
+
+    def launch(self, engine: str = "vllm") -> str:
+        """Commands that start it: of vllm or sglang, or ``kubernetes`` for the resource of two pools under Dynamo.
+
+        Errors: :class:`~rackmath.errors.InputError` for an engine that no commands are written for.
+        """
+        written = [name for name in ("vllm", "sglang", "kubernetes") if name in self.commands]
+        if engine not in written:
+            known = f"use one of {', '.join(written)}" if written else "only points of a plan have commands"
+            raise InputError("engine", engine, known)
+        return str(self.commands[engine])
+
+    @property
+    def simulated(self) -> dict[str, Any]:
+        """Fields of a :class:`~rackmath.api.simulation.request.SimulateRequest`, without traffic."""
+        fields: dict[str, Any] = {
+            "model": self.model,
+            "on": self.system,
+            "gpus": self.gpus,
+            "layout": self.layout,
+            "prefill_gpus": self.prefill_gpus,
+            "prefill_layout": self.prefill_layout,
+            "seats": self.max_num_seqs,
+            "budget": self.max_num_batched_tokens,
+            "weights": self.weights,
+            "kv": self.kv,
+            "usd_per_gpu_hour": self.usd_per_gpu_hour,
+            **self.engine.options,
+        }
+        if self.drafted:
+            fields |= {
+                "drafted": self.drafted,
+                "preemption": "reserve",
+                "acceptance": self.acceptance,
+                "draft_model": self.draft_model,
+            }
+        if self.workload is not None:
+            w = self.workload
+            fields |= {
+                "input": w.input,
+                "output": w.output,
+                "spread": 0.0,
+                "cached_prefix": w.cached_prefix,
+                "ttft": w.ttft,
+                "tpot": w.tpot,
+            }
+        return fields
+
+
+def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapping[str, Any]) -> Deployment:
+    """A point of a plan as a deployment.
+
+    Parameters
+    ----------
+    request
+        What was planned.
+    point
+        Numbers of the point, as of ``rackmath plan --json``.
+    commands
+        Its launch commands.
+    """
+    r, pools, drafted = request, point["pools"], int(point["drafted"])
+    seats = max(ceil(point["batch"] / point["groups"]), 1)
+    return Deployment(
+        model=r.model,
+        system=r.on,
+        gpus=int(point["gpus"]),
+        layout=pools["write"] if pools else point["layout"],
+        prefill_gpus=round(pools["reading_gpus"]) if pools else None,
+        prefill_layout=pools["read"] if pools else None,
+        max_num_seqs=seats,
+        max_num_batched_tokens=max(int(point["chunk"]), seats * (1 + drafted)),
+        weights=point["weights"],
+        kv=point["kv"],
+        drafted=drafted,
+        acceptance=r.acceptance,
+        draft_model=r.draft_model,
+        engine=Engine(r.engine, r.year, r.ideal),
+        usd_per_gpu_hour=r.usd_per_gpu_hour,
+        workload=Workload(
+            input=r.input, output=r.output, ttft=r.ttft, tpot=r.tpot, rate=r.rate, cached_prefix=r.cached_prefix
+        ),
+        planned=dict(point),
+        commands=dict(commands),
+    )

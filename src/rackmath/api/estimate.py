@@ -1,0 +1,289 @@
+"""One pass of a model on a system: the result, and the function from a request to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath import catalogue
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.plain import as_html, to_plain
+from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
+from rackmath.constants_file import engine_of as version_of
+from rackmath.constants_file import losses_of
+from rackmath.drafts import drafting
+from rackmath.engine import Estimate, Layout, parse_layout
+from rackmath.engine import estimate as evaluate
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.layout import as_floats, candidate_layouts, stack_layouts
+from rackmath.engine.roofline import OperatorTime, local_pass, timed_operators
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.figures import Figure, pictures
+from rackmath.figures.plotly import plotly_figure
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.operators import Pass
+from rackmath.models.requantise import requantise
+from rackmath.prices import usd_per_million_tokens
+
+PICTURES = ("roofline", "batch", "memory")
+"""What a result draws: operators on the roofline, the lecture's two graphs, memory by kind."""
+_CLASS = {"decode": "time per token", "prefill": "prompt pass"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EstimateResult:
+    """One pass of a model on a system, with what was chosen and assumed."""
+
+    request: EstimateRequest
+    architecture: Architecture
+    system: System
+    layout: Layout
+    step: Estimate
+    """Time with its range, what binds, memory."""
+    accepted: float | None
+    """Tokens that a decode step yields for each sequence; None of a prompt. [tokens]"""
+    price: float | None
+    """Of one accelerator. [USD/s]"""
+    notes: tuple[str, ...]
+    """What was chosen, and what the request leaves open."""
+    settings: Mapping[str, Any]
+    """Arguments of :func:`rackmath.engine.estimate`."""
+
+    @property
+    def time(self) -> float:
+        """Time of the pass. [s]"""
+        return float(self.step.time)
+
+    @property
+    def time_range(self) -> tuple[float, float]:
+        """90 % range of the time; both ends equal for the bound. [s]"""
+        return float(self.step.time_low), float(self.step.time_high)
+
+    @property
+    def bound_by(self) -> str:
+        """Term that takes most of the ideal time."""
+        return str(self.step.bound_by)
+
+    @property
+    def fits(self) -> bool:
+        """Whether weights and cache fit the accelerators' memory."""
+        return bool(self.step.memory.fits)
+
+    @property
+    def breakdown(self) -> dict[str, float]:
+        """Seconds by cause, ideal terms first, then what is lost beyond them; they add up to the time. [s]"""
+        return {name: float(value) for name, value in (*self.step.terms.items(), *self.step.lost.items())}
+
+    @property
+    def tokens_per_second_per_user(self) -> float | None:
+        """Speed that a user sees; None of a prompt, and where the model does not fit. [tokens/s]"""
+        if self.accepted is None or not self.fits:
+            return None
+        return self.accepted / self.time
+
+    @property
+    def usd_per_million_tokens(self) -> float | None:
+        """Cost; None where the model does not fit or no price is known. [USD]"""
+        return None if self.price is None or not self.fits else float(usd_per_million_tokens(self.step, self.price))
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What a reader has to know of the numbers."""
+        e = self.step
+        basis = (
+            "ideal bound: nothing is lost"
+            if e.time_high == e.time_low
+            else f"losses and 90 % range fitted on {e.basis}; `rackmath calibrate` fits them on your own"
+        )
+        return [*self.notes, *catalogue.price_note(self.system, self.request.usd_per_gpu_hour), basis, *e.assumptions]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``rackmath estimate --json`` prints."""
+        e, fits, cost = self.step, self.fits, self.usd_per_million_tokens
+        low, high = self.time_range
+        return to_plain(
+            {
+                "model": self.architecture.name,
+                "system": self.system.name,
+                "gpus": int(e.gpus),
+                "layout": self.layout.text(),
+                "time": self.time,
+                "time_low": low,
+                "time_high": high,
+                "time_ideal": float(e.time_ideal),
+                "time_overlapped": float(e.time_overlapped),
+                "bound_by": self.bound_by,
+                "terms": {name: float(value) for name, value in e.terms.items()},
+                "lost": {name: float(value) for name, value in e.lost.items()},
+                "fits": fits,
+                "memory_per_gpu": float(e.memory.total),
+                "memory": {
+                    "weights": float(e.memory.weights),
+                    "cache": float(e.memory.cache),
+                    "activations": float(e.memory.activations),
+                    "capacity": e.memory.capacity,
+                },
+                "tokens_per_second": float(e.tokens_per_second) if fits else None,
+                "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu) if fits else None,
+                "tokens_per_second_per_user": self.tokens_per_second_per_user,
+                "accepted_tokens": self.accepted,
+                "usd_per_million_tokens": cost,
+                "usd_per_million_tokens_low": None if cost is None else cost * low / self.time,
+                "usd_per_million_tokens_high": None if cost is None else cost * high / self.time,
+                "assumptions": self.assumptions,
+            }
+        )
+
+    def picture(self, kind: str = "batch") -> Figure:
+        """One of :data:`PICTURES` as data."""
+        if kind not in PICTURES:
+            raise InputError("picture", kind, f"use one of {', '.join(PICTURES)}")
+        r, a, system = self.request, self.architecture, self.system
+        title = f"{a.name} on {int(self.step.gpus)} x {system.chip.name}, {self.layout.text()}, {r.phase}"
+        note = "; ".join(self.assumptions[:2])
+        if kind == "roofline":
+            return pictures.roofline_figure(f"{title}, batch {r.batch:g}", system, self.operators()[1], note)
+        title = f"{title}, context {r.context:,.0f}"
+        room = largest_batch(a, system, self.layout, context=r.context, tokens=1.0, draft=self.settings["draft"])
+        most = max(2 * float(room), r.batch, 16.0)
+        batches = np.unique(np.round(np.geomspace(1, most, 9 if kind == "memory" else 120)))
+        curve = self._at(batches)
+        if kind == "memory":
+            return pictures.memory_figure(title, curve, list(batches), note)
+        return pictures.batch_figure(title, curve, list(batches), self.price, note)
+
+    def figure(self, kind: str = "batch") -> Any:
+        """One of :data:`PICTURES` as a figure of Plotly."""
+        return plotly_figure(self.picture(kind))
+
+    def operators(self) -> tuple[Pass, list[OperatorTime]]:
+        """The pass on the busiest accelerator, and its operators, longest first."""
+        r, wide = self.request, as_floats(self.layout)
+        work = local_pass(r.phase, r.batch, r.context, r.cached, wide, None, r.drafted)
+        timed = timed_operators(self.architecture, work, wide, self.system)
+        return work, sorted(timed, key=lambda each: -float(each.time))
+
+    def _at(self, batches: NDArray[np.float64]) -> Estimate:
+        """The same pass at many batches."""
+        return evaluate(self.architecture, self.system, self.layout, **{**self.settings, "batch": batches})
+
+    def _repr_html_(self) -> str:
+        return as_html("estimate", self.to_dict())
+
+
+def estimate(
+    model: str | Architecture,
+    on: str | System | Cluster,
+    layout: str | Layout | None = None,
+    *,
+    batch: float | str,
+    context: float | str,
+    engine: Engine | str | None = None,
+    **more: Any,
+) -> EstimateResult:
+    """Estimate one decode or prefill pass, as ``rackmath estimate`` does with the options of the same names.
+
+    Parameters
+    ----------
+    model, on
+        Names of the catalogue, repositories on Hugging Face, paths, or what :func:`load_model` and :func:`load_system`
+        return.
+    layout
+        As tp8,ep8,pp1,dp1; by default the fastest that fits.
+    batch
+        Sequences of the whole deployment. [sequences]
+    context
+        Tokens that each new token sees; of a prompt its length. [tokens]
+    engine
+        Whose losses: by default a measured engine's; :meth:`Engine.ideal` is the bound.
+    **more
+        Other fields of :class:`EstimateRequest`.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range,
+    :class:`~rackmath.errors.DoesNotFit` where no layout exists.
+
+    >>> bound = estimate("llama-3.1-8b", "h100-sxm", "tp1", batch=8, context="4k", engine=Engine.ideal())
+    >>> f"{bound.time * 1e3:.2f} ms, bound by {bound.bound_by}"
+    '5.75 ms, bound by weights'
+    """
+    chosen: dict[str, Any] = engine_of(engine).options if engine is not None else {}
+    if isinstance(on, Cluster):
+        chosen = {"gpus": on.gpus} | chosen
+    request: Any = {"model": model, "on": system_of(on), "layout": layout, "batch": batch, "context": context}
+    return run_estimate(EstimateRequest(**(request | chosen | more)))
+
+
+def run_estimate(request: EstimateRequest) -> EstimateResult:
+    """Answer a request.
+
+    Errors: as of :func:`estimate`.
+    """
+    r = request
+    architecture = requantise(
+        load_model(r.model),
+        weights=weight_format(r.weights) if r.weights else None,
+        cache=cache_format(r.kv) if r.kv else None,
+    )
+    system = system_of(r.on)
+    version = version_of(system, r.engine, r.year)
+    if r.drafted and r.phase != "decode":
+        raise InputError("--drafted", r.drafted, "drafts are verified in decode: leave it out of --phase prefill")
+    draft = load_model(r.draft_model) if r.draft_model else None
+    drafts = drafting(architecture, version, r.drafted, r.acceptance, draft)
+    settings: dict[str, Any] = {
+        "batch": r.batch,
+        "context": r.context,
+        "phase": r.phase,
+        "cached": r.cached,
+        "drafted": r.drafted,
+        "draft": draft,
+        "accepted": drafts.accepted if r.drafted else None,
+        "losses": None if r.ideal else losses_of(system, version, _CLASS[r.phase]),
+    }
+    layout, notes = _layout(architecture, system, r.gpus, r.layout, settings)
+    if architecture.max_context is not None and r.context > architecture.max_context:
+        trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
+        notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
+    return EstimateResult(
+        request=r,
+        architecture=architecture,
+        system=system,
+        layout=layout,
+        step=evaluate(architecture, system, layout, **settings),
+        accepted=drafts.accepted if r.phase == "decode" else None,
+        price=catalogue.price_of(system, r.usd_per_gpu_hour),
+        notes=(*notes, *([drafts.note] if r.drafted else [])),
+        settings=settings,
+    )
+
+
+def _layout(
+    a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
+) -> tuple[Layout, tuple[str, ...]]:
+    """Take the layout that was asked for, or the fastest of all sensible ones that fit."""
+    if text:
+        return parse_layout(text, gpus, a), ()
+    wanted = gpus or system.default_gpus
+    system.require_network(wanted)
+    candidates = list(candidate_layouts(a, wanted))
+    if not candidates:
+        raise DoesNotFit(
+            f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
+        )
+    result = evaluate(a, system, stack_layouts(candidates), **settings)
+    time, fits, total = (
+        np.broadcast_to(np.asarray(value), len(candidates))
+        for value in (result.time, result.memory.fits, result.memory.total)
+    )
+    many = len(candidates)
+    if fits.any():
+        best = candidates[int(np.argmin(np.where(fits, time, np.inf)))]
+        return best, (f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {many} considered",)
+    best = candidates[int(np.argmin(total))]
+    return best, (f"layout {best.text()}: none of {many} fits, this one needs least memory",)

@@ -1,0 +1,41 @@
+"""What an estimate is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateRequest:
+    """One decode or prefill pass."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int | None, options.GPUS.but(help="Accelerators; by default one scale-up domain.")] = None
+    layout: Annotated[str | None, options.LAYOUT] = None
+    batch: Annotated[float, Option(help="Sequences of the whole deployment.", kind=kinds.NUMBER)]
+    context: Annotated[float, Option(help="Tokens that each new token sees; in prefill the prompt.", kind=kinds.NUMBER)]
+    phase: Annotated[str, Option(help="What is timed.", kind=kinds.choice("decode", "prefill"))] = "decode"
+    cached: Annotated[
+        float, Option(help="Prefill: tokens of the prompt that are cached already.", kind=kinds.NUMBER)
+    ] = 0.0
+    weights: Annotated[str | None, options.WEIGHTS] = None
+    kv: Annotated[str | None, options.CACHE] = None
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    year: Annotated[float, options.YEAR] = NOW
+    drafted: Annotated[float, options.DRAFTED.but(help="Decode: tokens speculated and verified with each step.")] = 0.0
+    acceptance: Annotated[str | None, options.ACCEPTANCE] = None
+    draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
+    ideal: Annotated[bool, options.IDEAL] = False
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)

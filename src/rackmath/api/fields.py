@@ -1,0 +1,128 @@
+"""Fields of requests: each is declared once, and every door is generated from the declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, get_type_hints
+
+from rackmath.api.kinds import TEXT, Kind
+from rackmath.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What is said of a field: stands in ``Annotated`` beside its type.
+
+    Parameters
+    ----------
+    help : str
+        What it is, with its unit where that is not of its kind.
+    kind : Kind
+        How its values are read.
+    names : tuple of str
+        What the command line calls it; by default the field's name with hyphens.
+    metavar : str, optional
+        What stands for the value in help texts.
+    argument : bool
+        Whether the command line takes it by its place.
+    flags : mapping
+        What engines call it, by name of the engine.
+    """
+
+    help: str
+    kind: Kind = TEXT
+    names: tuple[str, ...] = ()
+    metavar: str | None = None
+    argument: bool = False
+    flags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def but(self, **changes: Any) -> Option:
+        """The same declaration where one command says it otherwise."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One field of a request."""
+
+    name: str
+    option: Option
+    default: Any
+    required: bool
+
+    @property
+    def typed(self) -> str:
+        """What errors call it: the option as typed, or the argument in capitals."""
+        if self.option.argument:
+            return self.option.metavar or self.name.upper()
+        return self.names[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names on the command line."""
+        return self.option.names or ("--" + self.name.replace("_", "-"),)
+
+
+@lru_cache(maxsize=64)
+def fields_of(request: type) -> tuple[Field, ...]:
+    """Fields of a request in their order.
+
+    Errors: :class:`TypeError` for a field without a declaration: no door could show it.
+    """
+    hints = get_type_hints(request, include_extras=True)
+    return tuple(_field(request, each.name, hints[each.name], each.default) for each in fields(request))
+
+
+def _field(request: type, name: str, hint: Any, default: Any) -> Field:
+    option = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Option)), None)
+    if option is None:
+        raise TypeError(f"{request.__name__}.{name} has no Option beside its type")
+    required = default is MISSING
+    return Field(name=name, option=option, default=None if required else default, required=required)
+
+
+def read_fields(request: Any) -> None:
+    """Read all values of a request that is being made: text becomes numbers, bounds are checked.
+
+    Errors: :class:`~rackmath.errors.InputError` with the name of the field.
+    """
+    for each in fields_of(type(request)):
+        value = getattr(request, each.name)
+        if value is not None or each.required:
+            object.__setattr__(request, each.name, each.option.kind.read(value, each.typed))
+
+
+def field_named(request: type, name: str) -> Field | None:
+    """A field by its own name or one of its names on the command line, with or without hyphens before it."""
+    wanted = name.strip().lstrip("-")
+    for each in fields_of(request):
+        if wanted in (each.name, *(typed.lstrip("-") for typed in each.names)):
+            return each
+    return None
+
+
+def keys_of(request: type) -> list[str]:
+    """Names on the command line of all options, without hyphens before them."""
+    return [each.names[0].lstrip("-") for each in fields_of(request) if not each.option.argument]
+
+
+def plain_fields(request: Any) -> dict[str, Any]:
+    """A request as what JSON holds: it can be made again from it, in another process.
+
+    Errors: :class:`InputError` for a model or a system that is a record: another process reads a name or a path.
+    """
+    return dict(_plain(request))
+
+
+def _plain(request: Any) -> Iterator[tuple[str, Any]]:
+    for each in fields_of(type(request)):
+        value = getattr(request, each.name)
+        if isinstance(value, Path):
+            value = str(value)
+        if not (value is None or isinstance(value, (str, int, float, bool, tuple))):
+            raise InputError(each.typed, type(value).__name__, "give a name or a path: it is read again elsewhere")
+        yield each.name, value

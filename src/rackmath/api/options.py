@@ -1,0 +1,53 @@
+"""Declarations that several requests share: what the field is called by, how it is read, what help says."""
+
+from __future__ import annotations
+
+from rackmath.api import kinds
+from rackmath.api.fields import Option
+from rackmath.constants_file import FAMILIES
+
+MODEL = Option(
+    help="Catalogue name, Hugging Face id, path of a config.json, or folder that holds one.",
+    kind=kinds.SUBJECT,
+    metavar="MODEL",
+    argument=True,
+)
+SYSTEM = Option(help="Catalogue name, or path of a TOML file.", kind=kinds.SUBJECT, metavar="SYSTEM", names=("--on",))
+GPUS = Option(help="Accelerators together.", kind=kinds.whole(1, 1_000_000))
+LAYOUT = Option(
+    help="Such as tp8,ep8,pp1,dp1; by default the fastest that fits.",
+    kind=kinds.LAYOUT,
+    flags={"vllm": "--tensor-parallel-size ...", "sglang": "--tp-size ..."},
+)
+WEIGHTS = Option(
+    help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).",
+    flags={"vllm": "--quantization", "sglang": "--quantization"},
+)
+CACHE = Option(
+    help="Format of the cache: bf16, fp8, nvfp4 (default: the config's).",
+    names=("--kv", "--kv-cache-dtype"),
+    flags={"vllm": "--kv-cache-dtype", "sglang": "--kv-cache-dtype"},
+)
+USD_PER_GPU_HOUR = Option(help="Price of one accelerator, if not the catalogue's.", kind=kinds.NUMBER)
+ENGINE = Option(help="Family of the engine.", kind=kinds.choice(*FAMILIES))
+YEAR = Option(help="When the engine's version is from.", kind=kinds.NUMBER)
+IDEAL = Option(help="The pure bound, without an engine's losses.", kind=kinds.FLAG)
+DRAFTED = Option(
+    help="Tokens speculated and verified with each step.",
+    kind=kinds.NUMBER,
+    flags={"vllm": "--speculative-config", "sglang": "--speculative-num-steps"},
+)
+ACCEPTANCE = Option(
+    help="Chance that a draft is accepted, for all or by position as 0.8,0.6 [as measured].", kind=kinds.NUMBERS
+)
+DRAFT_MODEL = Option(
+    help="Model that drafts, one pass per token (default: the model's own layers).",
+    kind=kinds.SUBJECT,
+    metavar="MODEL",
+    flags={"vllm": "--speculative-config", "sglang": "--speculative-draft-model-path"},
+)
+INPUT = Option(help="Tokens of a prompt.", kind=kinds.NUMBER)
+OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER)
+CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)
+TTFT = Option(help="Limit on the mean time to first token, in seconds.", kind=kinds.SECONDS)
+TPOT = Option(help="Limit on the mean time per output token, in seconds.", kind=kinds.TIME_PER_TOKEN)

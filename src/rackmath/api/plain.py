@@ -1,0 +1,41 @@
+"""Results -> plain values, and tables for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from html import escape
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+
+def to_plain(value: Any) -> Any:
+    """Records, arrays and tuples -> what JSON holds; numbers that JSON lacks become null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return to_plain(value.tolist())
+    if isinstance(value, np.generic):
+        return to_plain(value.item())
+    if isinstance(value, (list, tuple, set)):
+        return [to_plain(v) for v in value]
+    if isinstance(value, float):
+        return (int(value) if value.is_integer() and abs(value) < 2**53 else value) if isfinite(value) else None
+    return value
+
+
+def as_html(title: str, facts: Mapping[str, Any]) -> str:
+    """Names and values of a result as a table of HTML: what is a list or a part of its own stands in ``to_dict``."""
+    rows = [(name, _cell(value)) for name, value in facts.items() if not isinstance(value, (list, dict))]
+    body = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows if text)
+    return f"<table><caption>{escape(title)}</caption>{body}</table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if type(value) is int else str(value)

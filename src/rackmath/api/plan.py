@@ -1,0 +1,190 @@
+"""Every deployment of a model on a budget of accelerators: the request's answer and what can be done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from rackmath.api.deployment import Deployment, deployment_of
+from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plan_launch import launched
+from rackmath.api.plan_points import PointFacts
+from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
+from rackmath.api.subjects import Cluster, Engine, Workload, engine_of, system_of
+from rackmath.errors import InputError
+from rackmath.figures import Figure, pictures
+from rackmath.figures.plotly import plotly_figure
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.plan import Plan
+from rackmath.serving.plan import plan as search
+from rackmath.serving.workload import Limits
+from rackmath.units import show
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlanResult:
+    """The frontier of a search, the best point under limits, and why others lose."""
+
+    question: PlanQuestion
+    found: Plan
+    seconds: float
+    """That the search took. [s]"""
+
+    @cached_property
+    def points(self) -> list[dict[str, Any]]:
+        """Points of the frontier with their ranges, fastest first."""
+        return [self._facts.point(int(place)) for place in self.found.frontier]
+
+    @cached_property
+    def frontier(self) -> pl.DataFrame:
+        """:attr:`points` as a table of Polars, a row per deployment and batch."""
+        import polars as pl
+
+        rows = [{key: value for key, value in point.items() if key != "pools"} for point in self.points]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    @cached_property
+    def best(self) -> Deployment | None:
+        """The best deployment under both limits; None where none keeps them, see :attr:`reason`."""
+        return None if self.found.best is None else self.deployment(self.found.best)
+
+    @property
+    def reason(self) -> str:
+        """Why no point keeps the limits; empty where one does."""
+        return "" if self.found.best is not None else _unmet(self.found, self.question.limits)
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What a reader has to know of the numbers."""
+        return list(self.question.notes)
+
+    def deployment(self, place: int) -> Deployment:
+        """A point of the search as a deployment."""
+        return deployment_of(
+            self.question.request, self._facts.point(place), launched(self.question, self.found, place)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``rackmath plan --json`` prints."""
+        plan, space = self.found, self.question.space
+        ending = plan.ending
+        stop = {} if ending is None else {"stopped_by": ending.stopped_by, "used": ending.use}
+        return to_plain(
+            {
+                "model": self.question.architecture.name,
+                "system": self.question.system.name,
+                "gpus": space.gpus,
+                "evaluated": plan.found.evaluated,
+                "fitting": plan.found.fitting,
+                "seconds": self.seconds,
+                "frontier": [
+                    point | {"launch": launched(self.question, plan, int(place))}
+                    for place, point in zip(plan.frontier, self.points, strict=True)
+                ],
+                "best": None if plan.best is None else self._facts.point(plan.best) | stop,
+                "reason": self.reason,
+                "spent": dict(plan.spent),
+                "runners_up": [
+                    self._facts.point(loser.place)
+                    | {
+                        "behind": loser.behind,
+                        "spends_more_on": loser.spends,
+                        "stopped_by": loser.ending.stopped_by,
+                    }
+                    for loser in plan.losers
+                ],
+                "launch": {} if plan.best is None else launched(self.question, plan, plan.best),
+                "assumptions": self.assumptions,
+            }
+        )
+
+    def picture(self) -> Figure:
+        """Throughput against speed, and cost, as data."""
+        return pictures.frontier_figure(self.to_dict())
+
+    def figure(self) -> Any:
+        """Throughput against speed, and cost, as a figure of Plotly."""
+        return plotly_figure(self.picture())
+
+    @cached_property
+    def _facts(self) -> PointFacts:
+        return PointFacts(self.question, self.found.found)
+
+    def _repr_html_(self) -> str:
+        facts = self.to_dict()
+        return as_html("plan", facts | {"best": facts["reason"]} if self.best is None else facts["best"])
+
+
+def plan(
+    model: str | Architecture,
+    system: str | System | Cluster,
+    workload: Workload,
+    *,
+    engine: Engine | str | None = None,
+    **more: Any,
+) -> PlanResult:
+    """Search every sensible deployment, as ``rackmath plan`` does.
+
+    Parameters
+    ----------
+    model, system
+        Names, paths, or what :func:`load_model` and :func:`load_system` return.
+    workload
+        Requests and their limits.
+    engine
+        Whose losses and scheduling; :meth:`Engine.ideal` is the bound.
+    **more
+        Other fields of :class:`PlanRequest`, among them ``gpus`` where the system is a name.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range,
+    :class:`~rackmath.errors.DoesNotFit` where nothing fits.
+    """
+    w = workload
+    fields: dict[str, Any] = {
+        "model": model,
+        "on": system_of(system),
+        "input": w.input,
+        "output": w.output,
+        "ttft": w.ttft,
+        "tpot": w.tpot,
+        "rate": w.rate,
+        "cached_prefix": w.cached_prefix,
+        **(engine_of(engine).options if engine is not None else {}),
+    }
+    if isinstance(system, Cluster):
+        fields["gpus"] = system.gpus
+    elif "gpus" not in more:
+        raise InputError("gpus", None, "say how many, as in load_system(name, gpus=32)")
+    return run_plan(PlanRequest(**(fields | more)))
+
+
+def run_plan(request: PlanRequest) -> PlanResult:
+    """Answer a request.
+
+    Errors: as of :func:`plan`.
+    """
+    q = question_of(request)
+    start = perf_counter()
+    found = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling)
+    return PlanResult(question=q, found=found, seconds=perf_counter() - start)
+
+
+def _unmet(result: Plan, limits: Limits) -> str:
+    """Why no point keeps the limits, and how near the nearest comes."""
+    p = result.found.points
+    if not len(result.frontier):
+        return (
+            f"the shortest time to first token is {show(float(p.time_to_first_token.min()), 's')}:"
+            " allow a longer --ttft, or use more --gpus"
+        )
+    fastest = float(p.time_per_output_token[result.frontier].min())
+    return (
+        f"within {limits.time_to_first_token:g} s to the first token the fastest takes {show(fastest, 's')} per"
+        " output token: allow a longer --tpot, or use more --gpus"
+    )

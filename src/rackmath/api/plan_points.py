@@ -1,0 +1,125 @@
+"""Numbers of a plan's points, with their ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+from rackmath.api.plan_question import PlanQuestion
+from rackmath.engine import Estimate, estimate
+from rackmath.serving.choice import describe
+from rackmath.serving.search import Found
+
+_CLASSES = {
+    "tokens_per_second_per_gpu": "throughput",
+    "tokens_per_second_per_user": "time per token",
+    "time_to_first_token": "first token",
+    "time_per_output_token": "time per token",
+    "usd_per_million_output_tokens": "throughput",
+}
+"""Class of measurements that each number's range comes from."""
+_INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
+"""Numbers that fall where the measured quantity of their class rises."""
+
+
+class PointFacts:
+    """Numbers of points, with their ranges."""
+
+    def __init__(self, question: PlanQuestion, found: Found) -> None:
+        self.question, self.found, self.space = question, found, question.space
+        self.ranges = {name: question.range(kind) for name, kind in _CLASSES.items()}
+
+    def point(self, place: int) -> dict[str, Any]:
+        """All that is said of one point."""
+        p, space = self.found.points, self.space
+        variant = space.variants[int(p.variant[place])]
+        layout = self.found.layouts[int(p.layout[place])]
+        tokens = float(p.rate[place]) * self.question.work.output
+        step = self._step(place)
+        values = {
+            "tokens_per_second_per_gpu": tokens / float(p.gpus[place]),
+            "tokens_per_second_per_user": 1 / float(p.time_per_output_token[place]),
+            "time_to_first_token": float(p.time_to_first_token[place]),
+            "time_per_output_token": float(p.time_per_output_token[place]),
+            "usd_per_million_output_tokens": (
+                None if self.question.price is None else self.question.price * float(p.billed[place]) / tokens * 1e6
+            ),
+        }
+        return {
+            "layout": describe(self.found.layouts, p, place),
+            "units": float(p.units[place]),
+            "gpus": float(p.gpus[place]),
+            "billed_gpus": float(p.billed[place]),
+            "weights": variant.weights,
+            "kv": variant.kv,
+            "batch": float(p.batch[place]),
+            "concurrency": float(p.concurrency[place] * p.units[place]),
+            "chunk": float(p.chunk[place]),
+            "groups": float(layout.data * layout.pipeline),
+            "pools": self._pools(place),
+            "drafted": float(p.drafted[place]),
+            "requests_per_second": float(p.rate[place]),
+            **values,
+            **self._bounds(values, self._ideal(place, step)),
+            "bound_by": str(step.bound_by),
+        }
+
+    def _step(self, place: int) -> Estimate:
+        """The pass that writes, at the point's batch and half of its answers."""
+        p, space = self.found.points, self.space
+        return estimate(
+            space.variants[int(p.variant[place])].architecture,
+            self.question.system,
+            self.found.layouts[int(p.layout[place])],
+            batch=float(p.batch[place]),
+            context=self.question.work.input + self.question.work.output / 2,
+            drafted=float(p.drafted[place]),
+            draft=space.draft,
+            losses=self.question.losses,
+        )
+
+    def _ideal(self, place: int, step: Estimate) -> dict[str, float]:
+        """Times that nothing beats: a prompt read alone, and a step, at the bound."""
+        p, work = self.found.points, self.question.work
+        reading = p.layout if p.prefill[place] < 0 else p.prefill
+        prompt = estimate(
+            self.space.variants[int(p.variant[place])].architecture,
+            self.question.system,
+            self.found.layouts[int(reading[place])],
+            batch=1.0,
+            context=work.input,
+            cached=work.cached * work.input,
+            phase="prefill",
+        )
+        return {
+            "time_to_first_token": float(prompt.time),
+            "time_per_output_token": float(p.time_per_output_token[place]) * float(step.time_ideal / step.time),
+        }
+
+    def _pools(self, place: int) -> dict[str, Any] | None:
+        """Workers of the whole deployment that read and write; None where they are the same."""
+        p, layouts = self.found.points, self.found.layouts
+        if p.prefill[place] < 0:
+            return None
+        read, write = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
+        return {
+            "read": read.text(),
+            "reading_gpus": float(p.units[place] * p.prefill_workers[place]) * float(read.gpus),
+            "write": write.text(),
+        }
+
+    def _bounds(self, values: Mapping[str, float | None], ideal: Mapping[str, float]) -> dict[str, float | None]:
+        """90 % ranges; no time of them is below the ideal one, and no speed above its inverse."""
+        bounds: dict[str, float | None] = {}
+        for name, value in values.items():
+            low, high = self.ranges[name]
+            if name in _INVERSE:
+                low, high = 1 / high, 1 / low
+            if value is None:
+                bounds[f"{name}_low"] = bounds[f"{name}_high"] = None
+                continue
+            bounds[f"{name}_low"] = max(value * low, min(ideal.get(name, 0.0), value))
+            bounds[f"{name}_high"] = value * high
+        bounds["tokens_per_second_per_user_high"] = 1 / (bounds["time_per_output_token_low"] or inf)
+        return bounds

@@ -1,0 +1,179 @@
+"""What is asked of a plan, and the records of the engine and of the search behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Annotated
+
+from rackmath import catalogue, constants_file
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.lists import names, numbers
+from rackmath.api.subjects import load_model, system_of
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.drafts import MOST, drafting
+from rackmath.engine import Losses
+from rackmath.engine.constants import Engine
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.rates import requests_per_second
+from rackmath.serving import Scheduling
+from rackmath.serving.launch_boxes import rented_together
+from rackmath.serving.plan import space_of
+from rackmath.serving.workload import Limits, Space, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """A model, a system, requests, limits, and the choices that are open."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators at most.")]
+    input: Annotated[float, options.INPUT]
+    output: Annotated[float, options.OUTPUT]
+    ttft: Annotated[float | None, options.TTFT] = None
+    tpot: Annotated[float | None, options.TPOT] = None
+    cached_prefix: Annotated[float, options.CACHED_PREFIX] = 0.0
+    rate: Annotated[
+        float | None,
+        Option(help="Requests per second to serve; by default as many as possible.", kind=kinds.REQUEST_RATE),
+    ] = None
+    weights: Annotated[
+        str | None,
+        options.WEIGHTS.but(help="Formats of the weights to try, such as fp8,nvfp4 (default: what the chip has)."),
+    ] = None
+    kv: Annotated[
+        str | None,
+        options.CACHE.but(help="Formats of the cache to try, such as bf16,fp8 (default: what the chip has)."),
+    ] = None
+    drafted: Annotated[
+        str | None,
+        options.DRAFTED.but(
+            help="Tokens to speculate, such as 0,1,3 (default: 0 to 3 where the model has MTP).", kind=kinds.NUMBERS
+        ),
+    ] = None
+    acceptance: Annotated[
+        str | None,
+        options.ACCEPTANCE.but(
+            help="Chance that a drafted token is accepted, given those before it (default: as measured)."
+        ),
+    ] = None
+    draft_model: Annotated[
+        str | Architecture | None, options.DRAFT_MODEL.but(help="Model that drafts, as in --draft-model llama-3.2-1b.")
+    ] = None
+    bill_used: Annotated[
+        bool, Option(help="Pay for accelerators in use only, not for whole boxes.", kind=kinds.FLAG)
+    ] = False
+    one_pool: Annotated[
+        bool,
+        Option(
+            help="Leave out prompts that are read on accelerators of their own.",
+            kind=kinds.FLAG,
+            names=("--one-pool", "--no-disaggregation"),
+        ),
+    ] = False
+    engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    year: Annotated[float, options.YEAR] = NOW
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    ideal: Annotated[bool, options.IDEAL] = False
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlanQuestion:
+    """The question behind a plan, ready for :func:`rackmath.serving.plan.plan`."""
+
+    request: PlanRequest
+    architecture: Architecture
+    system: System
+    work: Workload
+    limits: Limits
+    space: Space
+    losses: Losses | None
+    scheduling: Scheduling
+    engine: Engine
+    price: float | None
+    """Of one accelerator. [USD/s]"""
+    notes: tuple[str, ...]
+
+    def range(self, kind: str) -> tuple[float, float]:
+        """90 % range of measured over predicted values of a class; none of the pure bound."""
+        if self.losses is None:
+            return 1.0, 1.0
+        return constants_file.range_of(self.system, self.engine, kind)
+
+
+def question_of(r: PlanRequest) -> PlanQuestion:
+    """Read the model, the system and the choices of a request.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    architecture, system = load_model(r.model), system_of(r.on)
+    work = Workload(
+        input=r.input,
+        output=r.output,
+        cached=r.cached_prefix,
+        rate=inf if r.rate is None else requests_per_second(r.rate, r.output),
+    )
+    limits = Limits(
+        time_to_first_token=inf if r.ttft is None else r.ttft,
+        time_per_output_token=inf if r.tpot is None else r.tpot,
+    )
+    space = space_of(
+        architecture,
+        system,
+        r.gpus,
+        weights=[weight_format(name).name for name in names(r.weights, "--weights")],
+        kv=[cache_format(name) and name for name in names(r.kv, "--kv")],
+        drafted=numbers(r.drafted, "--drafted", 0, MOST),
+        draft=load_model(r.draft_model) if r.draft_model else None,
+        pools=not r.one_pool,
+        box=1 if r.bill_used else rented_together(system),
+    )
+    engine = constants_file.engine_of(system, r.engine, r.year)
+    drafts = drafting(architecture, engine, max(space.drafted), r.acceptance, space.draft)
+    losses = None if r.ideal else constants_file.losses_of(system, engine, "time per token")
+    return PlanQuestion(
+        request=r,
+        architecture=architecture,
+        system=system,
+        work=work,
+        limits=limits,
+        space=space,
+        losses=losses,
+        scheduling=replace(constants_file.scheduling_of(engine), acceptance=drafts.chance),
+        engine=engine,
+        price=catalogue.price_of(system, r.usd_per_gpu_hour),
+        notes=(
+            *catalogue.price_note(system, r.usd_per_gpu_hour),
+            *_assumptions(r.engine, r.year, drafts.note, r.ideal),
+            _billing(space),
+            *(losses.assumptions if losses else ()),
+        ),
+    )
+
+
+def _assumptions(engine: str, year: float, drafts: str, ideal: bool) -> list[str]:
+    basis = (
+        "ideal bound: nothing is lost"
+        if ideal
+        else f"{engine} of {year:g}: losses and ranges fitted on {constants_file.constants().basis}"
+    )
+    return [
+        basis,
+        drafts,
+        "a narrower format is taken as given: what it does to answers is not judged",
+        "requests are alike, arrive as others finish, and never fail",
+    ]
+
+
+def _billing(space: Space) -> str:
+    if space.box == 1:
+        return "accelerators in use are paid for, others are not"
+    return f"whole boxes of {space.box} are paid for, in use or not, up to --gpus (--bill-used: only what is used)"

@@ -1,0 +1,207 @@
+"""Rows of a table of measurements -> predictions with ranges, scores by group, explanations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rackmath import constants_file, tables
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.kinds import Kind
+from rackmath.api.plain import as_html, to_plain
+from rackmath.engine.constants import Constants
+from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.plotly import plotly_figure
+from rackmath.validation.explain import Explanation, explain
+from rackmath.validation.predict import Prediction
+from rackmath.validation.predict import predict as predicted
+from rackmath.validation.questions import question
+from rackmath.validation.rows import NEEDED, read_row
+from rackmath.validation.score import Score, score, scores
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ADDED = ("predicted", "low", "high", "reason")
+"""Columns that a prediction adds to a row."""
+Rows = Sequence[Mapping[str, str]]
+
+
+def _rows(value: Any, field: str) -> Path | Rows:
+    """A path, or rows: mappings, or a table of Polars."""
+    if isinstance(value, (str, Path)):
+        return Path(value)
+    if hasattr(value, "to_dicts"):
+        value = value.to_dicts()
+    if not isinstance(value, Sequence) or not all(isinstance(each, Mapping) for each in value):
+        raise InputError(field, type(value).__name__, "give a path, a list of mappings, or a table of Polars")
+    return [{str(k): "" if v is None else str(v) for k, v in each.items()} for each in value]
+
+
+def _path(value: Any, field: str) -> Path:
+    if not isinstance(value, (str, Path)):
+        raise InputError(field, value, "give a path")
+    return Path(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictRequest:
+    """Rows to predict."""
+
+    rows: Annotated[
+        Path | Rows,
+        Option(
+            help="Table of measurements: any subset of the documented columns that says enough.",
+            kind=Kind(name="path", read=_rows),
+            metavar="IN.csv",
+            argument=True,
+        ),
+    ]
+    constants: Annotated[
+        Path | None,
+        Option(help="Constants that `rackmath calibrate` wrote.", kind=Kind(name="path", read=_path)),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PredictResult:
+    """Every row with its prediction and 90 % range, or the reason to decline it."""
+
+    table: Rows
+    """Rows as they were read."""
+    predictions: Sequence[Prediction]
+    constants: Constants
+
+    @property
+    def score(self) -> Score:
+        """Error and coverage over all rows that have a value."""
+        return score("all", self.predictions)
+
+    @property
+    def groups(self) -> list[Score]:
+        """The same by phase, hardware and engine."""
+        return scores(self.predictions)
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the input, then :data:`ADDED`."""
+        return [*self.table[0], *(name for name in ADDED if name not in self.table[0])]
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """Rows and predictions as a table of Polars; numbers that were predicted are numbers."""
+        import polars as pl
+
+        rows = [
+            {**cells, "predicted": p.predicted, "low": p.low, "high": p.high, "reason": p.reason}
+            for cells, p in zip(self.table, self.predictions, strict=True)
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def explain(self, row_id: str) -> Explanation:
+        """One row down to its seconds: as read, the deployment, the constants in force, terms, commands.
+
+        Errors: :class:`InputError` for an id that is not in the table, and for a row that is declined.
+        """
+        return explain_row(self.table, row_id, self.constants)
+
+    def write(self, path: Path, field: str = "path") -> None:
+        """Write the rows with their predictions as CSV."""
+
+        def text(value: float | None) -> str:
+            return "" if value is None else f"{value:.6g}"
+
+        tables.write_csv(
+            path,
+            self.columns,
+            (
+                {**c, "predicted": text(p.predicted), "low": text(p.low), "high": text(p.high), "reason": p.reason}
+                for c, p in zip(self.table, self.predictions, strict=True)
+            ),
+            field,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``rackmath predict --json`` prints."""
+        facts = asdict(self.score)
+        facts.pop("name")
+        return to_plain({**facts, "groups": [asdict(group) for group in self.groups]})
+
+    def picture(self) -> Figure:
+        """Predicted against measured, as data."""
+        pairs = [(p.row.value, p.predicted) for p in self.predictions if p.row and p.row.value and p.predicted]
+        if not pairs:
+            raise InputError("rows", len(self.table), "no row has both a measured value and a prediction to draw")
+        measured, values = [m for m, _ in pairs], [v for _, v in pairs]
+        ends = [min(measured), max(measured)]
+        panel = Panel(
+            across="measured, in each row's unit",
+            up="predicted, in the same",
+            log_across=True,
+            log_up=True,
+            series=[
+                Series(name="rows", kind="points", x=measured, y=values),
+                Series(name="equal", x=ends, y=ends, colour=5),
+            ],
+        )
+        return Figure(title=f"{len(pairs):,} rows, predicted against measured", panels=[panel])
+
+    def figure(self) -> Any:
+        """Predicted against measured, as a figure of Plotly."""
+        return plotly_figure(self.picture())
+
+    def _repr_html_(self) -> str:
+        return as_html("predictions", self.to_dict())
+
+
+def predict(rows: str | Path | Rows | pl.DataFrame, constants: str | Path | None = None) -> PredictResult:
+    """Predict every row of a table of measurements, as ``rackmath predict`` does.
+
+    Parameters
+    ----------
+    rows
+        Path of a CSV, a list of mappings, or a table of Polars; columns as of ``measured/rows.csv``.
+    constants
+        File that ``rackmath calibrate`` wrote; by default the shipped constants.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is no such table; single rows are declined with a reason.
+    """
+    fields: dict[str, Any] = {"rows": rows, "constants": constants}
+    return run_prediction(PredictRequest(**fields))
+
+
+def run_prediction(request: PredictRequest) -> PredictResult:
+    """Answer a request.
+
+    Errors: as of :func:`predict`.
+    """
+    table = table_of(request)
+    if not table:
+        shown = str(request.rows) if isinstance(request.rows, Path) else 0
+        raise InputError("IN.csv", shown, "holds no rows")
+    constants = constants_file.constants(request.constants)
+    return PredictResult(table=table, predictions=predicted(table, constants), constants=constants)
+
+
+def table_of(request: PredictRequest) -> Rows:
+    """Rows as they were read."""
+    return tables.read_csv(request.rows, "IN.csv", NEEDED) if isinstance(request.rows, Path) else request.rows
+
+
+def explain_row(table: Rows, row_id: str, constants: Constants) -> Explanation:
+    """One row of a table, explained without predicting the others.
+
+    Errors: as of :meth:`PredictResult.explain`.
+    """
+    place = next((i for i, cells in enumerate(table) if cells.get("id") == row_id), None)
+    if place is None:
+        raise InputError("--explain", row_id, "is no id in the table; `id` is a column of it")
+    return explain(question(read_row(table[place], place + 2)), constants)

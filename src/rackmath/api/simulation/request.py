@@ -1,0 +1,250 @@
+"""What a simulation is asked: a deployment, traffic, how the fleet is run, limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.rates import Tokens, requests_per_second
+from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
+from rackmath.serving.simulator.workload import Workload
+from rackmath.traffic import TrafficRequest
+from rackmath.units import parse
+
+_VLLM_SEQS = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests"}
+_VLLM_TOKENS = {"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"}
+
+
+def _path(value: object, field: str) -> Path | Workload:
+    if isinstance(value, (Path, Workload)):
+        return value
+    if isinstance(value, str):
+        return Path(value)
+    raise InputError(field, value, "give a path, or what read_trace returns")
+
+
+TRACE = kinds.Kind(name="path", read=_path)
+"""A trace: its path, or its requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulateRequest:
+    """A deployment under traffic."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators of the fleet.")]
+    layout: Annotated[
+        str | None,
+        options.LAYOUT.but(
+            help="Layout of one copy, as tp8,ep8,dp1 (default: the fewest accelerators that hold the model)."
+        ),
+    ] = None
+    prefill_gpus: Annotated[
+        int | None, Option(help="Accelerators, of all, that prefill only: two pools.", kind=kinds.whole(1))
+    ] = None
+    prefill_layout: Annotated[
+        str | None, Option(help="Layout of one copy that prefills (default: as --layout).", kind=kinds.LAYOUT)
+    ] = None
+    prefill_on: Annotated[
+        str | System | None,
+        Option(help="System that prefills (default: as --on).", kind=kinds.SUBJECT, metavar="SYSTEM"),
+    ] = None
+    beside: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Unlike replicas in the same fleet: model, on, gpus, layout, seats, budget, weights, kv; "
+            "for a share of the requests alone, or for a model that the trace names (for=NAME).",
+            kind=kinds.TEXTS,
+            names=("--beside", "--add-replicas"),
+            metavar="'gpus=8 seats=16 share=0.2'",
+        ),
+    ] = ()
+    trace: Annotated[
+        Path | Workload | None, Option(help="CSV, JSONL or Parquet: Azure, Mooncake, BurstGPT, own.", kind=TRACE)
+    ] = None
+    repair: Annotated[bool, Option(help="Mend a trace instead of refusing it, and say how.", kind=kinds.FLAG)] = False
+    scale: Annotated[float, Option(help="Factor of the traffic's speed.", kind=kinds.NUMBER)] = 1.0
+    copies: Annotated[float, Option(help="Factor of the number of requests over the same time.", kind=kinds.NUMBER)] = (
+        1.0
+    )
+    first: Annotated[
+        int | None,
+        Option(help="Requests of a trace at most, from its start.", kind=kinds.whole(1), names=("--first", "--limit")),
+    ] = None
+    poisson: Annotated[float | None, Option(help="Requests per second, generated.", kind=kinds.REQUEST_RATE)] = None
+    users: Annotated[
+        int | None,
+        Option(help="Users instead, each of whom waits for an answer and asks again.", kind=kinds.whole(1)),
+    ] = None
+    turns: Annotated[int, Option(help="Turns of a session of growing context.", kind=kinds.whole(1))] = 1
+    grows: Annotated[
+        int,
+        Option(
+            help="Tokens that a turn adds beside the answer.", kind=kinds.whole(0), names=("--grows", "--turn-tokens")
+        ),
+    ] = 0
+    think: Annotated[float, Option(help="Mean time of a user between turns, in s.", kind=kinds.SECONDS)] = 0.0
+    burst: Annotated[
+        float,
+        Option(
+            help="Standard deviation of gaps between requests over their mean; 1 is Poisson.",
+            kind=kinds.NUMBER,
+            names=("--burst", "--interarrival-cv"),
+        ),
+    ] = 1.0
+    swing: Annotated[
+        float,
+        Option(
+            help="Amplitude of the rate over a day, as a part of its mean, 0 to 1.",
+            kind=kinds.NUMBER,
+            names=("--swing", "--diurnal-amplitude"),
+        ),
+    ] = 0.0
+    input: Annotated[float | None, options.INPUT.but(help="Mean tokens of a prompt.")] = None
+    output: Annotated[float | None, options.OUTPUT.but(help="Mean tokens of an answer.")] = None
+    cached_prefix: Annotated[
+        float, options.CACHED_PREFIX.but(help="Part of a prompt that is always in the cache, 0 to 1.")
+    ] = 0.0
+    spread: Annotated[
+        float,
+        Option(
+            help="Standard deviation of lengths over their mean.", kind=kinds.NUMBER, names=("--spread", "--length-cv")
+        ),
+    ] = 0.5
+    requests: Annotated[int, Option(help="Requests that are generated.", kind=kinds.whole(1, 100_000_000))] = 10_000
+    classes: Annotated[
+        str | None, Option(help="Shares of priority classes, most urgent first, as 0.2,0.8.", kind=kinds.NUMBERS)
+    ] = None
+    policy: Annotated[
+        str,
+        Option(help="Order of prompts and answers in a replica's steps.", kind=kinds.choice(*POLICIES)),
+    ] = "chunked"
+    preemption: Annotated[str, Option(help="What happens when the cache is full.", kind=kinds.choice(*PREEMPTIONS))] = (
+        "recompute"
+    )
+    budget: Annotated[
+        int,
+        Option(
+            help="Tokens of one step.",
+            kind=kinds.whole(),
+            names=("--budget", "--max-num-batched-tokens"),
+            flags=_VLLM_TOKENS,
+        ),
+    ] = 8192
+    seats: Annotated[
+        int,
+        Option(
+            help="Sequences in a step of a replica at most.",
+            kind=kinds.whole(),
+            names=("--seats", "--max-num-seqs"),
+            flags=_VLLM_SEQS,
+        ),
+    ] = 256
+    block: Annotated[
+        int,
+        Option(
+            help="Tokens of a block of the cache.",
+            kind=kinds.whole(),
+            names=("--block", "--block-size"),
+            flags={"vllm": "--block-size", "sglang": "--page-size"},
+        ),
+    ] = 16
+    drafted: Annotated[int, options.DRAFTED.but(help="Tokens that a step speculates.", kind=kinds.whole())] = 0
+    acceptance: Annotated[str | None, options.ACCEPTANCE] = None
+    draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
+    period: Annotated[float, Option(help="Time between steps of the policy train, in s.", kind=kinds.SECONDS)] = 0.02
+    tiers: Annotated[
+        str | None,
+        Option(help="Prefix cache of a replica, as hbm=shared,ddr5=1TB,all:pool=9TB@50GB/s+1ms; inf; none."),
+    ] = None
+    eviction: Annotated[str, Option(help="Which prefix blocks leave a full tier.", kind=kinds.choice(*EVICTIONS))] = (
+        "lru"
+    )
+    ttl: Annotated[float, Option(help="Lifetime of unused blocks under --eviction ttl, in s.", kind=kinds.SECONDS)] = (
+        300.0
+    )
+    write_through: Annotated[
+        bool, Option(help="Blocks go to all tiers at once, not when they are given up.", kind=kinds.FLAG)
+    ] = False
+    wait_for_loads: Annotated[bool, Option(help="Steps wait for blocks from lower tiers.", kind=kinds.FLAG)] = False
+    prefix_block: Annotated[int, Option(help="Tokens of a prefix block.", kind=kinds.whole())] = 512
+    router: Annotated[str, Option(help="Which replica a request goes to.", kind=kinds.choice(*ROUTERS))] = (
+        "least-loaded"
+    )
+    mtbf: Annotated[float | None, Option(help="Mean time between failures of a replica, in s.", kind=kinds.SECONDS)] = (
+        None
+    )
+    repair_time: Annotated[
+        float, Option(help="Time until a replica that failed serves again, in s.", kind=kinds.SECONDS)
+    ] = 600.0
+    scale_to: Annotated[
+        int | None,
+        Option(help="Start with the replicas that --gpus make, go up to so many with the load.", kind=kinds.whole()),
+    ] = None
+    startup: Annotated[float, Option(help="Time that a replica takes to start, in s.", kind=kinds.SECONDS)] = 60.0
+    ttft: Annotated[float | None, options.TTFT.but(help="Limit of the time to the first token, in s, for goodput.")] = (
+        None
+    )
+    tpot: Annotated[float | None, options.TPOT.but(help="Limit of the time per token, in s, for goodput.")] = None
+    weights: Annotated[str | None, options.WEIGHTS] = None
+    kv: Annotated[str | None, options.CACHE] = None
+    engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    year: Annotated[float, options.YEAR] = NOW
+    ideal: Annotated[bool, options.IDEAL] = False
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    seed: Annotated[int, Option(help="Seed of all draws.", kind=kinds.whole())] = 0
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+    @property
+    def traffic(self) -> TrafficRequest:
+        """What traffic it asks for."""
+        return TrafficRequest(
+            trace=self.trace,
+            repair=self.repair,
+            scale=self.scale,
+            copies=self.copies,
+            first=self.first,
+            rate=self._rate(),
+            users=self.users,
+            turns=self.turns,
+            grows=self.grows,
+            think=self.think,
+            burst=self.burst,
+            swing=self.swing,
+            input=self.input,
+            output=self.output,
+            spread=self.spread,
+            cached_prefix=self.cached_prefix,
+            requests=self.requests,
+            classes=_shares(self.classes),
+            block=self.prefix_block,
+            page=self.block,
+            seed=self.seed,
+        )
+
+    def _rate(self) -> float | None:
+        if not isinstance(self.poisson, Tokens):
+            return self.poisson
+        if self.output is None:
+            raise InputError("--poisson", float(self.poisson), "is in tokens per second: give --output as well")
+        return requests_per_second(self.poisson, self.output)
+
+
+def _shares(text: str | None) -> tuple[float, ...]:
+    if not text:
+        return ()
+    try:
+        return tuple(parse(part, "1", "--classes") for part in text.split(","))
+    except InputError as error:
+        raise InputError("--classes", text, "write numbers with commas between") from error

@@ -1,0 +1,157 @@
+"""A request -> one run of the simulator: what is simulated, and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.tiers import tiers_of
+from rackmath.errors import InputError
+from rackmath.serving.simulator.deployment import transfer_of, two_pools
+from rackmath.serving.simulator.run import Outcome, simulate
+from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
+from rackmath.serving.simulator.workload import Workload
+from rackmath.snapshots import Checkpoint
+from rackmath.traffic import traffic
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Setup:
+    """Everything that one run of the simulator needs, and what its report says beside."""
+
+    request: SimulateRequest
+    notes: tuple[str, ...]
+    work: Workload
+    cache: PrefixCache
+    groups: tuple[ReplicaGroup, ...]
+    """Kinds of replicas of one fleet, or prefill and decode workers."""
+    transfer: Callable[[Array], Array] | None
+    """Tokens of prompts -> seconds between two pools; None for one fleet."""
+
+    @property
+    def pools(self) -> list[tuple[ReplicaGroup, ...]]:
+        """Groups of each fleet, in the order of the outcomes of :func:`run`."""
+        return [self.groups] if self.transfer is None else [(group,) for group in self.groups]
+
+    def fleet(self, group: ReplicaGroup) -> Fleet:
+        """How the fleet of a group is run."""
+        r, most = self.request, self.request.scale_to
+        return Fleet(
+            replicas=group.replicas,
+            router=r.router,
+            failures=Failures(between=r.mtbf or float("inf"), repair=r.repair_time),
+            scaling=None if most is None else Scaling(least=group.replicas, most=most, startup=r.startup),
+            seed=r.seed,
+        )
+
+
+def setup_of(r: SimulateRequest) -> Setup:
+    """Read the model, the system and the traffic, choose layouts, fill tables.
+
+    Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be run.
+    """
+    work, notes = traffic(r.traffic)
+    beside = beside_of(r.beside)
+    work, numbers = services(work, beside, r.seed)
+    prefilling = r.prefill_gpus or 0
+    if prefilling >= r.gpus:
+        raise InputError("--prefill-gpus", prefilling, f"leave some of the {r.gpus} accelerators to decode")
+    if prefilling and beside:
+        raise InputError("--beside", r.beside[0], "two pools are of one kind each: leave --prefill-gpus out")
+    if prefilling:
+        prefill = replace(r, on=r.prefill_on or r.on, gpus=prefilling, layout=r.prefill_layout or r.layout)
+        groups = [group_of(each, work, 0) for each in (prefill, replace(r, gpus=r.gpus - prefilling))]
+    else:
+        for field, value in (("--prefill-layout", r.prefill_layout), ("--prefill-on", r.prefill_on)):
+            if value:
+                raise InputError(field, value, "say how many accelerators prefill: --prefill-gpus")
+        groups = [group_of(r, work, 0)]
+        for each, number in zip(beside, numbers, strict=True):
+            # Another system has its own price.
+            price = r.usd_per_gpu_hour if "on" not in each.options else None
+            other: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(each.options)))
+            groups.append(group_of(other, work, number))
+    first, last = groups[0], groups[-1]
+    return Setup(
+        request=r,
+        notes=tuple(notes),
+        work=work,
+        cache=PrefixCache(
+            # As engines do by default: what requests leave of the cache keeps prefixes.
+            tiers=(Tier(name="hbm", capacity=float("inf"), shared=True),)
+            if r.tiers is None and len(work.start)
+            else tiers_of(r.tiers),
+            eviction=r.eviction,
+            lifetime=r.ttl,
+            through=r.write_through,
+            overlapped=not r.wait_for_loads,
+        ),
+        groups=tuple(groups),
+        transfer=transfer_of(
+            first.architecture, (first.system, last.system), first.deployment.layout, last.deployment.layout, r.gpus
+        )
+        if prefilling
+        else None,
+    )
+
+
+def run(
+    setup: Setup, progress: Callable[[str], None] | None = None, checkpoint: Checkpoint | None = None
+) -> tuple[Outcome, ...]:
+    """One fleet, or readers and writers; long runs are kept in a checkpoint and go on from it."""
+
+    def say(done: int, of: int) -> None:
+        if progress is not None:
+            progress(f"{done:,} of {of:,} requests")
+
+    if progress is not None:
+        progress("compiled loop: half a minute the first time, then from its cache")
+    keep = checkpoint.keep if checkpoint else lambda snapshot: None
+    resume = checkpoint.found if checkpoint else None
+    first = setup.groups[0]
+    if setup.transfer is None:
+        return (
+            simulate(
+                setup.work,
+                first.deployment.times,
+                batching=first.batching,
+                cache=setup.cache,
+                fleet=setup.fleet(first),
+                kv_bytes=first.deployment.kv_bytes,
+                beside=[group.kind for group in setup.groups[1:]],
+                progress=say,
+                keep=keep,
+                resume=resume,
+            ),
+        )
+    prefill, decode = setup.groups
+    pools = two_pools(
+        setup.work,
+        prefill.kind,
+        decode.kind,
+        cache=setup.cache,
+        fleets=(setup.fleet(prefill), setup.fleet(decode)),
+        transfer=setup.transfer,
+        progress=say,
+        keep=keep,
+        resume=resume,
+    )
+    return pools.prefill, pools.decode
+
+
+def slowed(setup: Setup, factors: Mapping[str, float]) -> Setup:
+    """The same with all steps so many times as long, by the name of the chip: the ends of the engine's range."""
+    return replace(
+        setup,
+        groups=tuple(
+            replace(group, deployment=group.deployment.slowed(factors[group.system.chip.name]))
+            for group in setup.groups
+        ),
+    )

@@ -1,0 +1,219 @@
+"""What is asked about: a model, a system with its accelerators, an engine, requests with their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rackmath import catalogue
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
+from rackmath.errors import InputError
+from rackmath.hardware import Chip, Link, System
+from rackmath.models.architecture import Architecture
+from rackmath.units import day, decimal_year, parse
+
+
+def load_model(source: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
+    """Read a model.
+
+    Parameters
+    ----------
+    source
+        Catalogue name, Hugging Face id of a catalogue model, path of a ``config.json`` or of the folder that holds it,
+        or the config itself as a mapping. A record passes.
+
+    Errors: :class:`~rackmath.errors.InputError` for unknown names, unreadable files, and fields that cannot be used.
+
+    >>> load_model("deepseek-ai/DeepSeek-V3").name
+    'deepseek-v3'
+    """
+    if isinstance(source, Architecture):
+        return source
+    if isinstance(source, Mapping):
+        return catalogue.model_of_config(source, str(source.get("name") or source.get("_name_or_path") or "model"))
+    if not isinstance(source, (str, Path)) or not str(source):
+        raise InputError("MODEL", source, "give a name, a path, or a config as a mapping")
+    return catalogue.model(str(source))
+
+
+def system_of(source: str | Path | System | Cluster) -> System:
+    """Read a system: catalogue name, path of a TOML file, or a record.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is none.
+    """
+    if isinstance(source, Cluster):
+        return source.system
+    if isinstance(source, System):
+        return source
+    if not isinstance(source, (str, Path)) or not str(source):
+        raise InputError("--on", source, "give a name, a path, or a system")
+    return catalogue.system(str(source))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Accelerators of one system."""
+
+    system: System
+    gpus: int
+    """Accelerators. [accelerators]"""
+
+    def __post_init__(self) -> None:
+        """Refuse counts that are none."""
+        if not 1 <= self.gpus <= 1_000_000:
+            raise InputError("gpus", self.gpus, "write a number from 1 to 1,000,000")
+
+    def set(self, **changes: float | str) -> Cluster:
+        """The same with other hardware: ``set(bandwidth="2x", price="3 $/h")``.
+
+        Parameters
+        ----------
+        **changes
+            Of each accelerator, in SI, as text with a unit, or as a factor such as "2x": ``bandwidth`` and ``memory``,
+            ``flops`` (a factor of every precision), ``power``, ``price``; ``scale_up``, ``scale_out`` and their
+            ``_latency``; ``host_link``; and ``domain``, in accelerators.
+
+        What is measured of the chip's kernels, as parts of its peaks, is kept.
+        Errors: :class:`~rackmath.errors.InputError` for keys and values that there are not.
+        """
+        system = self.system
+        for key, value in changes.items():
+            system = _changed(system, key, value)
+        said = ", ".join(f"{key} {value}" for key, value in changes.items())
+        return replace(self, system=replace(system, name=f"{self.system.name} with {said}" if said else system.name))
+
+
+_UNITS: Mapping[str, str] = {
+    "bandwidth": "B/s",
+    "memory": "B",
+    "flops": "1",
+    "power": "W",
+    "price": "USD/s",
+    "scale_up": "B/s",
+    "scale_out": "B/s",
+    "scale_up_latency": "s",
+    "scale_out_latency": "s",
+    "host_link": "B/s",
+    "domain": "1",
+}
+"""What :meth:`Cluster.set` changes, and its unit."""
+
+
+def _changed(system: System, key: str, value: float | str) -> System:
+    if key not in _UNITS:
+        raise InputError(key, value, f"change one of {', '.join(_UNITS)}")
+    chip = system.chip
+    if key == "flops":
+        factor = _amount(key, value, 1.0) if isinstance(value, str) and value.endswith("x") else None
+        if factor is None:
+            raise InputError(key, value, "write a factor of every precision, such as 2x")
+        return replace(system, chip=replace(chip, rates=tuple((name, rate * factor) for name, rate in chip.rates)))
+    fields = {"bandwidth": "memory_bandwidth", "memory": "memory_capacity", "power": "power"}
+    if key in fields:
+        changed: Chip = replace(chip, **{fields[key]: _amount(key, value, getattr(chip, fields[key]))})
+        return replace(system, chip=changed)
+    link = key.removesuffix("_latency")
+    if link in ("scale_up", "scale_out"):
+        part = "bandwidth" if key == link else "latency"
+        old: Link | None = getattr(system, link)
+        if old is None:
+            raise InputError(
+                key, value, f"{system.name} has no such network: write a system file, `rackmath systems --schema`"
+            )
+        return replace(system, **{link: replace(old, **{part: _amount(key, value, getattr(old, part))})})
+    amount = _amount(key, value, getattr(system, key))
+    return replace(system, **{key: int(amount) if key == "domain" else amount})
+
+
+def _amount(key: str, value: float | str, old: float | None) -> float:
+    """A value, or a factor of the old one; above zero."""
+    if isinstance(value, str) and value.rstrip().endswith("x"):
+        if old is None:
+            raise InputError(key, value, "nobody says what it is: write the value itself")
+        amount = parse(value.rstrip()[:-1], "1", key) * old
+    else:
+        amount = parse(value, _UNITS[key], key)
+    if not amount > 0:
+        raise InputError(key, value, "write a positive number")
+    return amount
+
+
+def load_system(source: str | Path | System, gpus: int | None = None) -> Cluster:
+    """Accelerators of a system.
+
+    Parameters
+    ----------
+    source
+        Catalogue name, path of a TOML file, or a record.
+    gpus : int, optional
+        How many; by default one scale-up domain. [accelerators]
+
+    >>> load_system("h200-sxm", gpus=32).set(bandwidth="2x").system.chip.memory_bandwidth / 1e12
+    9.6
+    """
+    system = system_of(source)
+    return Cluster(system=system, gpus=system.default_gpus if gpus is None else gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Whose losses an answer has: a family of engines and the date of its version; or none, which is the bound.
+
+    >>> round(Engine("sglang", date="2026-05").year, 3)
+    2026.367
+    """
+
+    family: str = DEFAULT_ENGINE
+    date: str | float = NOW
+    """A month, a day, or a decimal year."""
+    is_ideal: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse families that no constants are fitted for."""
+        if self.family not in FAMILIES:
+            raise InputError("engine", self.family, f"use one of {', '.join(FAMILIES)}")
+
+    @classmethod
+    def ideal(cls) -> Engine:
+        """The pure bound: nothing is lost."""
+        return cls(is_ideal=True)
+
+    @property
+    def year(self) -> float:
+        """Date as a decimal year."""
+        if isinstance(self.date, (int, float)):
+            return float(self.date)
+        try:
+            return float(self.date)
+        except ValueError:
+            return decimal_year(day(self.date, "date"))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The same as fields of a request."""
+        return {"engine": self.family, "year": self.year, "ideal": self.is_ideal}
+
+
+def engine_of(engine: Engine | str | None) -> Engine:
+    """An engine, or the name of its family; by default the one of all commands."""
+    return engine if isinstance(engine, Engine) else Engine(engine) if engine else Engine()
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Requests of one kind, and what their users accept at most."""
+
+    input: float
+    """Tokens of a prompt. [tokens]"""
+    output: float
+    """Tokens of an answer. [tokens]"""
+    ttft: float | None = None
+    """Limit on the mean time to first token. [s]"""
+    tpot: float | None = None
+    """Limit on the mean time per output token. [s]"""
+    rate: float | None = None
+    """Requests that arrive; by default as many as can be served. [requests/s]"""
+    cached_prefix: float = 0.0
+    """Part of a prompt whose cache is there already. [1]"""

@@ -1,0 +1,265 @@
+"""A training run: days, dollars, MFU and memory in the layout that is quickest of those that fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rackmath import catalogue, constants_file
+from rackmath.api.plain import as_html, to_plain
+from rackmath.api.subjects import Cluster, load_model, system_of
+from rackmath.api.train_request import PRECISIONS, TrainRequest
+from rackmath.engine import Layout, parse_layout
+from rackmath.engine.timer import engine_timer
+from rackmath.errors import InputError
+from rackmath.figures import Figure, pictures
+from rackmath.figures.plotly import plotly_figure
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import weight_format
+from rackmath.models.requantise import requantise
+from rackmath.training.activations import repeated
+from rackmath.training.run import (
+    Options,
+    Recipe,
+    TrainingMemory,
+    all_options,
+    divisible,
+    model_flops,
+    options_of,
+    reliability,
+    step_times,
+    training_memory,
+)
+
+_DAY = 86_400.0
+_PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainResult:
+    """A training run; where nothing fits there are no days and no dollars."""
+
+    request: TrainRequest
+    facts: dict[str, Any]
+    """What ``rackmath train --json`` prints."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether any layout fits."""
+        return self.facts["fits"]
+
+    @property
+    def days(self) -> float | None:
+        """Time of the run, failures included. [days]"""
+        return self.facts["days"]
+
+    @property
+    def days_range(self) -> tuple[float, float] | None:
+        """90 % range of the time. [days]"""
+        span = self.facts["days_range"]
+        return None if span is None else (span[0], span[1])
+
+    @property
+    def usd(self) -> float | None:
+        """Cost; None without a price. [USD]"""
+        return self.facts["usd"]
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilisation. [1]"""
+        return self.facts["mfu"]
+
+    @property
+    def layout(self) -> str:
+        """Layout of the quickest that fits, or of the one that needs least memory."""
+        return self.facts["layout"]
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What a reader has to know of the numbers."""
+        return list(self.facts["assumptions"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``rackmath train --json`` prints."""
+        return to_plain(self.facts)
+
+    def picture(self) -> Figure:
+        """Memory of an accelerator by kind, as data."""
+        return pictures.training_memory_figure(self.facts)
+
+    def figure(self) -> Any:
+        """Memory of an accelerator by kind, as a figure of Plotly."""
+        return plotly_figure(self.picture())
+
+    def _repr_html_(self) -> str:
+        return as_html("training run", self.to_dict())
+
+
+def train(
+    model: str | Architecture, system: str | System | Cluster, *, tokens: float | str, **more: Any
+) -> TrainResult:
+    """Days, dollars, MFU and memory of a training run, as ``rackmath train`` says them.
+
+    Parameters
+    ----------
+    model, system
+        Names, paths, or what :func:`load_model` and :func:`load_system` return.
+    tokens
+        Of the run. [tokens]
+    **more
+        Other fields of :class:`TrainRequest`, among them ``gpus`` where the system is a name.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    fields: dict[str, Any] = {"model": model, "on": system_of(system), "tokens": tokens}
+    if isinstance(system, Cluster):
+        fields["gpus"] = system.gpus
+    elif "gpus" not in more:
+        raise InputError("gpus", None, "say how many, as in load_system(name, gpus=2048)")
+    return run_training(TrainRequest(**(fields | more)))
+
+
+def run_training(r: TrainRequest) -> TrainResult:
+    """Answer a request.
+
+    Errors: as of :func:`train`.
+    """
+    architecture = requantise(load_model(r.model), weights=weight_format(PRECISIONS[r.precision]))
+    system = system_of(r.on)
+    if system.chip.runs_at(r.precision) != r.precision:
+        raise InputError(
+            "--precision", r.precision, f"{system.chip.name} runs it at {system.chip.runs_at(r.precision)}"
+        )
+    recipe = Recipe(
+        sequences=divisible(r.batch_tokens / r.length),
+        length=r.length,
+        recompute=(r.recompute,) if r.recompute else Recipe.__dataclass_fields__["recompute"].default,
+        sharded=(r.sharded,) if r.sharded else Recipe.__dataclass_fields__["sharded"].default,
+    )
+    system.require_network(r.gpus)
+    choices = _options(architecture, system, r, recipe)
+    facts = _facts(architecture, system, choices, recipe, r)
+    lost = reliability(r.gpus, r.checkpoint_time, r.restart_time)
+    facts.update(_bill(facts, system, r.gpus, lost.useful, catalogue.price_of(system, r.usd_per_gpu_hour)))
+    facts["checkpoint_interval"] = lost.interval
+    facts["useful"] = lost.useful
+    facts["assumptions"] = [
+        *catalogue.price_note(system, r.usd_per_gpu_hour),
+        f"{r.precision} products, weights at 16 bit, gradients and optimizer at 32; "
+        "sequence parallelism beside tensor's",
+        "the bound, without losses"
+        if r.ideal
+        else f"framework: {r.framework}, of {r.year:g}; range: rows left out, docs/accuracy.md",
+        f"steps of {recipe.sequences:,.0f} sequences, {recipe.sequences * r.length / 1e6:.3g} M tokens",
+        f"failures as in Llama 3's run; a checkpoint takes {r.checkpoint_time:g} s, a failure {r.restart_time:g} s",
+    ]
+    return TrainResult(request=r, facts=facts)
+
+
+def _options(architecture: Architecture, system: System, r: TrainRequest, recipe: Recipe) -> Options:
+    """All ways to spread the run, or those of one layout."""
+    gpus, context, microbatch, chunks = r.gpus, r.context_parallel, r.microbatch, r.chunks
+    if r.layout is None:
+        options = all_options(architecture, system, gpus, recipe)
+    else:
+        shared = context or 1
+        if gpus % shared or recipe.length < shared:
+            raise InputError("--context-parallel", shared, f"divides neither {gpus} accelerators nor a sequence")
+        options = options_of(architecture, [(parse_layout(r.layout, gpus // shared, architecture), shared)], recipe)
+    keep = np.ones(len(options), dtype=bool)
+    if context is not None:
+        keep &= options.context == context
+    if microbatch is not None:
+        keep &= options.microbatch == microbatch
+    if chunks is not None:
+        keep &= options.chunks == chunks
+    if not keep.any():
+        ways = "change --batch-tokens, --layout, --context-parallel, --microbatch or --chunks (1, 2, 4, 8)"
+        raise InputError("--batch-tokens", recipe.sequences, f"sequences do not divide so: {ways}")
+    return _taken(options, np.flatnonzero(keep))
+
+
+def _taken(options: Options, at: Any) -> Options:
+    return replace(
+        options,
+        layouts=[options.layouts[i] for i in at],
+        context=options.context[at],
+        microbatch=options.microbatch[at],
+        chunks=options.chunks[at],
+        recompute=[options.recompute[i] for i in at],
+        sharded=[options.sharded[i] for i in at],
+    )
+
+
+def _facts(
+    architecture: Architecture,
+    system: System,
+    options: Options,
+    recipe: Recipe,
+    r: TrainRequest,
+) -> dict[str, Any]:
+    """The quickest option that fits; where none does, the one that needs least memory."""
+    held = training_memory(architecture, system, options, recipe)
+    losses, exposed, low, high = None, 0.0, 1.0, 1.0
+    if not r.ideal:
+        engine = constants_file.engine_of(system, r.framework, r.year)
+        losses = constants_file.losses_of(system, engine, "training")
+        exposed = constants_file.constants().value("exposed", engine)
+        low, high = constants_file.range_of(system, engine, "training")
+    timer = engine_timer(architecture, system, losses, two_batch=1.0)
+    fits = np.broadcast_to(held.fits, (len(options),))
+    tried = _taken(options, np.flatnonzero(fits)) if fits.any() else options
+    times = step_times(architecture, system, tried, recipe, timer, exposed)
+    best = int(times.argmin()) if fits.any() else int(held.total.argmin())
+    at = int(np.flatnonzero(fits)[best]) if fits.any() else best
+    step = float(times[best])
+    flops = model_flops(architecture, recipe.length)
+    layout: Layout = options.layouts[at]
+    rate = recipe.sequences * recipe.length / step
+    again = repeated(architecture, options.recompute[at], recipe.length)
+    peak = system.chip.rate(system.chip.runs_at(architecture.format.compute))
+    used = float(layout.gpus) * float(options.context[at])
+    return {
+        "model": architecture.name,
+        "system": system.name,
+        "fits": bool(fits.any()),
+        "layout": layout.text(),
+        "context_parallel": float(options.context[at]),
+        "microbatch": float(options.microbatch[at]),
+        "chunks": float(options.chunks[at]),
+        "recompute": options.recompute[at],
+        "sharded": options.sharded[at],
+        "options": len(options),
+        "step_time": step,
+        "tokens_per_second": rate,
+        "flops_per_token": flops,
+        "tflops_per_gpu": rate * flops / used / 1e12,
+        "mfu": rate * flops / used / peak,
+        "hfu": rate * flops * (1 + again / 3) / used / peak,
+        "seconds": r.tokens / rate,
+        "range": [low, high],
+        **_memory(held, at),
+    }
+
+
+def _memory(held: TrainingMemory, at: int) -> dict[str, Any]:
+    parts = {name: float(np.broadcast_to(getattr(held, name), held.total.shape)[at]) for name in _PARTS}
+    return {"memory_per_gpu": sum(parts.values()), "memory": parts, "capacity": held.capacity}
+
+
+def _bill(facts: dict[str, Any], system: System, gpus: int, useful: float, price: float | None) -> dict[str, Any]:
+    """Days, dollars and energy, failures included; the range is that of the step."""
+    if not facts["fits"]:
+        return dict.fromkeys(("days", "days_range", "gpu_hours", "usd", "energy_mwh"))
+    seconds = facts["seconds"] / useful
+    low, high = facts["range"]
+    return {
+        "days": seconds / _DAY,
+        "days_range": [seconds * low / _DAY, seconds * high / _DAY],
+        "gpu_hours": seconds * gpus / 3600,
+        "usd": None if price is None else seconds * gpus * price,
+        "energy_mwh": None if system.chip.power is None else seconds * gpus * system.chip.power / 3.6e9,
+    }

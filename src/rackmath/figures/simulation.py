@@ -1,0 +1,65 @@
+"""A simulation as a figure: load, work, waits over time, and what users see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rackmath.figures.record import Figure, Panel, Series
+from rackmath.serving.simulator.outcome import Times
+
+
+def simulation_figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> Figure:
+    """Load and queue over time, and the distribution of what users wait for."""
+    shares = np.concatenate((np.linspace(0.01, 0.9, 60), np.linspace(0.9, 0.999, 40)))
+
+    def quantiles(values: Any, name: str) -> Series:
+        known = values[np.isfinite(values)]
+        return Series(name=name, x=list(np.quantile(known, shares)), y=list(100 * shares))
+
+    moments = list(over["time"])
+    waits = [quantiles(times.first, "to the first token"), quantiles(times.whole, "to the last token")]
+    found = [
+        Series(name=name.removeprefix("cached_share_"), x=moments, y=list(100 * over[name]))
+        for name in over
+        if name.startswith("cached_share_")
+    ]
+    cached = [Panel(title="prompts found, by tier", across="s", up="% of their tokens", series=found)]
+    if np.isfinite(times.per_token).any():
+        waits.append(quantiles(times.per_token, "per token"))
+    return Figure(
+        title=f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}",
+        panels=[
+            Panel(
+                title="requests in the fleet",
+                across="s",
+                up="requests",
+                series=[
+                    Series(name="decoding", x=moments, y=list(over["decoding"])),
+                    Series(name="waiting", x=moments, y=list(over["waiting"])),
+                ],
+            ),
+            Panel(
+                title="work",
+                across="s",
+                up="per second",
+                series=[
+                    Series(name="tokens written", x=moments, y=list(over["tokens_per_second"])),
+                    Series(name="requests arriving", x=moments, y=list(over["arrivals"])),
+                ],
+                log_up=True,
+            ),
+            Panel(
+                title="time to the first token, by arrival",
+                across="s",
+                up="s",
+                series=[Series(name=f"p{p}", x=moments, y=list(over[f"first_p{p}"]), kind="points") for p in (50, 99)],
+                log_up=True,
+            ),
+            Panel(title="what users see", across="s", up="% of requests", series=waits, log_across=True),
+            *(cached if facts["blocks_asked"] else []),
+        ],
+        note="; ".join(facts["assumptions"][:3]),
+    )

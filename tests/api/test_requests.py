@@ -1,0 +1,141 @@
+"""Requests: one declaration makes the option, the key of a sweep, the reading of its text, and the refusal."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Annotated, Any
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackmath.api import kinds
+from rackmath.api.decode import PriceRequest
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.fields import Option, field_named, fields_of, keys_of, plain_fields
+from rackmath.api.plan_question import PlanRequest
+from rackmath.api.predict import PredictRequest
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.train_request import TrainRequest
+from rackmath.cli.ask import parameter_of
+from rackmath.engine.layout import Layout
+from rackmath.errors import InputError
+from rackmath.rates import Tokens
+
+COMMANDS = {
+    "estimate": EstimateRequest,
+    "plan": PlanRequest,
+    "simulate": SimulateRequest,
+    "train run": TrainRequest,
+    "predict": PredictRequest,
+    "prices decode": PriceRequest,
+}
+LEAST: dict[type, dict[str, Any]] = {
+    EstimateRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "batch": 1, "context": 1000},
+    PlanRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 8, "input": 1000, "output": 100},
+    SimulateRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 8},
+    TrainRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 8, "tokens": 1e12},
+    PriceRequest: {},
+}
+
+
+@pytest.mark.parametrize(("command", "request_type"), COMMANDS.items())
+def test_every_field_is_an_option_of_its_command(command: str, request_type: type) -> None:
+    for each in fields_of(request_type):
+        parameter = parameter_of(command, each.name)
+        assert parameter.required == each.required
+        if isinstance(parameter, click.Option):
+            assert parameter.help == each.option.help
+            assert set(each.names) <= set(parameter.opts)
+
+
+@pytest.mark.parametrize("request_type", COMMANDS.values())
+def test_help_is_a_phrase_that_stands_alone(request_type: type) -> None:
+    for each in fields_of(request_type):
+        text = each.option.help
+        assert text[0].isupper(), (each.name, text)
+        assert text.endswith((".", ").", "].")), (each.name, text)
+        assert len(text.split()) >= 2, (each.name, text)
+        # What a colleague on the telephone would ask "of what?" about.
+        assert not text.startswith(("Of ", "That ", "The same", "As ")), (each.name, text)
+
+
+@pytest.mark.parametrize("request_type", LEAST)
+def test_a_request_goes_through_json_and_back(request_type: type) -> None:
+    request = request_type(**LEAST[request_type])
+    assert request_type(**plain_fields(request)) == request
+
+
+def test_text_is_read_as_on_the_command_line() -> None:
+    request: Any = {**LEAST[SimulateRequest], "output": "1k", "ttft": "500ms", "tpot": "50tokens/s", "seed": "7"}
+    read = SimulateRequest(**request, poisson="2000tokens/s", layout=Layout(tensor=2))
+    assert (read.output, read.ttft, read.tpot, read.seed) == (1000.0, 0.5, 0.02, 7)
+    assert isinstance(read.poisson, Tokens)
+    assert read.traffic.rate == 2.0
+    assert read.layout == "tp2,ep1,pp1,dp1"
+    # A request that is changed keeps what its rate was written in.
+    assert replace(read, seed=8).traffic.rate == 2.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("gpus", 0, "--gpus = 0: write a whole number from 1 to 1,000,000"),
+        ("gpus", 1.5, "--gpus = 1.5: write a whole number"),
+        ("gpus", float("nan"), "--gpus"),
+        ("policy", "fast", "--policy = 'fast': use one of chunked"),
+        ("ideal", "yes", "--ideal = 'yes': write True or False"),
+        ("ttft", "2 parsecs", "--ttft"),
+        ("tpot", "0tokens/s", "--tpot"),
+        ("requests", 10**9, "--requests"),
+        ("weights", 8, "--weights = 8: write text"),
+        ("trace", 3, "--trace = 3: give a path"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused_by_name(field: str, value: object, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        SimulateRequest(**{**LEAST[SimulateRequest], field: value})
+    assert str(refused.value).startswith(said)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=8))
+def test_no_value_gets_through_unread(number: float, text: str) -> None:
+    for value in (number, text):
+        try:
+            made = replace(SimulateRequest(**LEAST[SimulateRequest]), seats=value)  # type: ignore[arg-type]
+        except InputError:
+            continue
+        assert made.seats == int(made.seats)
+
+
+def test_fields_are_named_as_users_type_them() -> None:
+    assert "poisson" in keys_of(SimulateRequest)
+    for name in ("seats", "--seats", "max-num-seqs", "--max-num-seqs"):
+        named = field_named(SimulateRequest, name)
+        assert named is not None
+        assert named.name == "seats"
+    assert field_named(SimulateRequest, "nothing") is None
+    assert len(keys_of(SimulateRequest)) == len(fields(SimulateRequest)) - 1
+
+
+def test_a_field_without_a_declaration_does_not_load() -> None:
+    from dataclasses import dataclass
+
+    @dataclass
+    class Broken:
+        declared: Annotated[float, Option(help="A number.", kind=kinds.NUMBER)]
+        bare: Annotated[float, "no option"]
+
+    # Types of a local class are no text.
+    Broken.__annotations__ = {k: eval(v) if isinstance(v, str) else v for k, v in Broken.__annotations__.items()}
+    with pytest.raises(TypeError, match="bare has no Option"):
+        fields_of(Broken)
+
+
+def test_records_do_not_leave_the_process() -> None:
+    import rackmath as rm
+
+    request = replace(SimulateRequest(**LEAST[SimulateRequest]), on=rm.load_system("h100-sxm").system)
+    with pytest.raises(InputError, match="name or a path"):
+        plain_fields(request)
