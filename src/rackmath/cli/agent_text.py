@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from rackmath.api.agent import KINDS
 from rackmath.cli import render
-from rackmath.figures import Figure, Panel, Series
-
-KINDS = ("input", "cached", "write", "output")
-"""Kinds of tokens that a bill tells apart."""
 
 
 def show_session(facts: dict[str, Any]) -> None:
@@ -89,17 +85,4 @@ def show_log(facts: dict[str, Any]) -> None:
             for row in facts["models"]
         ],
         note="no cache: the same requests if all of their input were read anew",
-    )
-
-
-def session_figure(facts: Mapping[str, Any]) -> Figure:
-    """Cost of a session up to each call, by lever; summaries are calls too."""
-    series = [
-        Series(name=lever["lever"], x=list(range(1, len(lever["usd_by_call"]) + 1)), y=list(lever["usd_by_call"]))
-        for lever in facts["levers"]
-    ]
-    return Figure(
-        title=f"cost of a session with {facts['model']} at {facts['provider']}, by lever",
-        panels=[Panel(across="call", up="$ until then", series=series)],
-        note="; ".join(facts["assumptions"][:2]),
     )

@@ -2,135 +2,38 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from datetime import UTC, date, datetime
-from typing import Any
-
 import click
 
-from rackmath import price_book, price_files, units
+from rackmath.api.price_page import PageRequest, run_page
 from rackmath.cli import render
 from rackmath.cli.figures import save
-from rackmath.cli.prices.page_text import page_figure, show_market, show_page
+from rackmath.cli.options import request_options
+from rackmath.cli.prices.page_text import show_market, show_page
 from rackmath.errors import InputError
 from rackmath.figures.write import check_picture
-from rackmath.prices.evidence import Evidence, Habits, Reading, read
-from rackmath.prices.page import Change, Listing, ratios
-from rackmath.prices.population import Population, population
-
-_DIGITS = 3
 
 
 @click.command("page", epilog="Example: rackmath prices page anthropic --date 2026-11-21")
-@click.argument("provider", required=False, metavar="[PROVIDER]")
-@click.option("--model", help="Only this model of the provider.")
-@click.option("--date", "day", help="Day of the prices, as in 2026-02-10 (default: today).")
+@request_options(PageRequest)
 @click.option("--plot", metavar="FILE", help="Draw ratios beside what is foretold: FILE.html, FILE.png or FILE.svg.")
 @click.option("--explain", is_flag=True, help="Show the equations.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def page_prices(
-    provider: str | None, model: str | None, day: str | None, plot: str | None, explain: bool, as_json: bool
-) -> None:
+def page_prices(request: PageRequest, plot: str | None, explain: bool, as_json: bool) -> None:
     """Ratios of a price page: cliffs, output and cached over input, writes, batch, fast; and what each implies.
 
     PROVIDER is a name that genai-prices knows; without one, all of them, a line each. Prices that genai-prices
     does not date are taken to have always held.
     """
     drawn = check_picture(plot)
-    at = units.day(day, "--date") if day else None
-    if model is not None and provider is None:
-        raise InputError("--model", model, "name its PROVIDER too")
-    if drawn is not None and provider is None:
+    if drawn is not None and request.provider is None:
         raise InputError("--plot", plot, "name a PROVIDER: one page is drawn")
-    found = pages(provider, model, at)
+    result = run_page(request)
     if drawn is not None:
-        save(page_figure(found[0]), drawn)
+        save(result.picture(), drawn)
     if as_json:
-        render.show_json(found)
+        render.show_json(result.facts)
         return
-    if provider is not None:
-        show_page(found[0], explain)
+    if request.provider is not None:
+        show_page(result.facts[0], explain)
     else:
-        show_market(found)
-
-
-def pages(provider: str | None, model: str | None, at: date | None) -> list[dict[str, Any]]:
-    """Ratios, readings and changes of one provider, of one of its models, or of all providers."""
-    everyone = price_book.listings(at=at)
-    chosen: dict[str, list[Listing]] = {}
-    if provider is not None:
-        chosen[provider] = price_book.listings(provider, at)
-    else:
-        for one in everyone:
-            chosen.setdefault(one.prices.provider, []).append(one)
-    models, habits = population(price_files.market()), Habits(everyone)
-    found = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
-    for page in found:
-        page["changes"] = _changes(page["provider"], at)
-    return found
-
-
-def _page(
-    provider: str, listings: Sequence[Listing], only: str | None, models: Population, habits: Habits
-) -> dict[str, Any]:
-    """One provider's ratios; those that several models share stand once."""
-    sold = frozenset(one.prices.model.rsplit("/", 1)[-1].lower() for one in listings)
-    chosen = [one for one in listings if only in (None, one.prices.model)]
-    if not chosen:
-        raise InputError("--model", only, f"{provider} sells {', '.join(sorted(sold)) or 'no model by the token'}")
-    speeds = {one.tier: one.value for one in price_files.facts().speed if one.provider == provider}
-    groups: defaultdict[tuple[str, float, float], list[tuple[float, Reading]]] = defaultdict(list)
-    for one in chosen:
-        for reading in read(one, sold, habits, models, speeds):
-            key = reading.ratio.kind, float(f"{reading.ratio.value:.{_DIGITS}g}"), reading.ratio.start
-            groups[key].append((one.prices.tiers[0].input, reading))
-    return {
-        "provider": provider,
-        "models": [_listed(one) for one in chosen],
-        "readings": [_group(kind, value, start, members) for (kind, value, start), members in groups.items()],
-    }
-
-
-def _listed(one: Listing) -> dict[str, Any]:
-    base = one.prices.tiers[0]
-    return {
-        "model": one.prices.model,
-        "input": base.input,
-        "cached": base.cached,
-        "output": base.output,
-        "ratios": [{"kind": r.kind, "value": r.value, "above": r.start or None} for r in ratios(one)],
-    }
-
-
-def _group(kind: str, value: float, start: float, members: Sequence[tuple[float, Reading]]) -> dict[str, Any]:
-    """A ratio with the hypotheses, for the model in the middle by price."""
-    ordered = sorted(members, key=lambda member: member[0])
-    middle = ordered[(len(ordered) - 1) // 2][1]
-    return {
-        "kind": kind,
-        "value": value,
-        "above": start or None,
-        "models": [reading.model for _, reading in members],
-        "evaluated_for": middle.model,
-        "hypotheses": [_told(one) for one in middle.evidence],
-    }
-
-
-def _told(one: Evidence) -> dict[str, Any]:
-    return {
-        "hypothesis": one.hypothesis,
-        "predicted": one.predicted,
-        "probability": one.probability,
-        "log10_bayes_factor": one.log10_factor,
-        "implies": one.implies or None,
-        "implied": one.implied,
-        "impossible": one.impossible,
-    }
-
-
-def _changes(provider: str, at: date | None) -> list[Change]:
-    """What changed until a day, by genai-prices and by our own facts."""
-    last = str(at or datetime.now(UTC).date())
-    found = [*price_book.history(provider), *(one for one in price_files.facts().change if one.provider == provider)]
-    return sorted((one for one in found if one.day <= last), key=lambda one: (one.day, one.model))
+        show_market(result.facts)

@@ -10,7 +10,6 @@ import numpy as np
 
 from rackmath.catalogue import sources
 from rackmath.cli import render
-from rackmath.figures import Figure, Panel, Series
 from rackmath.prices import page
 from rackmath.prices.decode import Interval
 from rackmath.prices.hypotheses import CONVENTION
@@ -72,36 +71,6 @@ def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
             if name != CONVENTION
         ],
         "one number per provider: the median of its ratios; 0 is even, -2 is a hundred to one against",
-    )
-
-
-def page_figure(found: Mapping[str, Any]) -> Figure:
-    """Published ratios beside what each hypothesis foretells; of each kind the one that most models share."""
-    common: dict[str, Mapping[str, Any]] = {}
-    for reading in found["readings"]:
-        known = common.get(reading["kind"])
-        if reading["kind"] != page.CLIFF and (known is None or len(reading["models"]) > len(known["models"])):
-            common[reading["kind"]] = reading
-    told = [
-        (f"{kind} {reading['value']:g}\n{one['hypothesis']}", reading["value"], one["predicted"])
-        for kind, reading in common.items()
-        for one in reading["hypotheses"]
-        if one["predicted"] is not None
-    ]
-    names = [name for name, _, _ in told]
-    foretold = Series(
-        name="foretold, with 90 % of models",
-        x=names,
-        y=[span.median for _, _, span in told],
-        low=[span.low90 for _, _, span in told],
-        high=[span.high90 for _, _, span in told],
-        kind="points",
-    )
-    published = Series(name="published", x=names, y=[value for _, value, _ in told], kind="mark")
-    return Figure(
-        title=f"ratios on the price page of {found['provider']}, and what each hypothesis foretells",
-        panels=[Panel(across="", up="multiple", series=[foretold, published], log_up=True)],
-        note="of each kind the ratio that most models share; cliffs are contexts, not multiples, and are left out",
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from rackmath import price_book, price_files, units
+from rackmath.api.price_page import pages
 from rackmath.cli import render
-from rackmath.cli.prices.page import pages
 from rackmath.cli.prices.report_html import report_html
 from rackmath.errors import InputError
 from rackmath.prices.decode import Offer, decode

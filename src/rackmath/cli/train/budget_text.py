@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from rackmath import law_files
 from rackmath.cli import render
-from rackmath.figures import Figure, Panel, Series
-from rackmath.training.budget import Life, budget, split
 from rackmath.training.scaling_laws import LossLaw
 
 
@@ -75,26 +71,10 @@ def show_budget(found: LossLaw, facts: dict[str, Any]) -> None:
     render.show_lines("to be held against it", notes)
 
 
-def show_known(found: LossLaw, as_json: bool) -> None:
+def show_known(law: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Over-training of published models."""
-    rows = [
-        {
-            "model": one.model,
-            "date": one.date,
-            "active": one.active,
-            "tokens": one.tokens,
-            "per_param": one.tokens / one.active,
-            "overtraining": one.tokens / found.optimal_tokens(one.active),
-            "inference_over_pretrain": split(found, one.tokens / found.optimal_tokens(one.active)),
-            "source": one.source,
-        }
-        for one in law_files.trained()
-    ]
-    if as_json:
-        render.show_json(rows)
-        return
     render.show_table(
-        f"published models under {found.name}",
+        f"published models under {law}",
         ["model", ">date", ">active", ">tokens", ">tokens per active", ">over-trained", ">would justify inference x"],
         [
             (
@@ -123,27 +103,4 @@ def equations(found: LossLaw, facts: dict[str, Any]) -> tuple[str, ...]:
         "least where (alpha A N^-alpha) / (beta B D^-beta) = 1 + inference / training",
         f"             {ratio:.4f} = 1 + {facts['cost_inference']:.3g} / {trained:.3g}",
         f"over-training x = D / D*(N), x^beta = {facts['overtraining']:.4g}^{found.beta:g} = {ratio:.4f}",
-    )
-
-
-def figure(found: LossLaw, facts: dict[str, Any], life: Life) -> Figure:
-    """Cost against size at the loss in question."""
-    sizes = np.geomspace(facts["params"] / 8, facts["compute_optimal"]["params"] * 4, 200)
-    known = [(size, found.tokens_for(size, facts["loss"])) for size in sizes.tolist()]
-    bills = [budget(found, size, tokens, life) for size, tokens in known if tokens < 30 * facts["tokens"]]
-    across = [one.params for one in bills]
-    parts = {
-        "pre-training": [one.cost_pretrain for one in bills],
-        "inference": [one.cost_inference for one in bills],
-        "total": [one.total for one in bills],
-    }
-    marks = [("least cost", facts), ("compute optimum", facts["compute_optimal"])]
-    if facts["heuristic"] is not None:
-        marks.append(("equal costs", facts["heuristic"]))
-    series = [Series(name=name, x=across, y=y) for name, y in parts.items() if max(y) > 0]
-    series += [Series(name=name, x=[one["params"]], y=[one["total"]], kind="mark") for name, one in marks]
-    return Figure(
-        title=f"cost of a life at loss {facts['loss']:.3f} against size, {found.name}",
-        panels=[Panel(across="parameters", up="FLOP", series=series, log_across=True, log_up=True)],
-        note=found.source,
     )

@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rackmath.cli.captured import CURRENT
 from rackmath.errors import InputError
 from rackmath.training.pipelines import Timeline
 from rackmath.training.pipelines.order import LETTERS
@@ -42,17 +41,13 @@ def _letter(parts: list[float]) -> str:
 
 
 def save_gantt(found: Timeline, path: Path) -> None:
-    """Write the chart; the file appears whole or not at all. Who asks for values gets the timeline.
+    """Write the chart; the file appears whole or not at all.
 
     Errors: :class:`InputError` for more operations than a picture can show.
     """
     many = sum(len(operations) for operations in found.order.operations)
     if many > _MOST:
         raise InputError("--plot", many, f"operations are more than a picture shows, {_MOST:,}: take fewer")
-    answer = CURRENT.get()
-    if answer is not None:
-        answer.figure = found
-        return
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".svg" if path.suffix == ".html" else path.suffix)
     os.close(handle)
     written = Path(name)

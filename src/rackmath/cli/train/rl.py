@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath import catalogue, constants_file
+from rackmath.api.training_rates import read_token
+from rackmath.api.training_rates import trained as training_rate
 from rackmath.cli import render
 from rackmath.cli.quantities import NUMBER, Whole
-from rackmath.cli.train.rates import read_token
-from rackmath.cli.train.rates import trained as training_rate
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, FRAMEWORKS, NOW
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.constants import Engine

@@ -1,0 +1,240 @@
+"""What a session of an agent costs, by list price, by first principles, or from a log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from rackmath import catalogue, constants_file, price_book, units, usage_log
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.caching.sessions import Session, turns
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.engine import parse_layout
+from rackmath.errors import InputError
+from rackmath.figures.session import session_figure
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.prices.agents import HOUR, own_hardware, session_bill
+from rackmath.prices.lists import PriceList, Tokens, bill
+
+KINDS = ("input", "cached", "write", "output")
+"""Kinds of tokens that a bill tells apart."""
+MINUTES = 300.0
+"""How long the shorter product holds a prefix after its last use, where a list does not say otherwise. [s]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRequest:
+    """A session of an agent, or a log of one."""
+
+    model: Annotated[str | None, Option(help="Model that genai-prices knows.", metavar="[MODEL]", argument=True)] = None
+    provider: Annotated[
+        str | None, Option(help="Provider that sells it (default: who has the fullest price list of it).")
+    ] = None
+    turns: Annotated[int, Option(help="Calls of a session.", kind=kinds.whole())] = 40
+    first: Annotated[float, Option(help="Tokens of instructions and tools.", kind=kinds.NUMBER)] = 12000.0
+    added: Annotated[float, Option(help="Tokens that a tool or user adds a turn.", kind=kinds.NUMBER)] = 1500.0
+    output: Annotated[float, Option(help="Tokens that the model says per turn.", kind=kinds.NUMBER)] = 500.0
+    think: Annotated[float, Option(help="Mean pause between turns, in s.", kind=kinds.SECONDS)] = 60.0
+    compact_at: Annotated[float, Option(help="Context that is summarised.", kind=kinds.NUMBER)] = 60000.0
+    compact_to: Annotated[float, Option(help="Tokens of the summary.", kind=kinds.NUMBER)] = 2000.0
+    sessions: Annotated[float, Option(help="Sessions of a day.", kind=kinds.NUMBER)] = 20.0
+    smaller: Annotated[str | None, Option(help="A smaller model to compare with.")] = None
+    own: Annotated[
+        str | Architecture | None,
+        Option(help="Open model for hardware of your own: a catalogue name or a config.json.", kind=kinds.SUBJECT),
+    ] = None
+    on: Annotated[str | System | None, options.SYSTEM.but(help="Hardware of your own, with --own.")] = None
+    layout: Annotated[str, Option(help="Layout on hardware of your own.")] = "tp8"
+    batch: Annotated[float, Option(help="Sessions that it answers at a time.", kind=kinds.NUMBER)] = 64.0
+    engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    log: Annotated[
+        str | None, Option(help="Price a log of usage records instead of a session.", metavar="FILE.jsonl")
+    ] = None
+    date: Annotated[str | None, Option(help="Day of the prices, as in 2026-11-21 (default: today).")] = None
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_agent(r: AgentRequest) -> Result:
+    """Cost of an agent's session and day; which lever saves most; break-even with hardware of your own.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    at = units.day(r.date, "--date") if r.date else None
+    if r.log is not None:
+        return Result(request=r, facts=_logged(Path(r.log), r.model, r.provider, at))
+    if r.model is None:
+        raise InputError("MODEL", "", "name a model, or give --log FILE.jsonl")
+    if not 0 < r.sessions <= 1e9:
+        raise InputError("--sessions", r.sessions, "write a positive number of sessions per day")
+    if (r.own is None) != (r.on is None):
+        raise InputError("--own", r.own, "give --own MODEL and --on SYSTEM together")
+    session = Session(
+        turns=r.turns,
+        first=r.first,
+        added=r.added,
+        output=r.output,
+        think=r.think,
+        compact_at=r.compact_at,
+        compact_to=r.compact_to,
+    )
+    prices = price_book.price_list(r.model, r.provider, at)
+    levers = _levers(prices, replace(session, compact_at=None), session, r.smaller, r.provider, at)
+    facts: dict[str, Any] = {
+        "model": r.model,
+        "provider": prices.provider,
+        "turns": r.turns,
+        "sessions_per_day": r.sessions,
+        "levers": [
+            {
+                **entry,
+                "usd_per_day": entry["usd_per_session"] * r.sessions,
+                "usd_per_year": entry["usd_per_session"] * r.sessions * 365,
+            }
+            for entry in levers
+        ],
+        "cheapest": min(levers, key=lambda entry: entry["usd_per_session"])["lever"],
+    }
+    if r.own is not None and r.on is not None:
+        best = min((e for e in levers if e["model"] == r.model and not e["batch"]), key=lambda e: e["usd_per_session"])
+        facts["own"] = _own(session, r.own, r.on, r.layout, r.batch, r.engine, r.usd_per_gpu_hour, best, r.sessions)
+    facts["assumptions"] = [
+        f"pauses are exponential with mean {r.think:g} s; every use renews a cached prefix",
+        f"minutes: a prefix is kept for {MINUTES:g} s; hour: for {HOUR:g} s; your list may say otherwise",
+        "a prefix is all of the prompt before; writes pay the write price, or input where there is none",
+        "batch tier: every turn may wait up to a day",
+    ]
+    if r.own is not None:
+        facts["assumptions"].append(
+            "own hardware: between turns caches wait in a tier whose cost is left out (rackmath cache)"
+        )
+    return Result(request=r, facts=facts, draw=lambda: session_figure(facts))
+
+
+def _levers(
+    prices: PriceList, plain: Session, compacted: Session, smaller: str | None, provider: str | None, at: date | None
+) -> list[dict[str, Any]]:
+    """The session with no lever, with each, and with what goes together."""
+    found = [_priced("none", prices, plain, 0.0)]
+    keeps = {"caching, minutes": MINUTES} if prices.tiers[0].cached is not None else {}
+    if prices.tiers[0].write_hour is not None:
+        keeps["caching, hour"] = HOUR
+    for name, keep in keeps.items():
+        found.append(_priced(name, prices, plain, keep))
+    found.append(_priced("compaction", prices, compacted, 0.0))
+    for name, keep in keeps.items():
+        found.append(_priced(f"{name} + compaction", prices, compacted, keep))
+    try:
+        cheap = price_book.price_list(prices.model, prices.provider, at, batch=True)
+    except InputError:
+        # Many sell no batch tier; then it is no lever.
+        cheap = None
+    if cheap is not None:
+        found.append({**_priced("batch tier", cheap, plain, 0.0), "batch": True})
+    if smaller is not None:
+        found.append(_priced("smaller model", price_book.price_list(smaller, provider, at), plain, 0.0))
+    for entry in found:
+        entry["saved"] = 1 - entry["usd_per_session"] / found[0]["usd_per_session"]
+    return found
+
+
+def _priced(lever: str, prices: PriceList, session: Session, keep: float) -> dict[str, Any]:
+    """A session by list price."""
+    calls = turns(replace(session, keep=keep))
+    costs = session_bill(prices, calls, keep)
+    return {
+        "lever": lever,
+        "model": prices.model,
+        "batch": False,
+        "usd_per_session": float(costs.total.sum()),
+        **{kind: float(getattr(costs, kind).sum()) for kind in KINDS},
+        "hit": calls.hit,
+        "largest_prompt": float(calls.prompt.max()),
+        "input_tokens": float(calls.prompt.sum()),
+        "output_tokens": float(calls.output.sum()),
+        "usd_by_call": np.cumsum(costs.total),
+    }
+
+
+def _own(
+    session: Session,
+    model: str | Architecture,
+    on: str | System,
+    layout: str,
+    batch: float,
+    engine: str,
+    price_given: float | None,
+    listed: dict[str, Any],
+    sessions: float,
+) -> dict[str, Any]:
+    """The compacted session, with its prefixes kept, on hardware of one's own."""
+    architecture, system = load_model(model), system_of(on)
+    price = catalogue.price_of(system, price_given)
+    if price is None:
+        raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")
+    version = constants_file.engine_of(system, engine, NOW)
+    found = own_hardware(
+        architecture,
+        system,
+        parse_layout(layout, None, architecture),
+        turns(replace(session, keep=HOUR)),
+        batch=batch,
+        prompt_losses=constants_file.losses_of(system, version, "prompt pass"),
+        token_losses=constants_file.losses_of(system, version, "time per token"),
+    )
+    seconds, gpus = found.seconds, found.gpus
+    return {
+        "model": model if isinstance(model, str) else architecture.name,
+        "system": on if isinstance(on, str) else system.name,
+        "layout": layout,
+        "gpus": gpus,
+        "gpu_seconds_per_session": seconds,
+        "usd_per_session": seconds * price,
+        "usd_per_session_range": [found.low * price, found.high * price],
+        "listed_usd_per_session": listed["usd_per_session"],
+        "listed_lever": listed["lever"],
+        "sessions_per_day_capacity": 86_400 * gpus / seconds,
+        "sessions_per_day_break_even": 86_400 * gpus * price / listed["usd_per_session"],
+        "usd_per_day_rent": 86_400 * gpus * price,
+        "sessions_per_day": sessions,
+    }
+
+
+def _logged(path: Path, model: str | None, provider: str | None, at: date | None) -> dict[str, Any]:
+    """A log by list price, by model."""
+    log = usage_log.read_usage(path)
+    rows: list[dict[str, Any]] = []
+    for (name, batch), tokens in log.tokens.items():
+        prices = price_book.price_list(model or name, provider, at, batch=batch)
+        costs = bill(prices, tokens)
+        bare = Tokens(
+            input=tokens.prompt, cached=np.zeros(1), write=np.zeros(1), write_hour=np.zeros(1), output=tokens.output
+        )
+        prompt = float(tokens.prompt.sum())
+        rows.append(
+            {
+                "model": name,
+                "priced_as": prices.model,
+                "provider": prices.provider,
+                "batch": batch,
+                "requests": len(tokens.input),
+                "input_tokens": prompt,
+                "output_tokens": float(tokens.output.sum()),
+                "hit": float(tokens.cached.sum()) / prompt if prompt else 0.0,
+                "usd": float(costs.total.sum()),
+                **{f"usd_{kind}": float(getattr(costs, kind).sum()) for kind in KINDS},
+                "usd_without_caching": float(bill(prices, bare).total.sum()),
+            }
+        )
+    return {"requests": sum(row["requests"] for row in rows), "without_usage": log.without_usage, "models": rows}

@@ -1,0 +1,203 @@
+"""Size and tokens of least cost over a model's life, beside the lecture's equal costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from rackmath import law_files
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.api.training_rates import PLAIN, efficiency
+from rackmath.errors import InputError
+from rackmath.figures.budget import budget_figure
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.training.budget import TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
+from rackmath.training.scaling_laws import LAWS, LossLaw, critical_overhead, law
+
+_AT = (0.05, 0.5, 0.95)
+_FIELDS = ("params", "tokens", "overtraining", "cost_pretrain", "cost_rl", "cost_inference")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRequest:
+    """A loss to reach, and what a model is used for in its life."""
+
+    law: Annotated[str, Option(help=f"One of {', '.join(LAWS)}.")] = "besiroglu"
+    loss: Annotated[float | None, Option(help="Loss to reach, in the law's nats per token.", kind=kinds.NUMBER)] = None
+    params: Annotated[
+        float | None, Option(help="Size of a model whose loss is to be reached, as 70B.", kind=kinds.NUMBER)
+    ] = None
+    tokens: Annotated[
+        float | None, Option(help="Tokens that this model was trained on, as 1.4T.", kind=kinds.NUMBER)
+    ] = None
+    inference_tokens: Annotated[
+        float, Option(help="Tokens that the model writes in its life, as 10T.", kind=kinds.NUMBER)
+    ] = 0.0
+    prompt_tokens: Annotated[float, Option(help="Tokens that the model reads in its life.", kind=kinds.NUMBER)] = 0.0
+    decode_efficiency: Annotated[
+        float | None,
+        Option(help="Efficiency of writing, over training's (default: 1, or --model's).", kind=kinds.NUMBER),
+    ] = None
+    prefill_efficiency: Annotated[
+        float | None, Option(help="Efficiency of reading prompts (default: 1, or --model's).", kind=kinds.NUMBER)
+    ] = None
+    model: Annotated[
+        str | Architecture | None,
+        Option(help="Model whose efficiencies the engine gives, with --on.", kind=kinds.SUBJECT, metavar="MODEL"),
+    ] = None
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators that train it.", kind=kinds.whole(1, 1000000))] = 512
+    serving_gpus: Annotated[int, Option(help="Accelerators of one server.", kind=kinds.whole(1, 100000))] = 8
+    prompt: Annotated[float, Option(help="Mean tokens of a prompt that it is served.", kind=kinds.NUMBER)] = 2000.0
+    answer: Annotated[float, Option(help="Mean tokens of an answer.", kind=kinds.NUMBER)] = 500.0
+    rl_share: Annotated[float, Option(help="Cost of RL over pre-training's.", kind=kinds.NUMBER)] = 0.0
+    success: Annotated[float, Option(help="Chance that the model is used at all.", kind=kinds.NUMBER)] = 1.0
+    known: Annotated[bool, Option(help="Over-training of published models under the law instead.", kind=kinds.FLAG)] = (
+        False
+    )
+    on: Annotated[
+        str | System | None,
+        Option(help="System whose accelerator hours and dollars are counted.", kind=kinds.SUBJECT, metavar="SYSTEM"),
+    ] = None
+    mfu: Annotated[
+        float | None, Option(help="Utilisation of training, with --on (default: 0.4, or --model's).", kind=kinds.NUMBER)
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_budget(r: BudgetRequest) -> Result:
+    """Parameters and tokens of least cost at a fixed loss, beside the lecture's equal costs; over-training.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    chosen = law(r.law)
+    if r.known:
+        return Result(request=r, facts=published(chosen))
+    system = None if r.on is None else system_of(r.on)
+    use = PLAIN
+    if r.model is not None:
+        if system is None:
+            raise InputError("--model", r.model, "name the accelerators as well: --on SYSTEM")
+        use = efficiency(
+            load_model(r.model), system, gpus=r.gpus, serving_gpus=r.serving_gpus, prompt=r.prompt, answer=r.answer
+        )
+    use = use.with_given(mfu=r.mfu, decode=r.decode_efficiency, prefill=r.prefill_efficiency)
+    life = Life(
+        prompt_tokens=r.prompt_tokens,
+        answer_tokens=r.inference_tokens,
+        decode_efficiency=use.decode,
+        prefill_efficiency=use.prefill,
+        rl_share=r.rl_share,
+        success=r.success,
+    )
+    base = _base(chosen, r.loss, r.params, r.tokens)
+    facts = _facts(chosen, base, life)
+    facts["efficiency"] = {"decode": use.decode, "prefill": use.prefill}
+    facts["assumptions"] = [use.note] if use.note else []
+    if system is not None:
+        facts["hardware"] = _hardware(system, use.mfu, facts)
+    return Result(request=r, facts=facts, draw=lambda: budget_figure(chosen, facts, life))
+
+
+def _base(found: LossLaw, loss: float | None, params: float | None, tokens: float | None) -> tuple[float, float]:
+    """A model of the loss in question: the one that is given, or the compute optimum."""
+    if (loss is None) == (params is None) or (params is None) != (tokens is None):
+        raise InputError("--loss", loss, "give --loss, or --params and --tokens")
+    if params is not None and tokens is not None:
+        return params, tokens
+    best = cheapest(found, float("nan") if loss is None else loss, Life())
+    return best.params, best.tokens
+
+
+def _facts(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any]:
+    given = budget(found, *base, life)
+    best = cheapest(found, given.loss, life)
+    plain = cheapest(found, given.loss, Life())
+    facts: dict[str, Any] = {
+        "law": found.name,
+        **_plain(best),
+        "heuristic": None,
+        "compute_optimal": _plain(budget(found, plain.params, plain.tokens, life)),
+        "given": _plain(given),
+        "inference_over_pretrain": best.cost_inference / best.cost_pretrain,
+        "equal_cost_overtraining": at_equal_cost(found),
+        "at_10x": split(found, 10.0),
+        "at_100x": split(found, 100.0),
+        "critical_part": _critical(found, TRAIN * plain.params * plain.tokens),
+        "ranges": _ranges(found, base, life),
+        "outside": list(best.outside),
+        "warning": found.warning,
+        "source": found.source,
+    }
+    if life.read > 0:
+        try:
+            facts["heuristic"] = _plain(equal_costs(found, given.loss, life))
+            facts["heuristic"]["over_best"] = facts["heuristic"]["total"] / best.total
+        except InputError as error:
+            facts["heuristic_fails"] = error.way_out
+    return facts
+
+
+def _plain(one: Budget) -> dict[str, Any]:
+    return {**{field: getattr(one, field) for field in (*_FIELDS, "loss")}, "total": one.total}
+
+
+def _critical(found: LossLaw, flops: float) -> float:
+    """Part of the optimal size that costs twice the optimal compute."""
+    low, high = 0.01, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if critical_overhead(found, flops, middle) > 1 else (low, middle)
+    return high
+
+
+def _ranges(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any] | None:
+    """90 % ranges over resamples of the law's runs; None for laws whose runs are not at hand."""
+    if found.name != law_files.RESAMPLED:
+        return None
+    drawn = [cheapest(one, float(one.loss(*base)), life) for one in law_files.resampled()]
+    columns = {field: np.array([getattr(one, field) for one in drawn]) for field in _FIELDS}
+    columns["inference_over_pretrain"] = columns["cost_inference"] / columns["cost_pretrain"]
+    quantiles = {field: np.quantile(values, _AT) for field, values in columns.items()}
+    return {
+        field: {"low90": float(q[0]), "median": float(q[1]), "high90": float(q[2])} for field, q in quantiles.items()
+    }
+
+
+def _hardware(system: System, mfu: float, facts: dict[str, Any]) -> dict[str, Any]:
+    """Accelerator hours and dollars."""
+    if not 0 < mfu <= 1:
+        raise InputError("--mfu", mfu, "write a part above 0 and at most 1")
+    rate = system.chip.rate("bf16") * mfu
+    hours = facts["total"] / rate / 3600
+    return {
+        "system": system.name,
+        "mfu": mfu,
+        "gpu_hours": hours,
+        "usd": None if system.price is None else hours * 3600 * system.price,
+    }
+
+
+def published(found: LossLaw) -> list[dict[str, Any]]:
+    """Over-training of published models under a law."""
+    return [
+        {
+            "model": one.model,
+            "date": one.date,
+            "active": one.active,
+            "tokens": one.tokens,
+            "per_param": one.tokens / one.active,
+            "overtraining": one.tokens / found.optimal_tokens(one.active),
+            "inference_over_pretrain": split(found, one.tokens / found.optimal_tokens(one.active)),
+            "source": one.source,
+        }
+        for one in law_files.trained()
+    ]

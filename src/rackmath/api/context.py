@@ -1,0 +1,156 @@
+"""What an output token costs against the context it sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from rackmath import catalogue, constants_file
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import system_of
+from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.engine import Losses, estimate
+from rackmath.engine.layout import candidate_layouts, stack_layouts
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.contexts import ContextCost, cost_against_context
+from rackmath.serving.points import Array
+from rackmath.serving.token_costs import reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextRequest:
+    """Models at growing contexts."""
+
+    models: Annotated[
+        str,
+        options.MODEL.but(
+            help="Names of the catalogue, or paths, with commas between them.",
+            kind=kinds.TEXT,
+            metavar="MODEL[,MODEL...]",
+        ),
+    ]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators.", kind=kinds.whole(1, 100000))]
+    to: Annotated[float, Option(help="Longest context, in tokens.", kind=kinds.NUMBER)] = 100000000.0
+    slowest: Annotated[float, Option(help="Time per token still served, in seconds.", kind=kinds.SECONDS)] = 0.1
+    engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    year: Annotated[float, options.YEAR] = NOW
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    ideal: Annotated[bool, options.IDEAL] = False
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_context(r: ContextRequest) -> Result:
+    """Cost of an output token against the context it sees, and where each model stops being servable.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    system = system_of(r.on)
+    if not 2000 <= r.to <= 1e10:
+        raise InputError("--to", r.to, "write a number of tokens from 2000 to 1e10")
+    price = catalogue.price_of(system, r.usd_per_gpu_hour)
+    version = constants_file.engine_of(system, r.engine, r.year)
+    losses, reads = (
+        None if r.ideal else constants_file.losses_of(system, version, kind)
+        for kind in ("time per token", "prompt pass")
+    )
+    contexts = np.geomspace(1000, r.to, 4 * int(np.ceil(np.log10(r.to / 1000))) + 1)
+    facts = [
+        _model_facts(catalogue.model(name), name, system, r.gpus, contexts, r.slowest, losses, reads, price)
+        for name in r.models.split(",")
+    ]
+    return Result(
+        request=r,
+        facts=facts,
+        draw=lambda: _context_figure(system, r.gpus, facts, price),
+        details=(system, r.gpus, facts, contexts, price, r.slowest),
+    )
+
+
+def _model_facts(
+    model: Architecture,
+    name: str,
+    system: System,
+    gpus: int,
+    contexts: Array,
+    slowest: float,
+    losses: Losses | None,
+    reads: Losses | None,
+    price: float | None,
+) -> dict[str, Any]:
+    """Writing at every context and reading a prompt of that length; or why the model cannot."""
+    try:
+        curve = cost_against_context(model, system, gpus, contexts, slowest=slowest, losses=losses)
+    except DoesNotFit as error:
+        return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": []}
+    layouts = list(candidate_layouts(model, gpus))
+    read = estimate(
+        model, system, stack_layouts(layouts, 2), batch=1.0, context=contexts, phase="prefill", losses=reads
+    )
+    usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(read.memory.fits).any(axis=0), np.nan, 1.0)
+    quickest = np.where(np.asarray(read.memory.fits), np.asarray(read.time), np.inf).min(axis=0)
+    busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
+    wide = estimate(model, system, busy, batch=float(busy.data), context=contexts, phase="prefill", losses=reads)
+    spent = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
+    return _context_facts(name, curve, price) | {
+        "fits": True,
+        "reason": "",
+        "read_time": quickest * usable,
+        "read_cost": spent * usable * (1.0 if price is None else price),
+        "trained_to": model.max_context,
+        "warnings": _beyond(name, model.max_context, contexts),
+    }
+
+
+def _beyond(name: str, trained: int | None, contexts: Array) -> list[str]:
+    if trained is None or contexts[-1] <= trained:
+        return []
+    return [f"{name} was trained for {trained:,} tokens: beyond them it computes, and nobody knows how well it answers"]
+
+
+def _context_facts(name: str, curve: ContextCost, price: float | None) -> dict[str, Any]:
+    cost = curve.gpu_seconds if price is None else curve.gpu_seconds * price * 1e6
+    doubled = np.flatnonzero(cost >= 2 * cost[0])
+    return {
+        "model": name,
+        "contexts": curve.contexts,
+        "cost": cost,
+        "batch": curve.batch,
+        "layout": list(curve.layout),
+        "time": curve.time,
+        "doubles_at": float(curve.contexts[doubled[0]]) if len(doubled) else None,
+        "servable_to": curve.servable_to,
+        "stopped_by": curve.stopped_by,
+    }
+
+
+def _context_figure(system: System, gpus: int, facts: list[dict[str, Any]], price: float | None) -> Figure:
+    series: list[Series] = []
+    for f in facts:
+        if not f["fits"]:
+            continue
+        shown = ~np.isnan(f["cost"])
+        series.append(Series(name=f["model"], x=list(f["contexts"][shown]), y=list(f["cost"][shown])))
+    return Figure(
+        title=f"cost of an output token against context, {gpus} x {system.chip.name}",
+        panels=[
+            Panel(
+                across="tokens of context",
+                up="GPU-seconds per token" if price is None else "$ per million output tokens",
+                series=series,
+                log_across=True,
+                log_up=True,
+            )
+        ],
+        note="cheapest layout and batch at each context; a line ends where the model stops being servable",
+    )

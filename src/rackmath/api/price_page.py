@@ -1,0 +1,133 @@
+"""The ratios on a price page, and what each would imply under each hypothesis."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+from rackmath import price_book, price_files, units
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.errors import InputError
+from rackmath.figures.price_page import page_figure
+from rackmath.prices.evidence import Evidence, Habits, Reading, read
+from rackmath.prices.page import Change, Listing, ratios
+from rackmath.prices.population import Population, population
+
+_DIGITS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A price page, a model of it, or all pages."""
+
+    provider: Annotated[
+        str | None,
+        Option(
+            help="Provider that genai-prices knows; all of them where none is named.",
+            metavar="[PROVIDER]",
+            argument=True,
+        ),
+    ] = None
+    model: Annotated[str | None, Option(help="One model of the provider, and no other.")] = None
+    date: Annotated[str | None, Option(help="Day of the prices, as in 2026-02-10 (default: today).")] = None
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_page(r: PageRequest) -> Result:
+    """Ratios of a price page: cliffs, output and cached over input, writes, batch, fast; and what each implies.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    at = units.day(r.date, "--date") if r.date else None
+    if r.model is not None and r.provider is None:
+        raise InputError("--model", r.model, "name its PROVIDER too")
+    facts = pages(r.provider, r.model, at)
+    return Result(request=r, facts=facts, draw=None if r.provider is None else lambda: page_figure(facts[0]))
+
+
+def pages(provider: str | None, model: str | None, at: date | None) -> list[dict[str, Any]]:
+    """Ratios, readings and changes of one provider, of one of its models, or of all providers."""
+    everyone = price_book.listings(at=at)
+    chosen: dict[str, list[Listing]] = {}
+    if provider is not None:
+        chosen[provider] = price_book.listings(provider, at)
+    else:
+        for one in everyone:
+            chosen.setdefault(one.prices.provider, []).append(one)
+    models, habits = population(price_files.market()), Habits(everyone)
+    found = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
+    for page in found:
+        page["changes"] = _changes(page["provider"], at)
+    return found
+
+
+def _page(
+    provider: str, listings: Sequence[Listing], only: str | None, models: Population, habits: Habits
+) -> dict[str, Any]:
+    """One provider's ratios; those that several models share stand once."""
+    sold = frozenset(one.prices.model.rsplit("/", 1)[-1].lower() for one in listings)
+    chosen = [one for one in listings if only in (None, one.prices.model)]
+    if not chosen:
+        raise InputError("--model", only, f"{provider} sells {', '.join(sorted(sold)) or 'no model by the token'}")
+    speeds = {one.tier: one.value for one in price_files.facts().speed if one.provider == provider}
+    groups: defaultdict[tuple[str, float, float], list[tuple[float, Reading]]] = defaultdict(list)
+    for one in chosen:
+        for reading in read(one, sold, habits, models, speeds):
+            key = reading.ratio.kind, float(f"{reading.ratio.value:.{_DIGITS}g}"), reading.ratio.start
+            groups[key].append((one.prices.tiers[0].input, reading))
+    return {
+        "provider": provider,
+        "models": [_listed(one) for one in chosen],
+        "readings": [_group(kind, value, start, members) for (kind, value, start), members in groups.items()],
+    }
+
+
+def _listed(one: Listing) -> dict[str, Any]:
+    base = one.prices.tiers[0]
+    return {
+        "model": one.prices.model,
+        "input": base.input,
+        "cached": base.cached,
+        "output": base.output,
+        "ratios": [{"kind": r.kind, "value": r.value, "above": r.start or None} for r in ratios(one)],
+    }
+
+
+def _group(kind: str, value: float, start: float, members: Sequence[tuple[float, Reading]]) -> dict[str, Any]:
+    """A ratio with the hypotheses, for the model in the middle by price."""
+    ordered = sorted(members, key=lambda member: member[0])
+    middle = ordered[(len(ordered) - 1) // 2][1]
+    return {
+        "kind": kind,
+        "value": value,
+        "above": start or None,
+        "models": [reading.model for _, reading in members],
+        "evaluated_for": middle.model,
+        "hypotheses": [_told(one) for one in middle.evidence],
+    }
+
+
+def _told(one: Evidence) -> dict[str, Any]:
+    return {
+        "hypothesis": one.hypothesis,
+        "predicted": one.predicted,
+        "probability": one.probability,
+        "log10_bayes_factor": one.log10_factor,
+        "implies": one.implies or None,
+        "implied": one.implied,
+        "impossible": one.impossible,
+    }
+
+
+def _changes(provider: str, at: date | None) -> list[Change]:
+    """What changed until a day, by genai-prices and by our own facts."""
+    last = str(at or datetime.now(UTC).date())
+    found = [*price_book.history(provider), *(one for one in price_files.facts().change if one.provider == provider)]
+    return sorted((one for one in found if one.day <= last), key=lambda one: (one.day, one.model))

@@ -1,0 +1,272 @@
+"""From engine and workload to the price page of a provider that knows its costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from rackmath import catalogue, constants_file, price_book, units
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.caching.tiers import TierCost, tier_costs
+from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
+from rackmath.engine import Layout, Losses, parse_layout
+from rackmath.engine.layout import candidate_layouts
+from rackmath.errors import DoesNotFit, InputError
+from rackmath.figures.token_costs import token_cost_figure
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.cache import cache_bytes
+from rackmath.prices.forward import Curve, curve, margin_of, rational_page
+from rackmath.serving.contexts import ContextCost, cost_against_context
+from rackmath.serving.token_costs import Demand, Reading, reading
+
+_SHORTEST = 500.0
+_SLOWEST = 1e3
+"""Time per token that a batch tier may take. [s]"""
+_PER_DECADE = 6
+_BATCHES = np.unique(np.round(2 ** (np.arange(0, 28 * 8) / 8)))
+"""Sequences that are tried, 9 % apart: the limit on time decides between them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostRequest:
+    """A deployment, its requests, and a list to hold against their cost."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators of a copy that answers.", kind=kinds.whole(1, 100000))]
+    prefill_gpus: Annotated[
+        int | None,
+        Option(help="Accelerators of a copy that reads prompts (default: as many).", kind=kinds.whole(1, 100000)),
+    ] = None
+    layout: Annotated[str | None, options.LAYOUT.but(help="Layout that answers (default: the cheapest).")] = None
+    prefill_layout: Annotated[
+        str | None, options.LAYOUT.but(help="Layout that reads prompts (default: the cheapest).")
+    ] = None
+    two_batch: Annotated[
+        bool, Option(help="Two half-batches overlap computation and expert exchange.", kind=kinds.FLAG)
+    ] = False
+    batch: Annotated[
+        float | None, Option(help="Sequences of a copy that answers, instead of --speed.", kind=kinds.NUMBER)
+    ] = None
+    speed: Annotated[float, Option(help="Tokens per second that a reader gets.", kind=kinds.SPEED)] = 20.0
+    fast: Annotated[float, Option(help="Speed of the fast tier over that.", kind=kinds.NUMBER)] = 2.5
+    input: Annotated[float, Option(help="Mean tokens of a prompt.", kind=kinds.NUMBER)] = 2900.0
+    output: Annotated[float, Option(help="Mean tokens of an answer.", kind=kinds.NUMBER)] = 400.0
+    hit: Annotated[
+        float,
+        Option(
+            help="Part of prompts that is found in a cache.", kind=kinds.NUMBER, names=("--hit", "--cache-hit-rate")
+        ),
+    ] = 0.0
+    spread: Annotated[float, Option(help="Deviation of ln prompt length.", kind=kinds.NUMBER)] = 0.9
+    to: Annotated[float, Option(help="Longest context sold, in tokens.", kind=kinds.NUMBER)] = 131072.0
+    utilisation: Annotated[float, Option(help="Part of the time in use.", kind=kinds.NUMBER)] = 0.8
+    margin: Annotated[float, Option(help="Part of the price that is kept.", kind=kinds.NUMBER)] = 0.0
+    engine: Annotated[str, options.ENGINE.but(kind=kinds.choice(*FAMILIES, "other"))] = DEFAULT_ENGINE
+    year: Annotated[float, options.YEAR] = NOW
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    sold_as: Annotated[str | None, Option(help="Model of genai-prices whose list is held against the cost.")] = None
+    provider: Annotated[
+        str | None, Option(help="Provider that sells it (default: who has the fullest price list of it).")
+    ] = None
+    date: Annotated[str | None, Option(help="Day of that list, as in 2026-11-21 (default: today).")] = None
+    ideal: Annotated[bool, options.IDEAL] = False
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_cost(r: CostRequest) -> Result:
+    """Cost of input, cached and output tokens by context, and the page that covers it: tiers, cache, batch, fast.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    architecture, system = load_model(r.model), system_of(r.on)
+    price = catalogue.price_of(system, r.usd_per_gpu_hour)
+    if price is None:
+        raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")
+    for field, value, low, high in (
+        ("--speed", r.speed, 1e-3, 1e5),
+        ("--fast", r.fast, 1.0, 100.0),
+        ("--to", r.to, 2 * _SHORTEST, 1e9),
+        ("--batch", r.batch, 1.0, 1e9),
+    ):
+        if value is not None and not low <= value <= high:
+            raise InputError(field, value, f"write a number from {low:g} to {high:g}")
+    demand = Demand(prompt=r.input, answer=r.output, hit=r.hit, spread=r.spread, longest=r.to)
+    version = constants_file.engine_of(system, r.engine, r.year)
+    losses: dict[str, Losses | None] = {
+        kind: None if r.ideal else constants_file.losses_of(system, version, kind)
+        for kind in ("prompt pass", "time per token")
+    }
+    readers = _Readers(
+        architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, float(r.two_batch), losses["prompt pass"]
+    )
+    answers = _Answers(architecture, system, r.gpus, r.layout, r.batch, float(r.two_batch), losses["time per token"])
+    # A batch that is given is the mean one, so idle places are in it already.
+    used = r.utilisation, 1.0 if r.batch else r.utilisation
+    facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin)
+    facts["assumptions"] = [
+        *catalogue.price_note(system, r.usd_per_gpu_hour),
+        f"accelerators that read work {used[0]:.0%} of the time, those that write {used[1]:.0%}; margin {r.margin:.0%}",
+        f"prompts of {r.input:g} tokens in the mean, log-normal with deviation {r.spread:g}; {r.hit:.1%} of them found",
+        f"answers of {r.output:g} tokens, read and written on machines of their own",
+        "the bound, without losses"
+        if r.ideal
+        else f"{'an engine of its own' if r.engine == 'other' else r.engine} of {r.year:g}",
+        "an answer's cost is that of a batch of its own context; caches wait beside the accelerators",
+    ]
+    if r.sold_as is not None:
+        at = units.day(r.date, "--date") if r.date else None
+        prices = price_book.price_list(r.sold_as, r.provider, at)
+        facts["margin"] = {
+            "sold_as": prices.model,
+            "provider": prices.provider,
+            **asdict(margin_of(prices, demand, facts["page"])),
+        }
+    return Result(request=r, facts=facts, draw=lambda: token_cost_figure(facts))
+
+
+def _facts(
+    readers: _Readers,
+    answers: _Answers,
+    demand: Demand,
+    price: float,
+    pace: tuple[float, float],
+    used: tuple[float, float],
+    margin: float,
+) -> dict[str, Any]:
+    """Curve, page and rates; ``pace`` is time per token and the fast tier's speed, ``used`` is parts of time."""
+    slowest, fast = pace
+    contexts = np.geomspace(_SHORTEST, demand.longest, int(np.log10(demand.longest / _SHORTEST) * _PER_DECADE) + 2)
+    read = readers.at(contexts, demand.parts(contexts), demand.hit)
+    written = answers.at(contexts, slowest)
+    costs = curve(contexts, read, written, price, used, margin)
+    here = np.array([demand.context])
+    usual = answers.at(here, slowest)
+    standard = float(usual.gpu_seconds[0])
+    page = rational_page(
+        costs,
+        demand,
+        _tiers(answers, demand, costs, price, True),
+        _tiers(answers, demand, costs, price, False),
+        batch=None if answers.fixed else float(answers.at(here, _SLOWEST).gpu_seconds[0]) / standard,
+        fast=None if answers.fixed else answers.ratio(here, slowest / fast, standard),
+    )
+    return {
+        "model": answers.architecture.name,
+        "system": answers.system.name,
+        "gpus": answers.gpus,
+        "prefill_layout": read.layout.text(),
+        "curve": costs,
+        "servable_to": written.servable_to,
+        "page": page,
+        "rates": _rates(readers, read, demand, usual),
+        "fast_speed": fast,
+        "margin": None,
+    }
+
+
+class _Answers:
+    """Cost of answers in one deployment, whatever the limit on time."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        system: System,
+        gpus: int,
+        layout: str | None,
+        batch: float | None,
+        two_batch: float,
+        losses: Losses | None,
+    ) -> None:
+        self.architecture, self.system, self.gpus = architecture, system, gpus
+        self.fixed = batch is not None
+        self._layouts = [parse_layout(layout, gpus, architecture)] if layout else None
+        self._batches = np.array([batch]) if batch else _BATCHES
+        self._more = {"two_batch": two_batch, "losses": losses}
+
+    def at(self, contexts: Any, slowest: float) -> ContextCost:
+        """Cheapest answers at contexts."""
+        return cost_against_context(
+            self.architecture,
+            self.system,
+            self.gpus,
+            contexts,
+            slowest=_SLOWEST if self.fixed else slowest,
+            layouts=self._layouts,
+            batches=self._batches,
+            **self._more,
+        )
+
+    def ratio(self, context: Any, slowest: float, standard: float) -> float | None:
+        """Cost within another limit over the standard one; None where nothing is as fast."""
+        try:
+            return float(self.at(context, slowest).gpu_seconds[0]) / standard
+        except DoesNotFit:
+            return None
+
+
+class _Readers:
+    """Cost of prompts in one deployment."""
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        system: System,
+        gpus: int,
+        layout: str | None,
+        two_batch: float,
+        losses: Losses | None,
+    ) -> None:
+        fixed = [parse_layout(layout, gpus, architecture)] if layout else None
+        self._layouts = fixed or list(candidate_layouts(architecture, gpus))
+        self._asked = architecture, system
+        self._more = {"two_batch": two_batch, "losses": losses}
+
+    def at(self, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> Reading:
+        """Prompts of given lengths, in the cheapest layout or a given one."""
+        layouts = [layout] if layout else self._layouts
+        return reading(*self._asked, layouts, lengths, parts, hit=hit, **self._more)
+
+
+def _rates(readers: _Readers, read: Reading, demand: Demand, written: ContextCost) -> dict[str, Any]:
+    """Tokens per second of one accelerator, as engineers measure them: found tokens count as read."""
+    lengths, parts = demand.lengths()
+    exact = readers.at(lengths, parts, demand.hit, read.layout)
+    new = parts * lengths * (1 - demand.hit)
+
+    def rate(seconds: Any) -> float:
+        return float(np.sum(parts * lengths) / np.sum(new * seconds))
+
+    return {
+        "input": rate(exact.seconds),
+        "input_low": rate(exact.high),
+        "input_high": rate(exact.low),
+        "output": 1 / float(written.gpu_seconds[0]),
+        "output_low": 1 / float(written.high[0]),
+        "output_high": 1 / float(written.low[0]),
+        "layout": written.layout[0],
+        "batch": float(written.batch[0]),
+        "time_per_output_token": float(written.time[0]),
+    }
+
+
+def _tiers(answers: _Answers, demand: Demand, costs: Curve, price: float, overlapped: bool) -> list[TierCost]:
+    """Where a prompt's cache can wait; its load overlaps other work, or the accelerator waits for it."""
+    into, _ = costs.at(min(demand.prompt, float(costs.contexts[-1])))
+    return tier_costs(
+        answers.system,
+        catalogue.tiers().values(),
+        kv_bytes=float(cache_bytes(answers.architecture, demand.prompt)) / demand.prompt,
+        prefill_time=into / 1e6 / price,
+        price=price,
+        overlapped=overlapped,
+    )
