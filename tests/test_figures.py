@@ -9,11 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from rackmath.cli.app import main
-from rackmath.cli.figures import save
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series, write
 from rackmath.figures.sketch import HIGH, WIDE, sketched
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 
 FIGURE = Figure(
     title="two points",
@@ -36,11 +35,11 @@ ESTIMATE = ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--ba
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".html"])
 def test_a_figure_is_the_same_file_twice_and_leaves_nothing_else(tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"figure{suffix}"
-    save(FIGURE, out)
+    write_figure(FIGURE, out)
     assert list(tmp_path.iterdir()) == [out]
     if suffix == ".svg":
         first = out.read_bytes()
-        save(FIGURE, out)
+        write_figure(FIGURE, out)
         assert out.read_bytes() == first
         ElementTree.fromstring(first)
         for text in ("two points", "from nowhere", "line", "bars"):
@@ -63,7 +62,7 @@ def test_a_picture_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch) ->
 
     monkeypatch.setattr(write, "write_still", broken)
     with pytest.raises(RuntimeError):
-        save(FIGURE, out)
+        write_figure(FIGURE, out)
     assert out.read_text() == "old"
     assert list(tmp_path.iterdir()) == [out]
 

@@ -12,8 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rackmath.cli.figures import save
 from rackmath.cli.lab.show import figure
+from rackmath.figures.write import write_figure
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine
 
@@ -53,7 +53,7 @@ def part(name: str, run: dict[str, Any]) -> list[str]:
         lines.append(f"| {one.title} | {one.seconds:.0f} | {error} |")
     for one in done:
         picture = ROOT / f"docs/lab-{name}-{one.name}.svg"
-        save(figure(one), picture)
+        write_figure(figure(one), picture)
         lines += ["", f"### {one.title[0].upper()}{one.title[1:]}", ""]
         lines += [f"- {finding}" for finding in one.findings]
         lines += ["", f"![{one.title}]({picture.name})"]

@@ -14,24 +14,41 @@ from typing import TYPE_CHECKING, Any
 from rackmath.version import __version__
 
 if TYPE_CHECKING:
+    from rackmath.api.agent import AgentRequest
+    from rackmath.api.answers import answer
+    from rackmath.api.budget import BudgetRequest
+    from rackmath.api.cache import CacheRequest
+    from rackmath.api.context import ContextRequest
     from rackmath.api.decode import PriceRequest, PriceResult, decode_prices
     from rackmath.api.deployment import Deployment
+    from rackmath.api.depth import DepthRequest
     from rackmath.api.estimate import EstimateResult, estimate
     from rackmath.api.estimate_request import EstimateRequest
+    from rackmath.api.pipeline import PipelineRequest
     from rackmath.api.plan import PlanResult, plan
     from rackmath.api.plan_question import PlanRequest
     from rackmath.api.predict import PredictRequest, PredictResult, predict
+    from rackmath.api.price_page import PageRequest
+    from rackmath.api.racks import RacksRequest
+    from rackmath.api.result import Result
     from rackmath.api.simulation.request import SimulateRequest
     from rackmath.api.simulation.result import Percentiles, Poisson, SimulateResult, read_trace, simulate
     from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
+    from rackmath.api.token_costs import CostRequest
     from rackmath.api.train import TrainResult, train
     from rackmath.api.train_request import TrainRequest
     from rackmath.engine.layout import Layout
     from rackmath.errors import DoesNotFit, InputError, NotUnderstood, RackmathError
 
 _MODULES = {
+    "AgentRequest": "rackmath.api.agent",
+    "BudgetRequest": "rackmath.api.budget",
+    "CacheRequest": "rackmath.api.cache",
     "Cluster": "rackmath.api.subjects",
+    "ContextRequest": "rackmath.api.context",
+    "CostRequest": "rackmath.api.token_costs",
     "Deployment": "rackmath.api.deployment",
+    "DepthRequest": "rackmath.api.depth",
     "DoesNotFit": "rackmath.errors",
     "Engine": "rackmath.api.subjects",
     "EstimateRequest": "rackmath.api.estimate_request",
@@ -39,7 +56,9 @@ _MODULES = {
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",
     "NotUnderstood": "rackmath.errors",
+    "PageRequest": "rackmath.api.price_page",
     "Percentiles": "rackmath.api.simulation.result",
+    "PipelineRequest": "rackmath.api.pipeline",
     "PlanRequest": "rackmath.api.plan_question",
     "PlanResult": "rackmath.api.plan",
     "Poisson": "rackmath.api.simulation.result",
@@ -48,11 +67,14 @@ _MODULES = {
     "PriceRequest": "rackmath.api.decode",
     "PriceResult": "rackmath.api.decode",
     "RackmathError": "rackmath.errors",
+    "RacksRequest": "rackmath.api.racks",
+    "Result": "rackmath.api.result",
     "SimulateRequest": "rackmath.api.simulation.request",
     "SimulateResult": "rackmath.api.simulation.result",
     "TrainRequest": "rackmath.api.train_request",
     "TrainResult": "rackmath.api.train",
     "Workload": "rackmath.api.subjects",
+    "answer": "rackmath.api.answers",
     "decode_prices": "rackmath.api.decode",
     "estimate": "rackmath.api.estimate",
     "load_model": "rackmath.api.subjects",
@@ -66,8 +88,14 @@ _MODULES = {
 """Public names and the modules that define them."""
 
 __all__ = [
+    "AgentRequest",
+    "BudgetRequest",
+    "CacheRequest",
     "Cluster",
+    "ContextRequest",
+    "CostRequest",
     "Deployment",
+    "DepthRequest",
     "DoesNotFit",
     "Engine",
     "EstimateRequest",
@@ -75,7 +103,9 @@ __all__ = [
     "InputError",
     "Layout",
     "NotUnderstood",
+    "PageRequest",
     "Percentiles",
+    "PipelineRequest",
     "PlanRequest",
     "PlanResult",
     "Poisson",
@@ -84,12 +114,15 @@ __all__ = [
     "PriceRequest",
     "PriceResult",
     "RackmathError",
+    "RacksRequest",
+    "Result",
     "SimulateRequest",
     "SimulateResult",
     "TrainRequest",
     "TrainResult",
     "Workload",
     "__version__",
+    "answer",
     "decode_prices",
     "estimate",
     "load_model",

@@ -10,6 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rackmath import (
+    AgentRequest,
+    BudgetRequest,
+    CacheRequest,
+    ContextRequest,
+    CostRequest,
+    DepthRequest,
+    PageRequest,
+    PipelineRequest,
+    RacksRequest,
+)
 from rackmath.api import kinds
 from rackmath.api.decode import PriceRequest
 from rackmath.api.estimate_request import EstimateRequest
@@ -18,7 +29,7 @@ from rackmath.api.plan_question import PlanRequest
 from rackmath.api.predict import PredictRequest
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.train_request import TrainRequest
-from rackmath.cli.ask import parameter_of
+from rackmath.cli.app import cli
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
 from rackmath.rates import Tokens
@@ -30,6 +41,15 @@ COMMANDS = {
     "train run": TrainRequest,
     "predict": PredictRequest,
     "prices decode": PriceRequest,
+    "prices page": PageRequest,
+    "prices cost": CostRequest,
+    "cache": CacheRequest,
+    "context": ContextRequest,
+    "racks": RacksRequest,
+    "agent": AgentRequest,
+    "train budget": BudgetRequest,
+    "train depth": DepthRequest,
+    "train pipeline": PipelineRequest,
 }
 LEAST: dict[type, dict[str, Any]] = {
     EstimateRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "batch": 1, "context": 1000},
@@ -38,6 +58,17 @@ LEAST: dict[type, dict[str, Any]] = {
     TrainRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 8, "tokens": 1e12},
     PriceRequest: {},
 }
+
+
+def parameter_of(command: str, name: str) -> click.Parameter:
+    """Option or argument of a command by Python's name."""
+    current: click.Command = cli
+    for word in command.split():
+        assert isinstance(current, click.Group)
+        inner = current.get_command(click.Context(current), word)
+        assert inner is not None
+        current = inner
+    return next(parameter for parameter in current.params if parameter.name == name)
 
 
 @pytest.mark.parametrize(("command", "request_type"), COMMANDS.items())

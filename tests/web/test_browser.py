@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from rackmath.cli.ask import ask
+import rackmath as rm
 from rackmath.web.pages import pages, views
 
 PATHS = ["/", *pages()]
@@ -62,9 +62,8 @@ def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> 
     assert value(page, "estimate", "time of a pass") != time
     batch = page.locator("#estimate-batch").input_value()
     assert 64 < float(batch) < 1000
-    words = ["estimate", "deepseek-v3", "--on=h200-sxm", "--gpus=8", f"--batch={batch}", "--context=8192"]
-    facts = ask(words).facts
-    assert f"{facts['tokens_per_second']:,.0f}" in value(page, "estimate", "tokens/s")
+    step = rm.estimate("deepseek-v3", "h200-sxm", gpus=8, batch=batch, context=8192).step
+    assert f"{float(step.tokens_per_second):,.0f}" in value(page, "estimate", "tokens/s")
     page.get_by_label("context or prompt", exact=False).last.fill("65536")
     page.wait_for_timeout(700)
     assert page.evaluate("document.querySelector('[data-view=estimate] .drawn').data.at(-1).y.slice(0, 3)") != before

@@ -37,7 +37,7 @@ class ContextRequest:
         ),
     ]
     on: Annotated[str | System, options.SYSTEM]
-    gpus: Annotated[int, options.GPUS.but(help="Accelerators.", kind=kinds.whole(1, 100000))]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators together.", kind=kinds.whole(1, 100000))]
     to: Annotated[float, Option(help="Longest context, in tokens.", kind=kinds.NUMBER)] = 100000000.0
     slowest: Annotated[float, Option(help="Time per token still served, in seconds.", kind=kinds.SECONDS)] = 0.1
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE

@@ -126,3 +126,25 @@ def _plain(request: Any) -> Iterator[tuple[str, Any]]:
         if not (value is None or isinstance(value, (str, int, float, bool, tuple))):
             raise InputError(each.typed, type(value).__name__, "give a name or a path: it is read again elsewhere")
         yield each.name, value
+
+
+def words_of(request: Any) -> list[str]:
+    """A request as it is typed behind its command: what stands at its default is left out."""
+    words: list[str] = []
+    for each in fields_of(type(request)):
+        value = getattr(request, each.name)
+        if value is None or value is False or (not each.required and value == each.default):
+            continue
+        name = each.names[0]
+        if each.option.argument:
+            words.append(word(value))
+        elif each.option.kind.many:
+            words += [f"{name}={word(one)}" for one in value]
+        else:
+            words.append(name if value is True else f"{name}={word(value)}")
+    return words
+
+
+def word(value: Any) -> str:
+    """A value as it is typed: whole numbers as such, all others to the last digit that a float holds."""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

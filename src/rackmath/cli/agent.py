@@ -7,10 +7,9 @@ import click
 from rackmath.api.agent import AgentRequest, run_agent
 from rackmath.cli import render
 from rackmath.cli.agent_text import show_log, show_session
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.errors import InputError
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 
 
 @click.command(epilog="Example: rackmath agent claude-opus-5-5 --turns 60 --think 90 --date 2026-11-21")
@@ -27,7 +26,7 @@ def agent(request: AgentRequest, plot: str | None, as_json: bool) -> None:
         raise InputError("--plot", plot, "draws a session; a log has none")
     result = run_agent(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

@@ -36,23 +36,11 @@ def solve(
     if symbol is None:
         _show_equation(find(equation), as_json)
         return
+    from rackmath.api.solve import solution_facts
+
     found = run(equation, symbol, _given(values))
     if as_json:
-        render.show_json(
-            {
-                "equation": found.equation.id,
-                "symbol": found.symbol,
-                "value": found.value,
-                "low": found.low,
-                "high": found.high,
-                "others": found.others,
-                "unit": found.unit,
-                "expression": found.expression,
-                "latex": found.latex,
-                "missing": found.missing,
-                "steps": [{"text": s.text, "latex": s.latex, "note": s.note} for s in found.steps],
-            }
-        )
+        render.show_json(solution_facts(found))
         return
     render.show_pairs(
         f"{found.equation.id}, chapter {found.equation.chapter}, {found.equation.time}: {found.equation.note}",

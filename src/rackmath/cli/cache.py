@@ -9,9 +9,8 @@ import click
 from rackmath.api.cache import CacheRequest, run_cache
 from rackmath.api.result import Result
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
 
 
@@ -27,7 +26,7 @@ def cache(request: CacheRequest, plot: str | None, as_json: bool) -> None:
     drawn = check_picture(plot)
     result = run_cache(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

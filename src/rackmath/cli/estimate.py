@@ -8,9 +8,8 @@ from rackmath.api.estimate import PICTURES, run_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.cli import render
 from rackmath.cli.estimate_text import explain_estimate, show_estimate
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 
 
 @click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
@@ -27,7 +26,7 @@ def estimate(request: EstimateRequest, explain: bool, plot: str | None, picture:
     drawn = check_picture(plot)
     result = run_estimate(request)
     if drawn is not None:
-        save(result.picture(picture or PICTURES[0]), drawn)
+        write_figure(result.picture(picture or PICTURES[0]), drawn)
     if as_json:
         render.show_json(result.to_dict())
         return

@@ -9,11 +9,10 @@ import numpy as np
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.quantities import Whole
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format
@@ -62,7 +61,7 @@ def experts(
     size = weight_bytes(a)["experts"] / count
     facts = _facts(a, system.name, placement, layers, size, system.chip.memory_capacity)
     if drawn is not None:
-        save(_figure(facts, placement), drawn)
+        write_figure(_figure(facts, placement), drawn)
     if as_json:
         render.show_json(facts)
         return

@@ -9,12 +9,11 @@ import click
 from rackmath.api.plan import run_plan
 from rackmath.api.plan_question import PlanRequest
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.cli.plan_text import show_plan
 from rackmath.cli.quantities import Whole
 from rackmath.figures.pictures import frontier_figure
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 
 
 @click.command(
@@ -56,7 +55,7 @@ def plan(
         where = Where(workers=workers, cluster=on_cluster, folder=checkpoint)
         shown["simulated"] = resimulated(result, traffic, percentile, where)
     if drawn is not None:
-        save(frontier_figure(shown), drawn)
+        write_figure(frontier_figure(shown), drawn)
     if as_json:
         render.show_json(shown)
         return

@@ -8,9 +8,8 @@ import click
 
 from rackmath.api.racks import RacksRequest, run_racks
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
 
 
@@ -26,7 +25,7 @@ def racks(request: RacksRequest, plot: str | None, as_json: bool) -> None:
     drawn = check_picture(plot)
     result = run_racks(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from rackmath.api.plain import to_plain
-from rackmath.cli.captured import CURRENT
 from rackmath.figures import Figure
 from rackmath.figures.sketch import sketched
 
@@ -19,11 +18,7 @@ _BAR = 40
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON document on standard output, or hand it to who asks for values."""
-    answer = CURRENT.get()
-    if answer is not None:
-        answer.facts = to_plain(value)
-        return
+    """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n")
 
 
@@ -80,13 +75,12 @@ def show_title(text: str) -> None:
 
 def show_note(text: str) -> None:
     """Print a line about the work itself, such as how long it took, beside the result."""
-    if CURRENT.get() is None:
-        sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{text}\n")
 
 
 def show_progress(text: str) -> None:
     """Say how far long work is: on one line of a terminal, and not at all where nobody looks."""
-    if sys.stderr.isatty() and CURRENT.get() is None:
+    if sys.stderr.isatty():
         sys.stderr.write(f"\r{text}  ")
         sys.stderr.flush()
 

@@ -10,12 +10,11 @@ import click
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.cli.quantities import Whole
 from rackmath.cli.simulate_text import show_result
 from rackmath.errors import InputError
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.snapshots import Checkpoint
 from rackmath.sweeps.replay_runs import Where
 from rackmath.units import show
@@ -91,7 +90,7 @@ def simulate_command(
     if series:
         result.write_series(Path(series), "--series")
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.to_dict())
         return

@@ -10,9 +10,9 @@ from typing import Any
 from rackmath.api.fields import field_named, keys_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.errors import InputError, RackmathError
 from rackmath.figures import Figure, Panel, Series
+from rackmath.figures.write import write_figure
 from rackmath.sweeps.capacity import highest_rate
 from rackmath.sweeps.replay_runs import Where, replays
 from rackmath.units import show
@@ -28,7 +28,7 @@ def compared(request: SimulateRequest, what_if: str, where: Where, drawn: Path |
     found = replays(requests, where, render.show_progress)
     rows = [{"value": value} | facts for value, facts in zip(values, found, strict=True)]
     if drawn is not None:
-        save(_figure(name, [row for row in rows if "error" not in row], request.seed), drawn)
+        write_figure(_figure(name, [row for row in rows if "error" not in row], request.seed), drawn)
     if as_json:
         render.show_json({"option": name, "runs": rows})
         return

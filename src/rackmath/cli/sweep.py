@@ -12,12 +12,11 @@ import polars as pl
 
 from rackmath import catalogue
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, Whole
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
 from rackmath.figures.pictures import cost_figure
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, grid_chunks, plan_chunks
 from rackmath.sweeps.workers import Result, on_cluster, on_this_machine
@@ -102,7 +101,7 @@ def compare(
     if out is not None and folder is None:
         write_table(out, table, "--out")
     if drawn is not None:
-        save(cost_figure(list(table.iter_rows(named=True)), speed), drawn)
+        write_figure(cost_figure(list(table.iter_rows(named=True)), speed), drawn)
     if as_json:
         render.show_json(table.to_dicts())
         return

@@ -8,10 +8,12 @@ from typing import Any
 
 from sympy.printing.mathml import mathml
 
+from rackmath.api.plain import to_plain
+from rackmath.api.solve import solution_facts
 from rackmath.blackboard.equations import EQUATIONS, Equation
 from rackmath.blackboard.equations import equation as find
+from rackmath.blackboard.solve import solve
 from rackmath.blackboard.symbols import QUANTITIES
-from rackmath.cli.ask import ask
 from rackmath.errors import InputError
 from rackmath.web.shown import command_line
 
@@ -119,6 +121,6 @@ def solved(name: str, symbol: str, given: Mapping[str, str]) -> dict[str, Any]:
         # Nothing but symbols and short numbers becomes a word of the command.
         if key not in known or len(value) > _LONGEST:
             raise InputError(key, value, f"write a short number for one of {', '.join(known)}")
-    values = [f"{key}={value}" for key, value in given.items() if value and key != symbol]
-    words = ["solve", name, f"--for={symbol}", *values]
-    return ask(words).facts | {"command": command_line(words)}
+    values = {key: value for key, value in given.items() if value and key != symbol}
+    words = ["solve", name, f"--for={symbol}", *(f"{key}={value}" for key, value in values.items())]
+    return to_plain(solution_facts(solve(name, symbol, values))) | {"command": command_line(words)}

@@ -1,4 +1,4 @@
-"""What a page asks for: Pydantic fields that are controls, and options of the command line with its help and checks."""
+"""What a page asks for: Pydantic fields that are controls, and fields of a request with its help and checks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
 
-import click
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import Field as PydanticField
 from pydantic.fields import FieldInfo
 
 from rackmath import catalogue
-from rackmath.cli.ask import parameter_of, word, words
+from rackmath.api.fields import Field, field_named, word
 from rackmath.web import uploads
 
 
@@ -22,56 +22,56 @@ class Inputs(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, protected_namespaces=())
 
 
-Asked = TypeVar("Asked", bound=Inputs)
+Question = TypeVar("Question", bound=Inputs)
 
 
 def asking(
-    command: str, *, renamed: Mapping[str, str] = MappingProxyType({}), own: Sequence[str] = ()
-) -> Callable[[type[Asked]], type[Asked]]:
-    """Fields of a question that is put to a command are its options: they carry its help, its types check them.
+    request: type, *, renamed: Mapping[str, str] = MappingProxyType({}), own: Sequence[str] = ()
+) -> Callable[[type[Question]], type[Question]]:
+    """Fields of a page that puts a request are the request's: they carry its help, its kinds check them.
 
     Parameters
     ----------
-    command : str
-        As it is typed: ``train budget``.
+    request : type
+        What the page asks.
     renamed : mapping
-        Fields that the command calls otherwise.
+        Fields that the request calls otherwise.
     own : sequence of str
         Fields of the page alone.
 
-    Errors: :class:`KeyError` for a field that is neither an option nor the page's own.
+    Errors: :class:`KeyError` for a field that is neither the request's nor the page's own.
     """
 
-    def bound(question: type[Asked]) -> type[Asked]:
+    def bound(question: type[Question]) -> type[Question]:
         for name, field in question.model_fields.items():
-            if name not in own:
-                _bind(field, parameter_of(command, renamed.get(name, name)))
+            if name in own:
+                continue
+            declared = field_named(request, renamed.get(name, name))
+            if declared is None:
+                raise KeyError(f"{request.__name__} has no field {renamed.get(name, name)}")
+            _bind(field, declared)
         question.model_rebuild(force=True)
         return question
 
     return bound
 
 
-def _bind(field: FieldInfo, parameter: click.Parameter) -> None:
-    """Give a field the help and the check of the option that it stands for."""
+def _bind(field: FieldInfo, declared: Field) -> None:
+    """Give a field the help and the check of the request's field that it stands for."""
 
     def checked(value: Any) -> Any:
-        if value is None or value == "" or isinstance(value, bool):
-            return value
-        try:
-            parameter.type.convert(word(_worded(field, value)), parameter, None)
-        except click.BadParameter as error:
-            raise ValueError(error.message) from error
+        if value is not None and value != "" and not isinstance(value, bool):
+            declared.option.kind.read(_worded(field, value), declared.typed)
         return value
 
     # Names of the catalogue are chosen on a page; the command's help speaks of files as well.
-    if isinstance(parameter, click.Option) and extra_of(field).get("control") not in ("model", "system"):
-        field.description = parameter.help
+    if extra_of(field).get("control") not in ("model", "system"):
+        field.description = declared.option.help
     field.metadata.append(AfterValidator(checked))
 
 
 def _worded(field: FieldInfo, value: Any) -> Any:
-    """A value as the command line writes it: ``70`` billions are ``70B``."""
+    """A value as a request reads it: ``70`` billions are ``70B``."""
     suffix = extra_of(field).get("suffix")
     return f"{word(value)}{suffix}" if suffix else value
 
@@ -94,28 +94,28 @@ def slider(
 ) -> Any:
     """A number between two ends, on a logarithmic slider or a linear one; ``suffix`` follows it on the command line."""
     extra: Any = {"control": "slider", "log": log, "unit": unit, "whole": whole, "suffix": suffix}
-    return Field(default, ge=low, le=high, title=title, json_schema_extra=extra)
+    return PydanticField(default, ge=low, le=high, title=title, json_schema_extra=extra)
 
 
 def number(default: Any, low: float, high: float, title: str, *, unit: str = "") -> Any:
     """A number that is typed, or left out."""
-    return Field(default, ge=low, le=high, title=title, json_schema_extra={"control": "number", "unit": unit})
+    return PydanticField(default, ge=low, le=high, title=title, json_schema_extra={"control": "number", "unit": unit})
 
 
 def choice(default: Any, title: str) -> Any:
     """One of the few of a Literal."""
-    return Field(default, title=title, json_schema_extra={"control": "choice"})
+    return PydanticField(default, title=title, json_schema_extra={"control": "choice"})
 
 
 def ticked(default: bool, title: str) -> Any:
     """Yes or no."""
-    return Field(default, title=title, json_schema_extra={"control": "tick"})
+    return PydanticField(default, title=title, json_schema_extra={"control": "tick"})
 
 
 def text(default: Any, title: str, *, longest: int = 80, hint: str = "") -> Any:
     """A short text."""
     extra: Any = {"control": "text", "hint": hint}
-    return Field(default, title=title, max_length=longest, json_schema_extra=extra)
+    return PydanticField(default, title=title, max_length=longest, json_schema_extra=extra)
 
 
 @lru_cache(maxsize=2)
@@ -140,7 +140,7 @@ def _system(name: str) -> str:
 
 def named(default: str, title: str, kind: str) -> Any:
     """A name of the catalogue: model or system."""
-    return Field(default, title=title, max_length=80, json_schema_extra={"control": kind})
+    return PydanticField(default, title=title, max_length=80, json_schema_extra={"control": kind})
 
 
 Model = Annotated[str, AfterValidator(_model)]
@@ -149,8 +149,16 @@ System = Annotated[str, AfterValidator(_system)]
 """A name of the catalogue."""
 
 
-def options(inputs: Inputs, *fields: str, **renamed: str) -> list[str]:
-    """Fields -> options of a command of the same names; ``rate="poisson"`` where the command has another."""
+def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
+    """Fields -> values of a request's fields of the same names; ``rate="poisson"`` where the request has another.
+
+    What is empty is left out; a file that was sent stands for its path.
+    """
     known_fields = type(inputs).model_fields
-    called = {name: name for name in fields} | renamed
-    return words({new: _worded(known_fields[old], getattr(inputs, old)) for old, new in called.items()})
+    values: dict[str, Any] = {}
+    for old, new in ({name: name for name in fields} | renamed).items():
+        value = _worded(known_fields[old], getattr(inputs, old))
+        if value is not None and value != "":
+            sent = isinstance(value, str) and uploads.is_upload(value)
+            values[new] = str(uploads.path_of(value)) if sent else value
+    return values

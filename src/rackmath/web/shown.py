@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from rackmath.cli.ask import ask
-from rackmath.cli.captured import Answer
+from rackmath.api.answers import answer
+from rackmath.api.fields import words_of
 from rackmath.figures import Figure
 from rackmath.figures.plotly import axes, traces
 from rackmath.web import uploads
@@ -78,14 +79,26 @@ def drawn(figure: Figure) -> list[dict[str, Any]]:
     return found
 
 
-def asked(arguments: Sequence[str], *, picture: bool = True) -> Answer:
-    """Ask as on the command line; names of files that were sent stand for their paths."""
-    sent = [uploads.path_of(one) for one in arguments if uploads.is_upload(one)]
-    paths = {str(path): _SENT for path in sent} | {str(path.parent): "." for path in sent}
-    answer = ask([str(uploads.path_of(one)) if uploads.is_upload(one) else one for one in arguments], picture=picture)
-    if paths:
-        answer.facts = _renamed(answer.facts, paths)
-    return answer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """A request with its result, as a page shows it."""
+
+    result: Any
+    facts: Any
+    """What the command prints with ``--json``, without paths of this machine."""
+    command: str
+    """The same question as a line to type; a file that was sent has its viewer's own name there."""
+
+
+def answered(command: str, request: Any) -> Answered:
+    """Put a request to what ``rackmath`` calls ``command``."""
+    names = {
+        path: _SENT for path in uploads.paths() if path in words_of(request) or f"--trace={path}" in words_of(request)
+    }
+    names |= {str(Path(path).parent): "." for path in names}
+    result = answer(request)
+    words = [*command.split(), *(_renamed(one, names) for one in words_of(request))]
+    return Answered(result=result, facts=_renamed(result.to_dict(), names), command=command_line(words))
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
@@ -99,9 +112,8 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return [_renamed(one, names) for one in value] if isinstance(value, list) else value
 
 
-def command_line(arguments: Sequence[str]) -> str:
-    """The same question as a line to type; a file that was sent has its viewer's own name there."""
-    words = [_SENT if uploads.is_upload(one) else one for one in arguments]
+def command_line(words: Sequence[str]) -> str:
+    """Words behind ``rackmath`` as a line to type."""
     return shlex.join(["rackmath", *words])
 
 

@@ -74,6 +74,12 @@ def path_of(name: str) -> Path:
         return _kept[name]
 
 
+def paths() -> list[str]:
+    """Where all files are kept."""
+    with _lock:
+        return [str(path) for path in _kept.values()]
+
+
 def shared(names: list[str]) -> dict[str, str]:
     """Paths of some files, for a process that is to read them."""
     return {name: str(path_of(name)) for name in names if is_upload(name)}

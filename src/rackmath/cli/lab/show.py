@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def deliver(found: Experiment, plot: str | None, as_json: bool) -> None:
     """Save the picture, print."""
     drawn = check_picture(plot)
     if drawn is not None:
-        save(figure(found), drawn)
+        write_figure(figure(found), drawn)
     if as_json:
         render.show_json(as_data(found))
         return

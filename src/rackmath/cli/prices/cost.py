@@ -6,10 +6,9 @@ import click
 
 from rackmath.api.token_costs import CostRequest, run_cost
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.cli.prices.cost_text import show_cost
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 
 
 @click.command("cost", epilog="Example: rackmath prices cost llama-3.1-70b --on h100-sxm --gpus 8 --input 4000")
@@ -25,7 +24,7 @@ def cost_prices(request: CostRequest, plot: str | None, explain: bool, as_json: 
     drawn = check_picture(plot)
     result = run_cost(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

@@ -9,10 +9,9 @@ import numpy as np
 
 from rackmath.api.decode import PriceRequest, run_decoding
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.errors import InputError
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.prices.decode import Decoded, Interval, Offer
 from rackmath.prices.market import FLOOR, RIDGE, Market
 
@@ -36,7 +35,7 @@ def decode_prices(request: PriceRequest, plot: str | None, explain: bool, as_jso
     if drawn is not None:
         if len(result.models) > 1:
             raise InputError("--plot", plot, f"draws one model, and the file has {len(result.models)}")
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.to_dict())
         return

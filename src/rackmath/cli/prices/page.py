@@ -6,11 +6,10 @@ import click
 
 from rackmath.api.price_page import PageRequest, run_page
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.cli.prices.page_text import show_market, show_page
 from rackmath.errors import InputError
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 
 
 @click.command("page", epilog="Example: rackmath prices page anthropic --date 2026-11-21")
@@ -29,7 +28,7 @@ def page_prices(request: PageRequest, plot: str | None, explain: bool, as_json: 
         raise InputError("--plot", plot, "name a PROVIDER: one page is drawn")
     result = run_page(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

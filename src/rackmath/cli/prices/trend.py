@@ -11,11 +11,10 @@ import click
 
 from rackmath import price_files
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.prices.trend import BLEND, Decline, Sold, decline, leading_scores
 
 
@@ -47,7 +46,7 @@ def trend_prices(
     if not declines:
         raise InputError("--benchmark", benchmark, "no score of the table was ever reached at a lower price")
     if drawn is not None:
-        save(_figure(benchmark, models, declines), drawn)
+        write_figure(_figure(benchmark, models, declines), drawn)
     if as_json:
         render.show_json({"benchmark": benchmark.lower(), "blend": BLEND, "scores": [_data(d) for d in declines]})
         return

@@ -6,10 +6,9 @@ import click
 
 from rackmath.api.budget import BudgetRequest, run_budget
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
 from rackmath.cli.train.budget_text import equations, show_budget, show_known
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.training.scaling_laws import law
 
 
@@ -26,7 +25,7 @@ def budget_command(request: BudgetRequest, plot: str | None, explain: bool, as_j
     drawn = check_picture(plot)
     result = run_budget(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

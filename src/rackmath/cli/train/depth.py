@@ -6,9 +6,8 @@ import click
 
 from rackmath.api.depth import DepthRequest, run_depth
 from rackmath.cli import render
-from rackmath.cli.figures import save
 from rackmath.cli.options import request_options
-from rackmath.figures.write import check_picture
+from rackmath.figures.write import check_picture, write_figure
 from rackmath.models.architecture import Architecture
 from rackmath.training.depth import WAYS, Depth
 from rackmath.units import show
@@ -26,7 +25,7 @@ def depth_command(request: DepthRequest, plot: str | None, as_json: bool) -> Non
     drawn = check_picture(plot)
     result = run_depth(request)
     if drawn is not None:
-        save(result.picture(), drawn)
+        write_figure(result.picture(), drawn)
     if as_json:
         render.show_json(result.facts)
         return

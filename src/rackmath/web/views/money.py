@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from rackmath import price_book
+from rackmath.api.agent import AgentRequest
+from rackmath.api.cache import CacheRequest
+from rackmath.api.decode import PriceRequest
+from rackmath.api.price_page import PageRequest
 from rackmath.errors import InputError
 from rackmath.units import show
-from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, options, slider, text, ticked
-from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
+from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, slider, text, ticked, values_of
+from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _PROVIDERS = tuple(sorted(price_book.providers()))
 
 
-@asking("prices page")
+@asking(PageRequest)
 class Page(Inputs):
     """A provider's page."""
 
@@ -25,8 +29,7 @@ class Page(Inputs):
 
 def page(i: Page) -> Shown:
     """Ratios, and what each of them implies."""
-    words = ["prices", "page", i.provider, *options(i, "model")]
-    answer = asked(words)
+    answer = answered("prices page", PageRequest(**values_of(i, "provider", "model")))
     found = answer.facts[0]
     rows = [
         (
@@ -37,7 +40,7 @@ def page(i: Page) -> Shown:
         for one in found["models"]
     ]
     return Shown(
-        figures=drawn(answer.figure),
+        figures=drawn(answer.result.picture()),
         pairs=[("models", f"{len(rows):,}")],
         tables=[
             Table(
@@ -48,7 +51,7 @@ def page(i: Page) -> Shown:
             _hypotheses(found),
         ],
         facts=answer.facts,
-        command=command_line(words),
+        command=answer.command,
         notes=["prices are those of genai-prices; what is not dated there is taken to have always held"],
     )
 
@@ -85,7 +88,7 @@ def _dollars(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-@asking("prices decode", renamed={"model": "source"})
+@asking(PriceRequest, renamed={"model": "source"})
 class Decode(Inputs):
     """Prices behind which a model stands."""
 
@@ -102,10 +105,10 @@ def decode(i: Decode) -> Shown:
     if i.model:
         if not _NAME.fullmatch(i.model):
             raise InputError("model", i.model, "write a name that genai-prices knows, or leave it empty")
-        words = ["prices", "decode", i.model, *options(i, "speed", "cliff")]
+        values = values_of(i, "speed", "cliff", model="source")
     else:
-        words = ["prices", "decode", *options(i, "input", "cached", "output", "speed", "cliff")]
-    answer = asked(words)
+        values = values_of(i, "input", "cached", "output", "speed", "cliff")
+    answer = answered("prices decode", PriceRequest(**values))
     f = answer.facts[0]
     scales = (
         ("active_params", 1e9, "B"),
@@ -121,16 +124,16 @@ def decode(i: Decode) -> Shown:
         for name, scale, unit in scales
     ]
     return Shown(
-        figures=drawn(answer.figure),
+        figures=drawn(answer.result.picture()),
         pairs=[("chance that it is dense", f"{f['dense']:.0%}")],
         tables=[Table(title="what prices say", columns=["", ">median", ">50 %", "> ", ">90 %", ">  "], rows=rows)],
         facts=answer.facts,
-        command=command_line(words),
+        command=answer.command,
         notes=f["cannot_tell"],
     )
 
 
-@asking("cache")
+@asking(CacheRequest)
 class Cache(Inputs):
     """Where the cache of a prefix waits."""
 
@@ -146,9 +149,8 @@ class Cache(Inputs):
 
 def cache(i: Cache) -> Shown:
     """Hold, retrieve or compute again."""
-    fields = ("on", "context", "reuse", "memory_price", "years", "remote", "waiting")
-    words = ["cache", i.model, *options(i, *fields)]
-    answer = asked(words)
+    fields = ("model", "on", "context", "reuse", "memory_price", "years", "remote", "waiting")
+    answer = answered("cache", CacheRequest(**values_of(i, *fields)))
     f = answer.facts
     rows = [
         (
@@ -162,7 +164,7 @@ def cache(i: Cache) -> Shown:
         for one in f["tiers"]
     ]
     return Shown(
-        figures=drawn(answer.figure),
+        figures=drawn(answer.result.picture()),
         tables=[
             Table(
                 title="$ per million tokens",
@@ -171,12 +173,12 @@ def cache(i: Cache) -> Shown:
             )
         ],
         facts=f,
-        command=command_line(words),
+        command=answer.command,
         notes=f.get("assumptions", []),
     )
 
 
-@asking("agent")
+@asking(AgentRequest)
 class Agent(Inputs):
     """Sessions whose context grows."""
 
@@ -193,8 +195,8 @@ def agent(i: Agent) -> Shown:
     """What a session and a day cost, lever by lever."""
     if not _NAME.fullmatch(i.model):
         raise InputError("model", i.model, "write a name that genai-prices knows")
-    words = ["agent", i.model, *options(i, "turns", "first", "added", "output", "think", "sessions")]
-    answer = asked(words)
+    fields = ("model", "turns", "first", "added", "output", "think", "sessions")
+    answer = answered("agent", AgentRequest(**values_of(i, *fields)))
     f = answer.facts
     rows = [
         (
@@ -207,13 +209,13 @@ def agent(i: Agent) -> Shown:
         for one in f["levers"]
     ]
     return Shown(
-        figures=drawn(answer.figure),
+        figures=drawn(answer.result.picture()),
         pairs=[("who sells it", f["provider"])],
         tables=[
             Table(title="levers", columns=["lever", ">$ a session", ">$ a day", ">cache hits", ">saved"], rows=rows)
         ],
         facts=f,
-        command=command_line(words),
+        command=answer.command,
     )
 
 

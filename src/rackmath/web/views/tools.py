@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.plan_question import PlanRequest
 from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.figures import COLOURS, Figure, Panel, Series
 from rackmath.figures.plotly import whiskers
@@ -18,17 +20,17 @@ from rackmath.web.inputs import (
     choice,
     named,
     number,
-    options,
     slider,
     text,
     ticked,
+    values_of,
 )
-from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
+from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
-@asking("estimate")
+@asking(EstimateRequest, own=("picture",))
 class Estimate(Inputs):
     """One decode or prefill pass."""
 
@@ -50,21 +52,20 @@ class Estimate(Inputs):
 
 def estimate(i: Estimate) -> Shown:
     """Time with its range, what binds, memory, cost."""
-    fields = ["on", "gpus", "layout", "batch", "context", "phase", "weights", "kv", "engine", "year", "ideal"]
+    fields = ["model", "on", "gpus", "layout", "batch", "context", "phase", "weights", "kv", "engine", "year", "ideal"]
     if i.phase == "decode":
         fields.append("drafted")
-    words = ["estimate", i.model, *options(i, *fields)]
-    answer = asked([*words, f"--picture={i.picture}"])
+    answer = answered("estimate", EstimateRequest(**values_of(i, *fields)))
     f = answer.facts
     return Shown(
-        figures=[*drawn(answer.figure), _parts("where the time goes", {**f["terms"], **f["lost"]})],
+        figures=[*drawn(answer.result.picture(i.picture)), _parts("where the time goes", {**f["terms"], **f["lost"]})],
         pairs=[
             ("layout", f["layout"]),
             *(_speed(f) if f["fits"] else ()),
             ("memory", _memory(f)),
         ],
         facts=f,
-        command=command_line(words),
+        command=answer.command,
         notes=f["assumptions"],
     )
 
@@ -109,7 +110,7 @@ def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
     }
 
 
-@asking("plan")
+@asking(PlanRequest)
 class Plan(Inputs):
     """A budget of accelerators, requests, limits."""
 
@@ -129,9 +130,21 @@ class Plan(Inputs):
 
 def plan(i: Plan) -> Shown:
     """Frontier, the best under limits, launch commands."""
-    fields = ("on", "gpus", "input", "output", "ttft", "tpot", "cached_prefix", "weights", "kv", "engine", "one_pool")
-    words = ["plan", i.model, *options(i, *fields)]
-    answer = asked(words)
+    fields = (
+        "model",
+        "on",
+        "gpus",
+        "input",
+        "output",
+        "ttft",
+        "tpot",
+        "cached_prefix",
+        "weights",
+        "kv",
+        "engine",
+        "one_pool",
+    )
+    answer = answered("plan", PlanRequest(**values_of(i, *fields)))
     f = answer.facts
     best = f["best"]
     pairs = [
@@ -151,7 +164,7 @@ def plan(i: Plan) -> Shown:
             ("stopped by", str(best.get("stopped_by", ""))),
         ]
     # Where nothing keeps the limits there is a frontier without points, and no cost.
-    speed, *cost = drawn(answer.figure)
+    speed, *cost = drawn(answer.result.picture())
     speed["points"] = f["frontier"]
     # A speed is one over the time per token, which the field holds.
     speed["limit"] = None if i.tpot is None else {"field": "tpot", "at": 1 / i.tpot, "inverse": True}
@@ -160,7 +173,7 @@ def plan(i: Plan) -> Shown:
         pairs=pairs,
         tables=[_runners(f)] if f["runners_up"] else [],
         facts=f,
-        command=command_line(words),
+        command=answer.command,
         notes=f["assumptions"],
     )
 

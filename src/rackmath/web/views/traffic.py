@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli.simulate_text import load_text
 from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
 from rackmath.web import uploads
-from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, options, slider, text
-from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
+from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, slider, text, values_of
+from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _ROUTERS = tuple(ROUTERS)
 # A static batch needs reserved blocks, which the page does not ask for.
@@ -23,7 +24,7 @@ _QUANTITIES = (
 )
 
 
-@asking("simulate", renamed={"rate": "poisson"})
+@asking(SimulateRequest, renamed={"rate": "poisson"})
 class Simulate(Inputs):
     """A fleet and what it is asked."""
 
@@ -52,19 +53,31 @@ class Simulate(Inputs):
 
 def simulate(i: Simulate) -> Shown:
     """Percentiles, queues and tiers."""
-    common = options(
-        i, "on", "gpus", "layout", "policy", "router", "tiers", "seats", "prefill_gpus", "mtbf", "ttft", "tpot", "seed"
+    values = values_of(
+        i,
+        "model",
+        "on",
+        "gpus",
+        "layout",
+        "policy",
+        "router",
+        "tiers",
+        "seats",
+        "prefill_gpus",
+        "mtbf",
+        "ttft",
+        "tpot",
+        "seed",
     )
     if i.trace:
         if not uploads.is_upload(i.trace):
             raise InputError("trace", i.trace, "send the file; a path is not read")
-        asking = ["--trace", i.trace, *options(i, requests="first")]
+        values |= values_of(i, "trace", requests="first")
     else:
-        asking = options(i, "requests", "input", "output", "burst", "turns", rate="poisson")
+        values |= values_of(i, "requests", "input", "output", "burst", "turns", rate="poisson")
         # Sessions grow by turns of one length.
-        asking += ["--think=10"] if i.turns > 1 else options(i, "spread")
-    words = ["simulate", i.model, *common, *asking]
-    answer = asked(words)
+        values |= {"think": 10.0} if i.turns > 1 else values_of(i, "spread")
+    answer = answered("simulate", SimulateRequest(**values))
     f = answer.facts
     rows = [
         (name, *(show(f[key][p], "s") for p in ("mean", "p50", "p90", "p99")), _interval(f[key]))
@@ -85,13 +98,13 @@ def simulate(i: Simulate) -> Shown:
         )
         pairs.append(("prefix blocks found, and kept on average", hits))
     return Shown(
-        figures=drawn(answer.figure),
+        figures=drawn(answer.result.picture()),
         pairs=pairs,
         tables=[
             Table(title="what users see", columns=["", ">mean", ">p50", ">p90", ">p99", ">95 % of p99"], rows=rows)
         ],
         facts=f,
-        command=command_line(words),
+        command=answer.command,
         notes=f["assumptions"],
     )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from rackmath.api.budget import BudgetRequest
+from rackmath.api.pipeline import PipelineRequest
 from rackmath.cli.train.gantt import COLOURS, NAMES
 from rackmath.errors import InputError
 from rackmath.training.pipelines import Timeline
 from rackmath.training.pipelines.schedules import SCHEDULES
 from rackmath.training.scaling_laws import LAWS
-from rackmath.web.inputs import Inputs, asking, choice, options, slider, ticked
-from rackmath.web.shown import Shown, Table, View, asked, command_line, drawn
+from rackmath.web.inputs import Inputs, asking, choice, slider, ticked, values_of
+from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _LAWS, _SCHEDULES = tuple(LAWS), tuple(SCHEDULES)
 _MOST = 6000
@@ -21,7 +23,7 @@ _CALLED = {"size": "params", "written": "inference_tokens", "read": "prompt_toke
 """What the command calls fields that a page has other words for."""
 
 
-@asking("train budget", renamed=_CALLED)
+@asking(BudgetRequest, renamed=_CALLED)
 class Budget(Inputs):
     """A loss to reach, and the tokens that the model will serve."""
 
@@ -37,8 +39,8 @@ class Budget(Inputs):
 
 def budget(i: Budget) -> Shown:
     """Least cost over a life, beside equal costs and the compute optimum."""
-    words = ["train", "budget", *options(i, "law", "tokens", "rl_share", "success", "decode_efficiency", **_CALLED)]
-    answer = asked(words)
+    fields = ("law", "tokens", "rl_share", "success", "decode_efficiency")
+    answer = answered("train budget", BudgetRequest(**values_of(i, *fields, **_CALLED)))
     f = answer.facts
     named = (
         ("least cost", f),
@@ -58,7 +60,7 @@ def budget(i: Budget) -> Shown:
         if one is not None
     ]
     return Shown(
-        figures=drawn(answer.figure),
+        figures=drawn(answer.result.picture()),
         pairs=[
             ("over-training at least cost", f"{f['overtraining']:.3g} times the compute optimum"),
             ("inference over pre-training there", f"{f['inference_over_pretrain']:.3g}"),
@@ -72,12 +74,12 @@ def budget(i: Budget) -> Shown:
             )
         ],
         facts=f,
-        command=command_line(words),
+        command=answer.command,
         notes=f.get("notes", []),
     )
 
 
-@asking("train pipeline", renamed={"beside": "schedule"}, own=("together",))
+@asking(PipelineRequest, renamed={"beside": "schedule"}, own=("together",))
 class Pipeline(Inputs):
     """One schedule or two of the same work."""
 
@@ -94,14 +96,13 @@ class Pipeline(Inputs):
 
 def pipeline(i: Pipeline) -> Shown:
     """Gantt charts, bubbles and peak activations."""
-    common = options(i, "stages", "microbatches", "forward", "backward_input", "backward_weight", "send")
+    common = values_of(i, "stages", "microbatches", "forward", "backward_input", "backward_weight", "send")
     found: list[tuple[str, dict[str, Any], Timeline]] = []
     lines = []
     for name in dict.fromkeys(one for one in (i.schedule, i.beside) if one):
-        words = ["train", "pipeline", f"--schedule={name}", *common]
-        answer = asked(words)
-        found.append((name, answer.facts, answer.figure))
-        lines.append(command_line(words))
+        answer = answered("train pipeline", PipelineRequest(schedule=name, **common))
+        found.append((name, answer.facts, answer.result.details))
+        lines.append(answer.command)
     longest = max(f["makespan"] for _, f, _ in found)
     rows = [
         (
