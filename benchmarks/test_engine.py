@@ -8,8 +8,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from rackmath import catalogue
 from rackmath.engine import Layout, estimate
+from rackmath.io import catalogue
 from rackmath.models.config import read_config
 from rackmath.models.counts import total_params
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rackmath import catalogue, constants_file
+from rackmath.io import catalogue, constants_file
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.workload import Limits, Workload
 from rackmath.sweeps import grids, plans

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rackmath.constants_file import constants
+from rackmath.io.constants_file import constants
 from rackmath.validation.predict import predict
 
 pytestmark = pytest.mark.benchmark

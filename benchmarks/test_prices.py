@@ -6,8 +6,8 @@ from datetime import date
 
 import pytest
 
-from rackmath import price_files, usage_log
 from rackmath.cli.prices.page import pages
+from rackmath.io import price_files, usage_log
 from rackmath.prices.decode import Offer, decode
 
 pytestmark = pytest.mark.benchmark

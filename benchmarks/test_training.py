@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rackmath import catalogue, constants_file
 from rackmath.engine.timer import engine_timer
+from rackmath.io import catalogue, constants_file
 from rackmath.training.budget import Life, cheapest
 from rackmath.training.pipelines import Times, run
 from rackmath.training.run import Recipe, all_options, step_times, training_memory

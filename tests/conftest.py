@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from rackmath import catalogue
 from rackmath.hardware import Chip, Link, System
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 
 # A busy machine is no defect: how long an example takes says nothing of whether it is right.

@@ -21,9 +21,9 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import constants_file, tables
 from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
+from rackmath.io import constants_file, tables
 from rackmath.validation.baselines import ideal_values, one_efficiency
 from rackmath.validation.calibrate import usable
 from rackmath.validation.fit import evaluate

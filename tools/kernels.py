@@ -19,10 +19,10 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from rackmath import catalogue
 from rackmath.engine.collectives import all_reduce, all_to_all, distinct_ranks
 from rackmath.engine.kernel_curves import Curve, KernelLoad
 from rackmath.hardware import Link, System
+from rackmath.io import catalogue
 from rackmath.models.numbers import Number
 
 Array = NDArray[np.float64]

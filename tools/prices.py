@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rackmath import catalogue, price_files
+from rackmath.io import catalogue, price_files
 from rackmath.models.counts import multiplied_params
 from rackmath.models.operators import Pass, operators
 from rackmath.prices.calibration import Known, fit_market, metered_ratios

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from rackmath import catalogue, constants_file
 from rackmath.engine import Layout
 from rackmath.engine.timer import engine_timer
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
 from rackmath.models.formats import weight_format

@@ -27,12 +27,12 @@ from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import Option, field_named, fields_of, keys_of, plain_fields
 from rackmath.api.plan_question import PlanRequest
 from rackmath.api.predict import PredictRequest
+from rackmath.api.rates import Tokens
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.train_request import TrainRequest
 from rackmath.cli.app import cli
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
-from rackmath.rates import Tokens
 
 COMMANDS = {
     "estimate": EstimateRequest,

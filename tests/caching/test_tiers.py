@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.caching.lifetimes import best_lifetime, exponential, kept_cost, pareto, ski_rental
 from rackmath.caching.tiers import HBM, LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
+from rackmath.io import catalogue
 from tests.conftest import make_system
 
 TIER = MemoryTier(name="box", capacity=1e12, bandwidth=1e10, price=1e-9)

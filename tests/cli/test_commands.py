@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import COMMANDS, cli, main
+from rackmath.io import catalogue
 
 DATA = Path(__file__).parents[1] / "data"
 PLAN = ["plan", "qwen3-30b-a3b", "--on", "h100-sxm", "--gpus", "4", "--input", "2000", "--output", "500"]

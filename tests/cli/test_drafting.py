@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue, constants_file
+from rackmath.api.drafts import drafting
 from rackmath.cli.app import cli
-from rackmath.drafts import drafting
 from rackmath.errors import InputError
+from rackmath.io import catalogue, constants_file
 
 DEEPSEEK = ["deepseek-v3", "--on", "h200-sxm", "--layout", "tp8", "--batch", "8", "--context", "4096"]
 LLAMA = ["llama-3.1-70b", "--on", "h200-sxm", "--layout", "tp4", "--gpus", "4", "--batch", "8", "--context", "4096"]

@@ -8,9 +8,9 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.engine import Layout, estimate
+from rackmath.io import catalogue
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 

@@ -9,10 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from rackmath.api.rates import Requests, Tokens, requests_per_second, tokens_per_second
 from rackmath.cli.app import COMMANDS, LazyGroup, cli
 from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, TIME_PER_TOKEN, Whole
 from rackmath.errors import RackmathError
-from rackmath.rates import Requests, Tokens, requests_per_second, tokens_per_second
 from rackmath.units import parse
 
 PLAN = ["plan", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "4", "--output", "300", "--one-pool"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rackmath import catalogue
 from rackmath.engine import Layout, estimate
 from rackmath.engine.capacity import largest_batch
+from rackmath.io import catalogue
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v2-lite", "gpt-oss-20b"])

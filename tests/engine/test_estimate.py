@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.layout import as_floats, candidate_layouts
 from rackmath.engine.roofline import TERMS, local_pass, timed_operators
 from rackmath.engine.sharding import memory, share
 from rackmath.engine.step import CHUNK
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import multiplied_params, weight_bytes
 from rackmath.models.formats import weight_format

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rackmath import catalogue, kernel_files
 from rackmath.engine.kernel_curves import KernelLoad
+from rackmath.io import catalogue, kernel_files
 
 
 def load(chip, flops: float, moved: float, **numbers: float) -> KernelLoad:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath import catalogue, kernel_files
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.collectives import all_reduce
 from rackmath.engine.constants import Constants, Engine, inward, outward
@@ -20,6 +19,7 @@ from rackmath.engine.pass_work import LOSSES
 from rackmath.engine.terms import FACTOR, LOG, OF_LOSSES, PART, TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.hardware import Link
+from rackmath.io import catalogue, kernel_files
 from rackmath.models.operators import Pass, operators
 from tests.conftest import make_system
 

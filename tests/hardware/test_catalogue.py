@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import rackmath
-from rackmath import catalogue, price_files
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import Chip, Link, System
+from rackmath.io import catalogue, price_files
 from tests.conftest import SHARED
 
 DATA = Path(rackmath.__file__).parent / "data"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.errors import InputError, RackmathError
+from rackmath.io import catalogue
 
 MINE = """
 domain = 8

@@ -10,9 +10,9 @@ from time import sleep
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.lab import ceilings, machine
 from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.experiment import Curve, Experiment

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import kv_bytes_per_token, kv_window_bytes_per_token, state_elements
 from rackmath.models.config import read_config

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from rackmath import catalogue
 from rackmath.errors import InputError, NotUnderstood
+from rackmath.io import catalogue
 from rackmath.models.config import read_config
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import FORMATS, cache_format, weight_format

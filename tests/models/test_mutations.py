@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rackmath import catalogue
 from rackmath.cli.facts import model_facts
 from rackmath.engine import Layout, estimate
 from rackmath.errors import RackmathError
+from rackmath.io import catalogue
 from rackmath.models.config import read_config
 from tests.conftest import SHARED
 from tests.mutations import mutate

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath import catalogue
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture, Layer
 from rackmath.models.cache import cache_bytes, kv_bytes_per_token
 from rackmath.models.counts import multiplied_params

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.models.config import tensor_names
 from rackmath.models.config.tensor_names import checked, matches
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.caching.sessions import Session, turns
 from rackmath.engine import estimate, parse_layout
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.prices.agents import own_hardware, session_bill
 from rackmath.prices.lists import PriceList, Rates
 

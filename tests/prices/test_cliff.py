@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rackmath import price_files
 from rackmath.errors import InputError
+from rackmath.io import price_files
 from rackmath.prices.cliff import cache_from_cliff
 from rackmath.prices.decode import Offer, decode
 from rackmath.prices.importance import quantiles

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rackmath import price_files
 from rackmath.errors import InputError
+from rackmath.io import price_files
 from rackmath.prices.calibration import Known, fit_market
 from rackmath.prices.decode import Offer, decode
 from rackmath.prices.market import FLOOR, RIDGE, log_prices

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.caching.tiers import TierCost
 from rackmath.cli.app import cli
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.prices.forward import curve, margin_of, rational_page
 from rackmath.prices.lists import PriceList, Rates
 from rackmath.prices.rational import cache_prices, priced, two_tier

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import price_files
+from rackmath.io import price_files
 from rackmath.prices import hypotheses, page
 from rackmath.prices.evidence import CELLS, Habits, cell, mass, read
 from rackmath.prices.hypotheses import Asked, Story, stories

@@ -62,7 +62,7 @@ def test_the_tails_shape_of_pareto_weights_is_found(shape: float) -> None:
 def test_nested_sampling_finds_the_same_posterior_and_evidence() -> None:
     """Dynesty, an independent sampler, on the decoder's own density: sparse models, one offer."""
     dynesty = pytest.importorskip("dynesty", reason="an oracle of the tests only")
-    from rackmath import price_files
+    from rackmath.io import price_files
     from rackmath.prices.market import log_prices, normal_log, student_log
 
     market = price_files.market()

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackmath import price_book
 from rackmath.errors import InputError
+from rackmath.io import price_book
+from rackmath.io.usage_log import read_usage
 from rackmath.prices.lists import PriceList, Rates, Tokens, bill
-from rackmath.usage_log import read_usage
 
 DAY = date(2026, 11, 21)
 USAGE = Path(__file__).parents[1] / "data/usage.jsonl"

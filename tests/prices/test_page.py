@@ -7,8 +7,8 @@ from math import inf
 
 import pytest
 
-from rackmath import price_book, price_files
 from rackmath.errors import InputError
+from rackmath.io import price_book, price_files
 from rackmath.prices import page
 from rackmath.prices.lists import PriceList, Rates
 from rackmath.prices.page import Listing, changes, ratios

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rackmath import price_book, price_files
 from rackmath.errors import InputError
+from rackmath.io import price_book, price_files
 
 HEADER = "model,provider,input,cached_input,output,date\n"
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import price_files
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
+from rackmath.io import price_files
 from rackmath.prices.trend import Sold, decline, leading_scores
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.models.formats import FORMATS
 from rackmath.models.totals import from_totals
 from rackmath.serving.fleet import Bill, day, fleet, memory_price

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.engine import Layout
+from rackmath.io import catalogue
 from rackmath.serving.launch import ENGINES, Server
 from rackmath.serving.launch_boxes import box_size, launch_script
 

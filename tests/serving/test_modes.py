@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.engine import Losses
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.serving import Scheduling
 from rackmath.serving.choice import frontier
 from rackmath.serving.modes import STANDARD, Modes, levers, modes

@@ -112,7 +112,7 @@ def test_at_a_rate_the_batch_is_the_one_that_serves_it(llama: Architecture) -> N
 @settings(max_examples=40, deadline=None)
 @given(rate=st.floats(0.1, 50), step=st.floats(1e-3, 0.05), prompt=st.floats(1e-4, 0.02))
 def test_a_rate_and_a_closed_loop_of_as_many_users_agree(rate: float, step: float, prompt: float) -> None:
-    from rackmath import catalogue
+    from rackmath.io import catalogue
 
     model, system, layout = catalogue.model("llama-3.1-8b"), make_system(), Layout()
     timer = linear(step, 1e-5, prompt)

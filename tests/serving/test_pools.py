@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.timer import engine_timer
+from rackmath.io import catalogue
 from rackmath.serving import Scheduling
 from rackmath.serving.choice import ending, gpu_seconds, loses_by
 from rackmath.serving.plan import space_of

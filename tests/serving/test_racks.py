@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rackmath import catalogue
 from rackmath.engine import Layout, estimate
 from rackmath.engine.layout import candidate_layouts
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.models.formats import FORMATS
 from rackmath.serving.contexts import cost_against_context
 from rackmath.serving.racks import domain_fits, domain_of, half_memory, largest_model, pipelined, slowdown_over

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.engine import Losses, estimate
 from rackmath.engine.timer import engine_timer
 from rackmath.engine.transfer import transfer_time
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.serving import Load, Scheduling
 from rackmath.serving.choice import best, frontier, within
 from rackmath.serving.load import Times

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.engine import Layout, estimate, parse_layout
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.models.totals import from_totals
 from rackmath.serving.contexts import cost_against_context
 from rackmath.serving.token_costs import Demand, reading

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
+from rackmath.io import catalogue
 from rackmath.serving.launch_boxes import rented_together
 
 COMPARE = [

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rackmath import catalogue
 from rackmath.cli.app import main
 from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, chunk_of, computed, grid_chunks, plan_chunks
 from rackmath.sweeps.workers import on_this_machine

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import law_files
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
+from rackmath.io import law_files
 from rackmath.training.budget import Life, at_equal_cost, budget, cheapest, equal_costs, split
 from rackmath.training.scaling_laws import (
     LAWS,

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.training.depth import OVERHEAD, WAYS, below_from, depths, memory_with_depth
 from rackmath.training.rollouts import Array, Loop, Servers, StepTime, loop_cost, writing_time
 

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath import catalogue
 from rackmath.cli.app import cli
 from rackmath.engine import Layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.models.counts import total_params
 from rackmath.training import TrainingRun, step_time
 from rackmath.training.activations import RECOMPUTE, kept, megatron_activations, repeated

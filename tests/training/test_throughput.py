@@ -39,7 +39,7 @@ def test_a_token_costs_six_flops_per_parameter_and_its_attention(llama) -> None:
 @settings(max_examples=50, deadline=None)
 @given(stages=st.integers(1, 32), micro=st.integers(1, 256), chunks=st.integers(1, 8))
 def test_the_bubble_is_that_of_the_interleaved_schedule(stages: int, micro: int, chunks: int) -> None:
-    from rackmath import catalogue
+    from rackmath.io import catalogue
 
     model, system = catalogue.model("llama-3.1-8b"), make_system(bandwidth=1e18)
     run = TrainingRun(layout=Layout(pipeline=stages), chunks=chunks, microbatch=1, sequences=micro, length=10)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackmath import catalogue, constants_file, kernel_files, tables
 from rackmath.engine.constants import Constants, Engine, inward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
+from rackmath.io import catalogue, constants_file, kernel_files, tables
 from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
 from rackmath.validation.calibrate import calibrate, constants_text, usable
 from rackmath.validation.features import Recorder, Replay, flattened

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rackmath import catalogue, constants_file, kernel_files
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.layout import expert_count
+from rackmath.io import catalogue, constants_file, kernel_files
 from rackmath.serving.engines import before_graphs
 
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "gpt-oss-120b", "deepseek-v3")

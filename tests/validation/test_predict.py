@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackmath import constants_file, tables
 from rackmath.cli.app import main
 from rackmath.errors import InputError
+from rackmath.io import constants_file, tables
 from rackmath.validation.bench_json import rows_of
 from rackmath.validation.calibrate import FLAWED
 from rackmath.validation.predict import predict

@@ -6,8 +6,8 @@ import csv
 
 import pytest
 
-from rackmath import catalogue
 from rackmath.errors import InputError, NotUnderstood, RackmathError
+from rackmath.io import catalogue
 from rackmath.validation.deployments import deployment
 from rackmath.validation.precisions import model_at
 from rackmath.validation.questions import question

@@ -9,17 +9,18 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from rackmath import catalogue, constants_file, price_book, units, usage_log
+from rackmath import units
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.sessions import Session, turns
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.engine import parse_layout
 from rackmath.errors import InputError
 from rackmath.figures.session import session_figure
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file, price_book, usage_log
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.prices.agents import HOUR, own_hardware, session_bill
 from rackmath.prices.lists import PriceList, Tokens, bill

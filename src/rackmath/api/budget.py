@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from rackmath import law_files
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
@@ -16,6 +15,7 @@ from rackmath.api.training_rates import PLAIN, efficiency
 from rackmath.errors import InputError
 from rackmath.figures.budget import budget_figure
 from rackmath.hardware import System
+from rackmath.io import law_files
 from rackmath.models.architecture import Architecture
 from rackmath.training.budget import TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
 from rackmath.training.scaling_laws import LAWS, LossLaw, critical_overhead, law

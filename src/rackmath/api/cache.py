@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from rackmath import catalogue, constants_file
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names
@@ -16,11 +15,12 @@ from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.lifetimes import best_lifetime, pareto, ski_rental
 from rackmath.caching.tiers import LIFETIME, RECOMPUTE, TierCost, by_drain_time, cheapest, prompt_cost, tier_costs
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.engine import estimate, parse_layout
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import MemoryTier, System
+from rackmath.io import catalogue, constants_file
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.models.formats import cache_format

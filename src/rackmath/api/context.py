@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from rackmath import catalogue, constants_file
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import system_of
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.engine import Losses, estimate
 from rackmath.engine.layout import candidate_layouts, stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.serving.contexts import ContextCost, cost_against_context
 from rackmath.serving.points import Array

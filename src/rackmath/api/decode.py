@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from rackmath import price_book, price_files, units
+from rackmath import units
 from rackmath.api import kinds
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.plain import as_html, to_plain
@@ -15,6 +15,7 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.sizes import sizes_figure
+from rackmath.io import price_book, price_files
 from rackmath.prices.decode import Decoded, Interval, Offer, decode
 from rackmath.prices.market import Market
 

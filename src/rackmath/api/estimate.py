@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import catalogue
+from rackmath.api.drafts import drafting
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
-from rackmath.constants_file import engine_of as version_of
-from rackmath.constants_file import losses_of
-from rackmath.drafts import drafting
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as evaluate
 from rackmath.engine.capacity import largest_batch
@@ -25,6 +22,9 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
+from rackmath.io import catalogue
+from rackmath.io.constants_file import engine_of as version_of
+from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.operators import Pass

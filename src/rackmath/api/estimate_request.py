@@ -7,8 +7,8 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.hardware import System
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from rackmath.api.rates import Requests, Tokens
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
-from rackmath.rates import Requests, Tokens
 from rackmath.units import parse
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rackmath.api import kinds
 from rackmath.api.fields import Option
-from rackmath.constants_file import FAMILIES
+from rackmath.io.constants_file import FAMILIES
 
 MODEL = Option(
     help="Catalogue name, Hugging Face id, path of a config.json, or folder that holds one.",

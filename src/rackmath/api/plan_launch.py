@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackmath import catalogue
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.sharding import USABLE, memory
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.serving.launch import ENGINES, OWN, TEXT, Server, longest_request, notes
 from rackmath.serving.launch_boxes import launch_script

@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Annotated
 
-from rackmath import catalogue, constants_file
 from rackmath.api import kinds, options
+from rackmath.api.drafts import MOST, drafting
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names, numbers
+from rackmath.api.rates import requests_per_second
 from rackmath.api.subjects import load_model, system_of
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
-from rackmath.drafts import MOST, drafting
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
-from rackmath.rates import requests_per_second
 from rackmath.serving import Scheduling
 from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of

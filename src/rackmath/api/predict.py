@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rackmath import constants_file, tables
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import Kind
 from rackmath.api.plain import as_html, to_plain
@@ -16,6 +15,7 @@ from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.plotly import plotly_figure
+from rackmath.io import constants_file, tables
 from rackmath.validation.explain import Explanation, explain
 from rackmath.validation.predict import Prediction
 from rackmath.validation.predict import predict as predicted

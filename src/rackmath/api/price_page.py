@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
-from rackmath import price_book, price_files, units
+from rackmath import units
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.figures.price_page import page_figure
+from rackmath.io import price_book, price_files
 from rackmath.prices.evidence import Evidence, Habits, Reading, read
 from rackmath.prices.page import Change, Listing, ratios
 from rackmath.prices.population import Population, population

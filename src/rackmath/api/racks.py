@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from rackmath import catalogue
 from rackmath.api import kinds
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import numbers
@@ -15,6 +14,7 @@ from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
+from rackmath.io import catalogue
 from rackmath.models.formats import weight_format
 from rackmath.serving.racks import domain_fits, domain_of, half_memory, largest_model, pipelined, slowdown_over
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rackmath import catalogue
-from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
+from rackmath.io import catalogue
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.units import day, decimal_year, parse
 

@@ -7,18 +7,19 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from rackmath import catalogue, constants_file, price_book, units
+from rackmath import units
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.tiers import TierCost, tier_costs
-from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.engine import Layout, Losses, parse_layout
 from rackmath.engine.layout import candidate_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures.token_costs import token_cost_figure
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file, price_book
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.prices.forward import Curve, curve, margin_of, rational_page

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rackmath import catalogue, constants_file
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, load_model, system_of
 from rackmath.api.train_request import PRECISIONS, TrainRequest
@@ -17,6 +16,7 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
-from rackmath.constants_file import FRAMEWORKS, NOW
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.io.constants_file import FRAMEWORKS, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.training.activations import RECOMPUTE
 from rackmath.training.run import SHARDED

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath import constants_file
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.engine.layout import candidate_layouts
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
+from rackmath.io import constants_file
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import BF16
 from rackmath.models.requantise import requantise

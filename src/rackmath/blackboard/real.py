@@ -7,11 +7,11 @@ from statistics import median
 
 import numpy as np
 
-from rackmath import catalogue, constants_file
 from rackmath.engine import Estimate, Layout, Losses, estimate
 from rackmath.engine.collectives import all_to_all
 from rackmath.engine.layout import candidate_layouts
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import kv_bytes_per_token
 from rackmath.models.counts import active_params, multiplied_params, total_params

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackmath import law_files
+from rackmath.io import law_files
 from rackmath.training.budget import at_equal_cost, split
 from rackmath.training.depth import OVERHEAD, memory_with_depth
 from rackmath.training.pipelines import Times, execute, round_robin, run

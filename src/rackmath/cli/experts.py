@@ -7,12 +7,12 @@ from typing import Any
 import click
 import numpy as np
 
-from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.quantities import Whole
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.write import check_picture, write_figure
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from rackmath import catalogue
 from rackmath.cli import render
+from rackmath.io import catalogue
 from rackmath.models import cache, counts
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format

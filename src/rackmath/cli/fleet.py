@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from rackmath import catalogue
 from rackmath.api.lists import numbers
 from rackmath.api.plan_question import PlanRequest, question_of
+from rackmath.api.rates import tokens_per_second as in_tokens
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.quantities import BYTES, NUMBER, TOKEN_RATE
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.models.formats import weight_format
-from rackmath.rates import tokens_per_second as in_tokens
 from rackmath.serving.choice import describe
 from rackmath.serving.fleet import fleet as sized
 from rackmath.serving.fleet import memory_price

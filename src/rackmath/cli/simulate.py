@@ -15,7 +15,7 @@ from rackmath.cli.quantities import Whole
 from rackmath.cli.simulate_text import show_result
 from rackmath.errors import InputError
 from rackmath.figures.write import check_picture, write_figure
-from rackmath.snapshots import Checkpoint
+from rackmath.io.snapshots import Checkpoint
 from rackmath.sweeps.replay_runs import Where
 from rackmath.units import show
 

@@ -10,17 +10,17 @@ from typing import Any
 import click
 import polars as pl
 
-from rackmath import catalogue
 from rackmath.cli import render
 from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, Whole
-from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.errors import InputError
 from rackmath.figures.pictures import cost_figure
 from rackmath.figures.write import check_picture, write_figure
+from rackmath.io import catalogue
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
+from rackmath.io.tables import write_table
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, grid_chunks, plan_chunks
 from rackmath.sweeps.workers import Result, on_cluster, on_this_machine
-from rackmath.tables import write_table
 
 _INTERRUPTED = 130
 _LARGEST = 100_000

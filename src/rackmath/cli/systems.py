@@ -8,11 +8,11 @@ from typing import Any, get_args
 import click
 from pydantic import BaseModel
 
-from rackmath import catalogue
-from rackmath.catalogue_files import ChipFile, Cited, SystemFile
 from rackmath.cli import render
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.io import catalogue
+from rackmath.io.catalogue_files import ChipFile, Cited, SystemFile
 from rackmath.units import show
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from rackmath import constants_file, tables
 from rackmath.api.predict import PredictRequest, PredictResult, explain_row, run_prediction, table_of
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.errors import InputError
+from rackmath.io import constants_file, tables
 from rackmath.validation import bench_json
 from rackmath.validation.rows import NEEDED
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from rackmath import catalogue
 from rackmath.caching.tiers import cheapest, tier_costs
 from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
+from rackmath.io import catalogue
 from rackmath.lab.budget import Budget
 from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.experiment import Curve, Experiment

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import DoesNotFit, InputError, RackmathError
 from rackmath.sweeps.replay_runs import Where, replays
-from rackmath.traffic import traffic
 
 _CLOSE = 1.01
 """Ratio of a rate that does not keep its limits to one that does, at the end of a search."""

@@ -18,11 +18,11 @@ from typing import Any
 
 import polars as pl
 
-from rackmath import tables
 from rackmath.api.simulation.report import facts_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError, RackmathError
+from rackmath.io import tables
 from rackmath.sweeps import grids, plans
 from rackmath.version import __version__
 

@@ -9,10 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rackmath import catalogue, constants_file
 from rackmath.engine import estimate, parse_layout
 from rackmath.engine.roofline import TERMS
 from rackmath.errors import InputError
+from rackmath.io import catalogue, constants_file
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.units import parse

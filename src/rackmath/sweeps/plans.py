@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from rackmath import catalogue
 from rackmath.api import kinds, options
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
 from rackmath.api.lists import names
 from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
 from rackmath.serving.choice import describe
 from rackmath.serving.search import search
 from rackmath.serving.variants import supported

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import kernel_files
 from rackmath.engine import Layout, Losses
 from rackmath.engine.constants import Constants, Engine
 from rackmath.engine.kernel_curves import Kernels
@@ -18,6 +17,7 @@ from rackmath.engine.layout import stack_layouts
 from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
+from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop

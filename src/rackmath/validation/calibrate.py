@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath import kernel_files
 from rackmath.engine.constants import Constants, Evidence, inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.errors import InputError, RackmathError
+from rackmath.io import kernel_files
 from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit

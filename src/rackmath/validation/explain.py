@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rackmath import constants_file, kernel_files
 from rackmath.engine.constants import Constants, engine_key
 from rackmath.engine.step import Estimate, estimate
 from rackmath.engine.terms import TERMS
+from rackmath.io import constants_file, kernel_files
 from rackmath.validation.answers import engine_of
 from rackmath.validation.fit import evaluate
 from rackmath.validation.kinds import SERVICE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from rackmath import catalogue
 from rackmath.errors import NotUnderstood
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.mixers import Compressed, Latent

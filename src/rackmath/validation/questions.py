@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackmath import catalogue
 from rackmath.engine import Layout
 from rackmath.engine.sharding import memory
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.hardware import System
+from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.workload import Limits

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 from pydantic.fields import FieldInfo
 
-from rackmath import catalogue
 from rackmath.api.fields import Field, field_named, word
+from rackmath.io import catalogue
 from rackmath.web import uploads
 
 

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from rackmath import snapshots
 from rackmath.cli import render
 from rackmath.cli.app import cli
 from rackmath.errors import InputError, RackmathError
+from rackmath.io import snapshots
 from rackmath.serving.simulator import events
 from rackmath.sweeps import workers
 

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 
 from rackmath.api.plan_question import PlanRequest
 from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.traffic import TrafficRequest, traffic
 from rackmath.cli import plan_simulate
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.traffic import TrafficRequest, traffic
 
 BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--input", "2000", "--output", "200"]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rackmath import catalogue
 from rackmath.engine import Layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.serving.load import Load, Scheduling
 from rackmath.serving.simulator import Batching, Failures, Fleet, StepTimes, simulate, workload
 from rackmath.serving.simulator.deployment import deploy

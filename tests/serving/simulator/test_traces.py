@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath import trace_files
+from rackmath.api.simulation.traffic import TrafficRequest, traffic
 from rackmath.errors import InputError
+from rackmath.io import trace_files
+from rackmath.io.trace_files import read_trace
 from rackmath.serving.simulator import workload
 from rackmath.serving.simulator.sessions import agents
-from rackmath.trace_files import read_trace
-from rackmath.traffic import TrafficRequest, traffic
 from tests.conftest import SHARED
 
 MOONCAKE, AZURE = SHARED / "traces/mooncake_conversation.jsonl", SHARED / "traces/azure_llm_2023_code.csv"

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from rackmath import catalogue, constants_file
+from rackmath.api.drafts import drafting
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import load_model, system_of
-from rackmath.drafts import drafting
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import catalogue, constants_file
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, slowed
 from rackmath.caching.tiers import LIFETIME
+from rackmath.io import catalogue, constants_file
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
 from rackmath.serving.simulator.outcome import Times, good, request_times, spread
 from rackmath.serving.simulator.run import Outcome

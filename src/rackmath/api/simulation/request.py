@@ -8,14 +8,14 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
-from rackmath.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.api.rates import Tokens, requests_per_second
+from rackmath.api.simulation.traffic import TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
-from rackmath.rates import Tokens, requests_per_second
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
 from rackmath.serving.simulator.workload import Workload
-from rackmath.traffic import TrafficRequest
 from rackmath.units import parse
 
 _VLLM_SEQS = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests"}

@@ -19,11 +19,11 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.simulation import simulation_figure
+from rackmath.io.snapshots import Checkpoint
+from rackmath.io.tables import write_table, write_text
 from rackmath.serving.simulator.outcome import Times, series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.workload import Workload
-from rackmath.snapshots import Checkpoint
-from rackmath.tables import write_table, write_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -208,7 +208,7 @@ def read_trace(path: str | Path, *, repair: bool = False) -> Workload:
 
     Errors: :class:`~rackmath.errors.InputError` with the line.
     """
-    from rackmath import trace_files
+    from rackmath.io import trace_files
 
     return trace_files.read_trace(Path(path), repair=repair)[0]
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.tiers import tiers_of
+from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import InputError
+from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.run import Outcome, simulate
 from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
 from rackmath.serving.simulator.workload import Workload
-from rackmath.snapshots import Checkpoint
-from rackmath.traffic import traffic
 
 Array = NDArray[np.float64]
 

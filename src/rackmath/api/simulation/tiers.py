@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import isfinite
 
-from rackmath import catalogue
 from rackmath.errors import InputError
+from rackmath.io import catalogue
 from rackmath.serving.simulator.settings import Tier
 from rackmath.units import parse
 

@@ -13,7 +13,7 @@ from rackmath.cli import render
 from rackmath.cli.lab.show import deliver, need_torch
 from rackmath.cli.quantities import NUMBER, SECONDS, Whole
 from rackmath.errors import InputError
-from rackmath.tables import write_text
+from rackmath.io.tables import write_text
 
 if TYPE_CHECKING:
     from rackmath.lab.budget import Budget

@@ -17,7 +17,7 @@ from rackmath.cli.page import page
 from rackmath.cli.quantities import SECONDS
 from rackmath.errors import InputError
 from rackmath.figures.still import svg_text
-from rackmath.tables import write_text
+from rackmath.io.tables import write_text
 from rackmath.units import show
 from rackmath.version import __version__
 

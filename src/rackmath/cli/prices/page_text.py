@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.catalogue import sources
 from rackmath.cli import render
+from rackmath.io.catalogue import sources
 from rackmath.prices import page
 from rackmath.prices.decode import Interval
 from rackmath.prices.hypotheses import CONVENTION

@@ -8,14 +8,15 @@ from typing import Any
 
 import click
 
-from rackmath import price_book, price_files, units
+from rackmath import units
 from rackmath.api.price_page import pages
 from rackmath.cli import render
 from rackmath.cli.prices.report_html import report_html
 from rackmath.errors import InputError
+from rackmath.io import price_book, price_files
+from rackmath.io.tables import write_text
 from rackmath.prices.decode import Offer, decode
 from rackmath.prices.page import Listing
-from rackmath.tables import write_text
 from rackmath.version import __version__
 
 _OWN_NAME = "MODEL.html"

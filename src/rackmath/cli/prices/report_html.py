@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from rackmath.catalogue import sources
 from rackmath.cli.page import page
 from rackmath.cli.prices.page_text import hypothesis_rows
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.price_page import page_figure
 from rackmath.figures.sizes import sizes_figure
 from rackmath.figures.still import svg_text
+from rackmath.io.catalogue import sources
 from rackmath.prices.decode import Decoded, Interval, Offer
 
 

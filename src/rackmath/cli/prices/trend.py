@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from rackmath import price_files
 from rackmath.cli import render
 from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.write import check_picture, write_figure
+from rackmath.io import price_files
 from rackmath.prices.trend import BLEND, Decline, Sold, decline, leading_scores
 
 

@@ -8,18 +8,18 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath import catalogue, constants_file
 from rackmath.api.training_rates import read_token
 from rackmath.api.training_rates import trained as training_rate
 from rackmath.cli import render
 from rackmath.cli.quantities import NUMBER, Whole
-from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, FRAMEWORKS, NOW
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.constants import Engine
 from rackmath.engine.layout import Layout, candidate_layouts, stack_layouts
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, FRAMEWORKS, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16

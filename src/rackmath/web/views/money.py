@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rackmath import price_book
 from rackmath.api.agent import AgentRequest
 from rackmath.api.cache import CacheRequest
 from rackmath.api.decode import PriceRequest
 from rackmath.api.price_page import PageRequest
 from rackmath.errors import InputError
+from rackmath.io import price_book
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, slider, text, ticked, values_of
 from rackmath.web.shown import Shown, Table, View, answered, drawn

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.plan_question import PlanRequest
-from rackmath.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.figures import COLOURS, Figure, Panel, Series
 from rackmath.figures.plotly import whiskers
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from rackmath import catalogue
 from rackmath.api.plain import to_plain
 from rackmath.blackboard.curves import curve
 from rackmath.figures import Figure, Panel, Series
+from rackmath.io import catalogue
 from rackmath.models.cache import cache_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider

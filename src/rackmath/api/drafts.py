@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
-from rackmath import constants_file
 from rackmath.engine.constants import Engine
 from rackmath.errors import InputError
+from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture
 
 MOST = 16

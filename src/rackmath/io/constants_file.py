@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rackmath import kernel_files
 from rackmath.engine import Losses
 from rackmath.engine.constants import Constants, Engine, Evidence
 from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.io import kernel_files
 from rackmath.serving import Scheduling
 from rackmath.serving.engines import before_fusing, before_graphs, compiled, mixes
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from rackmath.catalogue_files import ChipFile, Cited, HostFile, LinkFile, PriceFile, SystemFile
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
+from rackmath.io.catalogue_files import ChipFile, Cited, HostFile, LinkFile, PriceFile, SystemFile
 from rackmath.units import parse
 
 _WAYS_OUT = {

@@ -87,7 +87,7 @@ def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, li
     if isinstance(trace, Workload):
         return trace, []
     # Polars is for those who read a file.
-    from rackmath.trace_files import read_trace
+    from rackmath.io.trace_files import read_trace
 
     return read_trace(trace, block=request.block, repair=request.repair)
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 from math import exp, log
 from typing import Any
 
-from rackmath import catalogue
 from rackmath.engine.kernel_curves import Curve, Kernels
 from rackmath.hardware import Chip
+from rackmath.io import catalogue
 
 _FILE = files("rackmath") / "data" / "kernels.toml"
 

@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rackmath.errors import InputError
+from rackmath.io.tables import read_csv
 from rackmath.prices.calibration import Known
 from rackmath.prices.decode import Offer
 from rackmath.prices.market import Market
 from rackmath.prices.page import Change
 from rackmath.prices.trend import Sold
-from rackmath.tables import read_csv
 from rackmath.units import day, decimal_year, parse
 
 COLUMNS = ("model", "provider", "input", "output")

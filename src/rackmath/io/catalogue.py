@@ -13,8 +13,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from rackmath import tables
-from rackmath.catalogue_files import (
+from rackmath.errors import InputError
+from rackmath.hardware import Chip, MemoryTier, System
+from rackmath.io import tables
+from rackmath.io.catalogue_files import (
     BenchmarkFile,
     BillFile,
     ChipFile,
@@ -22,15 +24,13 @@ from rackmath.catalogue_files import (
     TierFile,
     toml_text,
 )
-from rackmath.errors import InputError
-from rackmath.hardware import Chip, MemoryTier, System
+from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
 from rackmath.serving.fleet import Bill
 from rackmath.serving.workload import Benchmark, Limits
-from rackmath.system_files import chip_of, cited, system_of
 
 _LARGEST_CONFIG = 16 * 2**20
 """No config of a model comes near it. [B]"""
