@@ -19,9 +19,9 @@ OUT = Path(__file__).parent.parent / "docs/estimate.svg"
 ATTENTION = "llama-3.1-70b,gemma-3-27b,deepseek-v3,deepseek-v3.2,qwen3-next-80b-a3b"
 CHARTS = {
     "rackmath plan deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2 --tpot 0.05": "frontier.svg",
-    "rackmath racks --sizes 1 --sparsity 1": "racks.svg",
-    "rackmath experts deepseek-v3 --on gb200-nvl72": "experts.svg",
-    f"rackmath context {ATTENTION} --on gb200-nvl72 --gpus 8": "context.svg",
+    "rackmath lecture racks --sizes 1 --sparsity 1": "racks.svg",
+    "rackmath lecture experts deepseek-v3 --on gb200-nvl72": "experts.svg",
+    f"rackmath lecture context {ATTENTION} --on gb200-nvl72 --gpus 8": "context.svg",
     "rackmath prices cost llama-3.1-70b --on h100-sxm --gpus 8 --input 4000 --sold-as llama-3.3-70b-instruct "
     "--provider novita --date 2026-11-21": "prices-cost.svg",
     "rackmath prices page anthropic --date 2026-11-21": "prices-page.svg",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rackmath.cli.app import COMMANDS, cli, main
+from rackmath.cli.app import COMMANDS, MOVED, cli, main
 from rackmath.io import catalogue
 
 DATA = Path(__file__).parents[1] / "data"
@@ -197,13 +197,13 @@ def test_a_model_is_read_by_folder_file_or_totals(capsys, tmp_path: Path) -> Non
 
 
 # The board serves until somebody stops it; tests/web runs it.
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"board"}))
+@pytest.mark.parametrize("name", sorted({*COMMANDS, *MOVED.values()} - {"board"}))
 def test_every_command_has_help_with_a_worked_example_that_runs(capsys, tmp_path, monkeypatch, name: str) -> None:
     for file in ("rows.csv", "run.json"):
         shutil.copy(DATA / file, tmp_path)
     shutil.copy(DATA / "rows.csv", tmp_path / "mine.csv")
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(cli, [name, "--help"])
+    result = CliRunner().invoke(cli, [*name.split(), "--help"])
     assert result.exit_code == 0
     text = " ".join(result.output.split())
     example = text.split("Example: rackmath ", maxsplit=1)[1].split("(")[0]
@@ -217,6 +217,22 @@ def test_every_command_has_help_with_a_worked_example_that_runs(capsys, tmp_path
         "",
     )
     assert out
+
+
+@pytest.mark.parametrize(("old", "new"), MOVED.items())
+def test_old_names_go_on_working_and_tell_people_the_new_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    assert old not in COMMANDS
+    whole = run(capsys, *new.split(), "--help")
+    # A script sees no difference: one line on standard error is a refusal.
+    assert run(capsys, old, "--help") == whole
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run(capsys, old, "--help") == (0, whole[1], f"rackmath {old} is `rackmath {new}` now\n")
+
+
+def test_help_lists_about_a_dozen_commands() -> None:
+    assert len(COMMANDS) <= 15
 
 
 def test_help_imports_nothing_heavy() -> None:

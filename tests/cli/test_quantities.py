@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from rackmath.api.rates import Requests, Tokens, requests_per_second, tokens_per_second
-from rackmath.cli.app import COMMANDS, LazyGroup, cli
+from rackmath.cli.app import COMMANDS, cli
 from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, TIME_PER_TOKEN, Whole
 from rackmath.errors import RackmathError
 from rackmath.units import parse
@@ -37,7 +37,7 @@ def options_of(command: click.Command) -> list[click.Option]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_number_of_every_command_takes_the_notation(name: str) -> None:
-    command = LazyGroup().get_command(click.Context(click.Group()), name)
+    command = cli.get_command(click.Context(click.Group()), name)
     assert command is not None
     for option in options_of(command):
         assert not isinstance(option.type, (click.types.FloatParamType, click.types.IntParamType)) or isinstance(

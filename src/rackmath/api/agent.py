@@ -118,7 +118,7 @@ def run_agent(r: AgentRequest) -> Result:
     ]
     if r.own is not None:
         facts["assumptions"].append(
-            "own hardware: between turns caches wait in a tier whose cost is left out (rackmath cache)"
+            "own hardware: between turns caches wait in a tier whose cost is left out (rackmath lecture cache)"
         )
     return Result(request=r, facts=facts, draw=lambda: session_figure(facts))
 

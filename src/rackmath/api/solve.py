@@ -8,7 +8,7 @@ from rackmath.blackboard.solve import Solution
 
 
 def solution_facts(solution: Solution) -> dict[str, Any]:
-    """What ``rackmath solve --json`` prints."""
+    """What ``rackmath lecture solve --json`` prints."""
     return {
         "equation": solution.equation.id,
         "symbol": solution.symbol,

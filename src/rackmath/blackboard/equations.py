@@ -217,4 +217,6 @@ def equation(name: str) -> Equation:
     import difflib
 
     close = difflib.get_close_matches(name, [e.id for e in EQUATIONS], n=3, cutoff=0.4)
-    raise InputError("EQUATION", name, f"did you mean {', '.join(close) or 'another'}? `rackmath solve` lists all")
+    raise InputError(
+        "EQUATION", name, f"did you mean {', '.join(close) or 'another'}? `rackmath lecture solve` lists all"
+    )

@@ -71,7 +71,7 @@ ENTRIES: dict[str, Entry] = {
             f"DeepSeek-V3 is {real.sparsity():.1f} times sparse by parameters and 32 by experts, not 8, "
             f"and R of GB200 is {real.rack().chip.ratio('fp8'):.0f}."
         ),
-        command="rackmath solve balance-batch --for B_star R=312.5 S=17.87",
+        command="rackmath lecture solve balance-batch --for B_star R=312.5 S=17.87",
     ),
     "batch-practice": Entry(
         _two_batches,
@@ -80,7 +80,8 @@ ENTRIES: dict[str, Entry] = {
             f"{real.BASELINE}: {real.standard_batch():,.0f} sequences in decode; two to three times the balance batch "
             f"with true sparsity would be {2 * real.balance_batch():,.0f} to {3 * real.balance_batch():,.0f}."
         ),
-        command="rackmath modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 --one-pool",
+        command="rackmath lecture modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 "
+        "--one-pool",
     ),
     "batch-one-penalty": Entry(
         lambda: evaluate("balance-batch", "B_star", R=300, S=8),
@@ -139,7 +140,8 @@ ENTRIES: dict[str, Entry] = {
             f"{real.fast_price_by_batch():.2g}x with a smaller batch alone. 6x is a price, and price pages have since "
             "gone to 2x."
         ),
-        command="rackmath modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 --one-pool",
+        command="rackmath lecture modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 "
+        "--one-pool",
     ),
     "slow-mode": Entry(
         lambda: "small",
@@ -148,7 +150,8 @@ ENTRIES: dict[str, Entry] = {
             f"{real.BASELINE}: a larger batch saves {real.slow_saving():.0%} of the cost, then nothing more: there the "
             "floor is. What else a slow mode can sell is capacity that stands idle."
         ),
-        command="rackmath modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 --one-pool",
+        command="rackmath lecture modes deepseek-v3 --on gb200-nvl72 --gpus 72 --input 4000 --output 1000 --ttft 2 "
+        "--one-pool",
     ),
     "sparse-sqrt": Entry(
         lambda: (
@@ -255,7 +258,7 @@ ENTRIES: dict[str, Entry] = {
             "Published bills: 5 to 10 % of a Blackwell rack at memory prices of 2024 and 2025, 25 to 30 % of a Rubin"
             " rack at those of 2026. Half is not reached by racks alone."
         ),
-        command="rackmath racks --on gb200-nvl72,vr200-nvl72",
+        command="rackmath lecture racks --on gb200-nvl72,vr200-nvl72",
     ),
 }
 

@@ -155,7 +155,7 @@ ENTRIES: dict[str, Entry] = {
         lambda: "flash; disk",
         lambda: f"{real.nearest_tier(300)}; {real.nearest_tier(3600)}",
         said("By drain time 5 minutes is a TLC drive and one hour a large QLC drive; disk is for a day."),
-        command="rackmath cache deepseek-v3 --on h200-sxm",
+        command="rackmath lecture cache deepseek-v3 --on h200-sxm",
     ),
     "context-wall": Entry(
         lambda: evaluate("context-bytes", "bytes_seq", kv=2000, L=1e8),

@@ -103,14 +103,14 @@ BASELINE = (
     "DeepSeek-V3 on a rack of GB200, prompts of 4,000 and answers of 1,000 tokens in one pool, first token within 2 s, "
     f"from the cheapest deployment that writes {STANDARD:g} tokens/s to each user"
 )
-"""What fast and slow are measured from, here and in ``rackmath modes``."""
+"""What fast and slow are measured from, here and in ``rackmath lecture modes``."""
 
 
 _Question = tuple[System, Workload, Limits, Space, Losses | None, Scheduling]
 
 
 def _rack_question() -> _Question:
-    """The question of ``rackmath modes`` on the rack."""
+    """The question of ``rackmath lecture modes`` on the rack."""
     model, system = catalogue.model(DEEPSEEK), rack()
     engine = constants_file.engine_of(system, constants_file.DEFAULT_ENGINE, constants_file.NOW)
     return (

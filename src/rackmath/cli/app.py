@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -15,27 +15,21 @@ from rackmath.version import __version__
 
 COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
-        "agent": ("rackmath.cli.agent", "Cost of an agent's session and day: list price, own hardware, a log."),
         "board": ("rackmath.web.command", "The lecture and the tools as pages that answer while you drag."),
-        "cache": ("rackmath.cli.cache", "Where a cache waits: hold, retrieve or compute again, tier by tier."),
         "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
-        "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
         "compare": ("rackmath.cli.sweep:compare", "Models, systems and formats side by side; sweeps of any input."),
-        "context": ("rackmath.cli.context", "Cost of a token against its context, and where serving stops."),
         "estimate": ("rackmath.cli.estimate", "Time, memory and cost of one decode or prefill pass."),
-        "experts": ("rackmath.cli.experts", "A mixture's experts on the accelerators of a rack, with copies."),
-        "fleet": ("rackmath.cli.fleet:fleet", "From tokens per second worldwide to racks, megawatts and dollars."),
         "lab": ("rackmath.cli.lab", "The lecture's experiments on this machine, measured against predicted."),
+        "lecture": (
+            "rackmath.cli.lecture:lecture",
+            "Equations and claims of the lecture, and the studies that are one remark each.",
+        ),
         "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
         "models": ("rackmath.cli.facts", "Models of the catalogue."),
-        "modes": ("rackmath.cli.modes", "What fast, standard and slow cost on a system, and why."),
         "plan": ("rackmath.cli.plan", "Search every deployment: frontier, best under limits, launch commands."),
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "prices": ("rackmath.cli.prices", "What tokens cost, what price pages imply, what is behind list prices."),
-        "racks": ("rackmath.cli.racks", "What fits in which scale-up domain, at what latency."),
         "simulate": ("rackmath.cli.simulate:simulate_command", "Replay a trace, or made-up traffic, against a fleet."),
-        "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
-        "sparsity": ("rackmath.cli.fleet:sparsity", "The sparsity of least cost for a number of users."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
         "systems": ("rackmath.cli.systems", "Systems of the catalogue, their sources, and files of your own."),
         "train": ("rackmath.cli.train", "Days and dollars of a training run; budgets; schedules of pipelines."),
@@ -43,28 +37,70 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Command -> module that holds it, and its line in the help of the group."""
 
+MOVED: Mapping[str, str] = MappingProxyType(
+    {
+        "agent": "prices agent",
+        "cache": "lecture cache",
+        "claims": "lecture claims",
+        "context": "lecture context",
+        "experts": "lecture experts",
+        "fleet": "lecture fleet",
+        "modes": "lecture modes",
+        "racks": "lecture racks",
+        "solve": "lecture solve",
+        "sparsity": "lecture sparsity",
+    }
+)
+"""Names that commands had once: they go on working, and on a terminal they say where the command is now."""
+
 
 class LazyGroup(click.Group):
     """A group that imports a command's module only when the command runs."""
 
+    def __init__(self, *, lines: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        """Make a group of commands.
+
+        Parameters
+        ----------
+        lines : mapping
+            Command -> module that holds it, and its line in the help.
+        """
+        super().__init__(**settings)
+        self.lines = lines
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of all commands."""
-        return sorted(COMMANDS)
+        return sorted(self.lines)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.lines:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        module, _, name = self.lines[cmd_name][0].partition(":")
         return getattr(import_module(module), name or cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, self.lines[name][1]) for name in self.list_commands(ctx)])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+class _TopGroup(LazyGroup):
+    """The group of all commands, which knows their old names as well."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take an old name for the new one, with a hint."""
+        if args and args[0] in MOVED:
+            # For people only: scripts may count on one line of standard error, or none.
+            if sys.stderr.isatty():
+                click.echo(f"rackmath {args[0]} is `rackmath {MOVED[args[0]]}` now", err=True)
+            args = [*MOVED[args[0]].split(), *args[1:]]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_TopGroup, lines=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="rackmath")
 def cli() -> None:
     """Work out how fast a language model runs on given hardware, what a token costs, and what binds.

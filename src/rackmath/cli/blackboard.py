@@ -11,7 +11,7 @@ from rackmath.cli import render
 from rackmath.errors import InputError
 
 
-@click.command(epilog="Example: rackmath solve context-cliff --for kv N_active=100B R=300 w=1 L=200k")
+@click.command(epilog="Example: rackmath lecture solve context-cliff --for kv N_active=100B R=300 w=1 L=200k")
 @click.argument("equation", required=False)
 @click.argument("values", nargs=-1, metavar="[K=V]...")
 @click.option("--for", "symbol", metavar="SYMBOL", help="The unknown.")
@@ -81,7 +81,7 @@ def _show_equation(chosen: Any, as_json: bool) -> None:
         "symbols",
         ["symbol", "unit", ">the lecture's value", "meaning"],
         [(s["symbol"], s["unit"], s["default"] or "-", s["meaning"]) for s in symbols],
-        note=f"rackmath solve {chosen.id} --for {names[0]} "
+        note=f"rackmath lecture solve {chosen.id} --for {names[0]} "
         + " ".join(f"{n}={LECTURE.get(n, '...')}" for n in names[1:3]),
     )
 
@@ -107,7 +107,7 @@ def _list_equations(as_json: bool, equations: Any) -> None:
         f"{len(equations)} equations",
         ["id", ">chapter", "at", "equation", "note"],
         [(e.id, e.chapter, e.time, e.text, e.note) for e in equations],
-        note="rackmath solve ID --for SYMBOL k=v ...",
+        note="rackmath lecture solve ID --for SYMBOL k=v ...",
     )
 
 
@@ -123,7 +123,7 @@ def _given(values: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-@click.command(epilog="Example: rackmath claims --only drain-stable")
+@click.command(epilog="Example: rackmath lecture claims --only drain-stable")
 @click.option("--only", metavar="ID", help="One claim, by id.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--explain", is_flag=True, help="Show what was given, and the command behind the real number.")
@@ -133,7 +133,7 @@ def claims(only: str | None, as_json: bool, explain: bool) -> None:
     from rackmath.blackboard.claims import rows, text_of
 
     if only is not None and only not in {row["id"] for row in rows()}:
-        raise InputError("--only", only, "`rackmath claims` lists the ids")
+        raise InputError("--only", only, "`rackmath lecture claims` lists the ids")
     found = run(None if only is None else lambda name: name == only)
     if as_json:
         render.show_json(found)

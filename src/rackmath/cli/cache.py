@@ -14,7 +14,7 @@ from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
 
 
-@click.command(epilog="Example: rackmath cache deepseek-v3 --on h200-sxm --layout ep8,dp8 --context 50000")
+@click.command(epilog="Example: rackmath lecture cache deepseek-v3 --on h200-sxm --layout ep8,dp8 --context 50000")
 @request_options(CacheRequest)
 @click.option("--plot", metavar="FILE", help="Draw cost against hold time: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -16,7 +16,8 @@ from rackmath.units import show
 
 
 @click.command(
-    epilog="Example: rackmath context llama-3.1-70b,deepseek-v3,deepseek-v3.2 --on gb200-nvl72 --gpus 8 --to 1e7"
+    epilog="Example: rackmath lecture context llama-3.1-70b,deepseek-v3,deepseek-v3.2 --on gb200-nvl72 --gpus 8 "
+    "--to 1e7"
 )
 @request_options(ContextRequest)
 @click.option("--plot", metavar="FILE", help="Draw the curves: FILE.html, FILE.png or FILE.svg.")

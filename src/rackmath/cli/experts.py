@@ -25,7 +25,7 @@ _ONE_COLUMN, _MOST_LINES = 16, 24
 """Accelerators that are listed below each other; lines of the table at most."""
 
 
-@click.command(epilog="Example: rackmath experts deepseek-v3 --on gb200-nvl72")
+@click.command(epilog="Example: rackmath lecture experts deepseek-v3 --on gb200-nvl72")
 @click.argument("model", metavar="MODEL")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @click.option("--ranks", type=Whole(1, 100_000), help="Width of expert parallelism (default: one scale-up domain).")

@@ -28,7 +28,7 @@ _BARS = 40
 
 
 @click.command(
-    epilog="Example: rackmath fleet deepseek-v3 --on gb200-nvl72 --gpus 16 --input 4000 --output 1000 --ttft 2 "
+    epilog="Example: rackmath lecture fleet deepseek-v3 --on gb200-nvl72 --gpus 16 --input 4000 --output 1000 --ttft 2 "
     "--tpot 0.05 --one-pool --tokens-per-second 1e8"
 )
 @request_options(PlanRequest)
@@ -147,7 +147,7 @@ def _per_gigabyte(price: tuple[float, float] | None) -> str:
     )
 
 
-@click.command(epilog="Example: rackmath sparsity --on gb200-nvl72 --dense 70e9")
+@click.command(epilog="Example: rackmath lecture sparsity --on gb200-nvl72 --dense 70e9")
 @click.option("--on", "on", required=True, metavar="SYSTEM", help="Catalogue name, or path of a TOML file.")
 @click.option("--dense", type=NUMBER, required=True, help="Parameters of the dense model whose quality is to be kept.")
 @click.option("--users", default="1,100,1000,10000,100000", show_default=True, help="Users at a time.")

@@ -23,7 +23,9 @@ _COOLING = 1.3
 """Power of a data centre over that of its machines, as assumed."""
 
 
-@click.command(epilog="Example: rackmath modes deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2")
+@click.command(
+    epilog="Example: rackmath lecture modes deepseek-v3 --on h200-sxm --gpus 32 --input 4000 --output 1000 --ttft 2"
+)
 @request_options(PlanRequest)
 @click.option(
     "--speedup", type=NUMBER, default=SPEEDUP, show_default=True, help="Speed of the fast mode over standard."

@@ -13,7 +13,7 @@ from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
 
 
-@click.command(epilog="Example: rackmath racks --on h100-sxm,gb200-nvl72")
+@click.command(epilog="Example: rackmath lecture racks --on h100-sxm,gb200-nvl72")
 @request_options(RacksRequest)
 @click.option("--plot", metavar="FILE", help="Draw the chart: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

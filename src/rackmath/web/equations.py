@@ -112,7 +112,7 @@ def markup(expression: Any) -> str:
 
 
 def solved(name: str, symbol: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """What ``rackmath solve`` prints for an equation and a symbol, and the line to type.
+    """What ``rackmath lecture solve`` prints for an equation and a symbol, and the line to type.
 
     Errors: :class:`InputError` for equations, symbols and values that are unknown or impossible.
     """
@@ -122,5 +122,5 @@ def solved(name: str, symbol: str, given: Mapping[str, str]) -> dict[str, Any]:
         if key not in known or len(value) > _LONGEST:
             raise InputError(key, value, f"write a short number for one of {', '.join(known)}")
     values = {key: value for key, value in given.items() if value and key != symbol}
-    words = ["solve", name, f"--for={symbol}", *(f"{key}={value}" for key, value in values.items())]
+    words = ["lecture", "solve", name, f"--for={symbol}", *(f"{key}={value}" for key, value in values.items())]
     return to_plain(solution_facts(solve(name, symbol, values))) | {"command": command_line(words)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from rackmath.cli.agent import agent
 from rackmath.cli.prices.cost import cost_prices
 from rackmath.cli.prices.decode import decode_prices
 from rackmath.cli.prices.page import page_prices
@@ -16,6 +17,7 @@ def prices() -> None:
     """Read prices: what they imply, with ranges that hold, and what they cannot tell."""
 
 
+prices.add_command(agent)
 prices.add_command(cost_prices)
 prices.add_command(decode_prices)
 prices.add_command(page_prices)

@@ -150,7 +150,7 @@ class Cache(Inputs):
 def cache(i: Cache) -> Shown:
     """Hold, retrieve or compute again."""
     fields = ("model", "on", "context", "reuse", "memory_price", "years", "remote", "waiting")
-    answer = answered("cache", CacheRequest(**values_of(i, *fields)))
+    answer = answered("lecture cache", CacheRequest(**values_of(i, *fields)))
     f = answer.facts
     rows = [
         (
@@ -196,7 +196,7 @@ def agent(i: Agent) -> Shown:
     if not _NAME.fullmatch(i.model):
         raise InputError("model", i.model, "write a name that genai-prices knows")
     fields = ("model", "turns", "first", "added", "output", "think", "sessions")
-    answer = answered("agent", AgentRequest(**values_of(i, *fields)))
+    answer = answered("prices agent", AgentRequest(**values_of(i, *fields)))
     f = answer.facts
     rows = [
         (

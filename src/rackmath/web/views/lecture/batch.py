@@ -79,7 +79,7 @@ def batch(i: Batch) -> Shown:
         facts=to_plain(
             {"hardware_ratio": ratio, "sparsity": sparsity, "balance_context": l_star, "latency_floor": floor}
         ),
-        command="rackmath solve step-time --for t "
+        command="rackmath lecture solve step-time --for t "
         + " ".join(f"{name}={value:g}" for name, value in {"B": 64, **mine}.items()),
         notes=["a bound: everything overlaps; for what engines reach see Estimate"],
     )

@@ -58,7 +58,7 @@ def cliff(i: Cliff) -> Shown:
             )
         ],
         facts=to_plain({"kv": here}),
-        command=f"rackmath solve context-cliff --for kv N_active={i.active:g}B R={i.ratio:g} w=1 L={i.cliff:g}",
+        command=f"rackmath lecture solve context-cliff --for kv N_active={i.active:g}B R={i.ratio:g} w=1 L={i.cliff:g}",
     )
 
 

@@ -61,7 +61,7 @@ def lifetime(i: Lifetime) -> Shown:
             ("over-training at equal costs", f"{equal:.3g} times 20 tokens per parameter"),
         ],
         facts=to_plain({"served": served, "expected": expected, "equal": equal}),
-        command=f"rackmath solve served-tokens --for N_tokens rate_served={i.rate:g}M lifetime={i.days:g}d",
+        command=f"rackmath lecture solve served-tokens --for N_tokens rate_served={i.rate:g}M lifetime={i.days:g}d",
         notes=["at one size of model: what another size would lose is in the budget on the page Training"],
     )
 

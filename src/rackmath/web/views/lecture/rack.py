@@ -74,7 +74,7 @@ def rack(i: Rack) -> Shown:
             ("all-to-all against one rack", f"{float(curve('two-racks', n=i.racks, r=i.ratio)):.3g} times as long"),
         ],
         facts=to_plain({"experts_each": each, "tokens_leaving": leave}),
-        command=f"rackmath solve two-racks --for slowdown n={i.racks:g} r={i.ratio:g}",
+        command=f"rackmath lecture solve two-racks --for slowdown n={i.racks:g} r={i.ratio:g}",
     )
 
 

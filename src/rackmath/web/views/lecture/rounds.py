@@ -62,7 +62,7 @@ def rounds(i: Rounds) -> Shown:
             ("reversible", f"{i.kept:.3g} GB, for {reversible:.2f} times the compute of a step"),
         ],
         facts=to_plain({"avalanche": mixed[round(i.rounds) - 1], "reversible": reversible}),
-        command="rackmath solve reversible-compute --for ratio_rev units_fwd=1 units_bwd=2",
+        command="rackmath lecture solve reversible-compute --for ratio_rev units_fwd=1 units_bwd=2",
         notes=["exact memory of known architectures: `rackmath train depth`; measured: `rackmath lab revnet`"],
     )
 

@@ -66,7 +66,7 @@ def stages(i: Stages) -> Shown:
             ("bubble, all forward then all backward", f"{float(curve('pipeline-bubble', P=P, m=i.microbatches)):.1%}"),
         ],
         facts=to_plain({"weights": weights[P - 1], "cache": cache[P - 1]}),
-        command=f"rackmath solve pipeline-bubble --for bubble P={P} m={i.microbatches:g}",
+        command=f"rackmath lecture solve pipeline-bubble --for bubble P={P} m={i.microbatches:g}",
     )
 
 
