@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rackmath.api.depth import DepthRequest
     from rackmath.api.estimate import EstimateResult, estimate
     from rackmath.api.estimate_request import EstimateRequest
+    from rackmath.api.experts import ExpertsRequest
     from rackmath.api.pipeline import PipelineRequest
     from rackmath.api.plan import PlanResult, plan
     from rackmath.api.plan_question import PlanRequest
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
     from rackmath.api.price_page import PageRequest
     from rackmath.api.racks import RacksRequest
     from rackmath.api.result import Result
+    from rackmath.api.rl import RlRequest
     from rackmath.api.simulation.request import SimulateRequest
     from rackmath.api.simulation.result import Percentiles, Poisson, SimulateResult, read_trace, simulate
+    from rackmath.api.sparsity import SparsityRequest
     from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
     from rackmath.api.token_costs import CostRequest
     from rackmath.api.train import TrainResult, train
@@ -53,6 +56,7 @@ _MODULES = {
     "Engine": "rackmath.api.subjects",
     "EstimateRequest": "rackmath.api.estimate_request",
     "EstimateResult": "rackmath.api.estimate",
+    "ExpertsRequest": "rackmath.api.experts",
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",
     "NotUnderstood": "rackmath.errors",
@@ -69,8 +73,10 @@ _MODULES = {
     "RackmathError": "rackmath.errors",
     "RacksRequest": "rackmath.api.racks",
     "Result": "rackmath.api.result",
+    "RlRequest": "rackmath.api.rl",
     "SimulateRequest": "rackmath.api.simulation.request",
     "SimulateResult": "rackmath.api.simulation.result",
+    "SparsityRequest": "rackmath.api.sparsity",
     "TrainRequest": "rackmath.api.train_request",
     "TrainResult": "rackmath.api.train",
     "Workload": "rackmath.api.subjects",
@@ -100,6 +106,7 @@ __all__ = [
     "Engine",
     "EstimateRequest",
     "EstimateResult",
+    "ExpertsRequest",
     "InputError",
     "Layout",
     "NotUnderstood",
@@ -116,8 +123,10 @@ __all__ = [
     "RackmathError",
     "RacksRequest",
     "Result",
+    "RlRequest",
     "SimulateRequest",
     "SimulateResult",
+    "SparsityRequest",
     "TrainRequest",
     "TrainResult",
     "Workload",

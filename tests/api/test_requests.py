@@ -17,9 +17,12 @@ from rackmath import (
     ContextRequest,
     CostRequest,
     DepthRequest,
+    ExpertsRequest,
     PageRequest,
     PipelineRequest,
     RacksRequest,
+    RlRequest,
+    SparsityRequest,
 )
 from rackmath.api import kinds
 from rackmath.api.decode import PriceRequest
@@ -50,6 +53,9 @@ COMMANDS = {
     "train budget": BudgetRequest,
     "train depth": DepthRequest,
     "train pipeline": PipelineRequest,
+    "train rl": RlRequest,
+    "lecture experts": ExpertsRequest,
+    "lecture sparsity": SparsityRequest,
 }
 LEAST: dict[type, dict[str, Any]] = {
     EstimateRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "batch": 1, "context": 1000},

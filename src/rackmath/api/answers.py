@@ -13,13 +13,16 @@ _FUNCTIONS = {
     "CostRequest": "rackmath.api.token_costs:run_cost",
     "DepthRequest": "rackmath.api.depth:run_depth",
     "EstimateRequest": "rackmath.api.estimate:run_estimate",
+    "ExpertsRequest": "rackmath.api.experts:run_experts",
     "PageRequest": "rackmath.api.price_page:run_page",
     "PipelineRequest": "rackmath.api.pipeline:run_pipeline",
     "PlanRequest": "rackmath.api.plan:run_plan",
     "PredictRequest": "rackmath.api.predict:run_prediction",
     "PriceRequest": "rackmath.api.decode:run_decoding",
     "RacksRequest": "rackmath.api.racks:run_racks",
+    "RlRequest": "rackmath.api.rl:run_rl",
     "SimulateRequest": "rackmath.api.simulation.result:run_simulation",
+    "SparsityRequest": "rackmath.api.sparsity:run_sparsity",
     "TrainRequest": "rackmath.api.train:run_training",
 }
 """Requests by name, and the functions that answer them."""

@@ -15,11 +15,11 @@ _LINES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "claims": ("rackmath.cli.blackboard", "The lecture's claims, computed with its inputs and with real ones."),
         "context": ("rackmath.cli.context", "Cost of a token against its context, and where serving stops."),
         "experts": ("rackmath.cli.experts", "A mixture's experts on the accelerators of a rack, with copies."),
-        "fleet": ("rackmath.cli.fleet:fleet", "From tokens per second worldwide to racks, megawatts and dollars."),
+        "fleet": ("rackmath.cli.fleet", "From tokens per second worldwide to racks, megawatts and dollars."),
         "modes": ("rackmath.cli.modes", "What fast, standard and slow cost on a system, and why."),
         "racks": ("rackmath.cli.racks", "What fits in which scale-up domain, at what latency."),
         "solve": ("rackmath.cli.blackboard", "Solve an equation of the blackboard for any symbol."),
-        "sparsity": ("rackmath.cli.fleet:sparsity", "The sparsity of least cost for a number of users."),
+        "sparsity": ("rackmath.cli.sparsity", "The sparsity of least cost for a number of users."),
     }
 )
 

@@ -1,0 +1,120 @@
+"""A mixture's experts on the accelerators of a rack, with copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.counts import weight_bytes
+from rackmath.models.formats import weight_format
+from rackmath.models.requantise import requantise
+from rackmath.serving.launch import redundancy_flags
+from rackmath.serving.placement import Placement, place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsRequest:
+    """A mixture, and the width of its expert parallelism."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    ranks: Annotated[
+        int | None,
+        Option(help="Width of expert parallelism (default: one scale-up domain).", kind=kinds.whole(1, 100000)),
+    ] = None
+    redundant: Annotated[
+        int | None,
+        Option(
+            help="Copies of experts beyond one of each (default: the fewest that divide).", kind=kinds.whole(0, 10**6)
+        ),
+    ] = None
+    weights: Annotated[str | None, options.WEIGHTS] = None
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_experts(r: ExpertsRequest) -> Result:
+    """Lay the routed experts of a mixture out on accelerators, with copies where their number does not divide.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    a = load_model(r.model)
+    if r.weights:
+        a = requantise(a, weight_format(r.weights))
+    system = system_of(r.on)
+    count, layers = _experts_of(a)
+    placement = place(count, system.domain if r.ranks is None else r.ranks, r.redundant)
+    size = weight_bytes(a)["experts"] / count
+    facts = _facts(a, system.name, placement, layers, size, system.chip.memory_capacity)
+    return Result(request=r, facts=facts, draw=lambda: _figure(facts, placement), details=placement)
+
+
+def _experts_of(a: Architecture) -> tuple[int, int]:
+    """Routed experts of a layer, and layers that have them."""
+    counts = [part.experts for layer in a.layers for part in layer.feed_forwards if isinstance(part, Experts)]
+    if not counts:
+        raise InputError("MODEL", a.name, "has no experts: name a mixture, such as deepseek-v3")
+    if len(set(counts)) > 1:
+        raise InputError(
+            "MODEL",
+            a.name,
+            f"has layers of {', '.join(map(str, sorted(set(counts))))} experts: no one layout is theirs",
+        )
+    return counts[0], len(counts)
+
+
+def _facts(
+    a: Architecture, system: str, placement: Placement, layers: int, size: float, memory: float
+) -> dict[str, Any]:
+    places = placement.held.shape[1]
+    return {
+        "model": a.name,
+        "system": system,
+        "experts": len(placement.copies),
+        "layers": layers,
+        "ranks": len(placement.held),
+        "experts_per_rank": places,
+        "redundant": placement.redundant,
+        "bytes_per_rank": places * size,
+        "redundant_bytes": placement.redundant * size,
+        "memory_share": places * size / memory,
+        "heaviest_load": float(placement.load.max()),
+        "held": placement.held,
+        "copies": placement.copies,
+        "flags": redundancy_flags(placement.redundant),
+    }
+
+
+def _figure(f: dict[str, Any], placement: Placement) -> Figure:
+    """Experts across, accelerators up; copied ones in a colour of their own."""
+    rank = np.repeat(np.arange(len(placement.held)), placement.held.shape[1])
+    expert = placement.held.ravel()
+    copied = placement.copies[expert] > 1
+    series = [
+        Series(
+            name=name,
+            x=[float(e) for e in expert[chosen]],
+            y=[float(r) for r in rank[chosen]],
+            kind="points",
+            labels=[f"expert {e} on accelerator {r}" for e, r in zip(expert[chosen], rank[chosen], strict=True)],
+        )
+        for name, chosen in (("on one accelerator", ~copied), ("copied", copied))
+        if chosen.any()
+    ]
+    return Figure(
+        title=f"{f['experts']} experts of {f['model']} on {f['ranks']} accelerators of {f['system']}",
+        panels=[Panel(across="expert", up="accelerator", series=series)],
+        note=f"{f['experts_per_rank']} experts of each of {f['layers']} layers on each; {f['redundant']} copies",
+    )

@@ -1,0 +1,176 @@
+"""A loop of reinforcement learning: rollouts that are written, and training on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.api.training_rates import read_token
+from rackmath.api.training_rates import trained as training_rate
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.constants import Engine
+from rackmath.engine.layout import Layout, candidate_layouts, stack_layouts
+from rackmath.engine.timer import engine_timer
+from rackmath.errors import DoesNotFit
+from rackmath.hardware import System
+from rackmath.io import catalogue, constants_file
+from rackmath.io.constants_file import DEFAULT_ENGINE, FRAMEWORKS, NOW
+from rackmath.models.architecture import Architecture
+from rackmath.models.counts import total_params
+from rackmath.models.formats import BF16
+from rackmath.serving.engines import default_seats
+from rackmath.serving.load import CHUNK
+from rackmath.training.rollouts import Loop, Servers, StepTime, loop_cost
+from rackmath.training.run import Recipe, divisible, model_flops
+from rackmath.units import show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RlRequest:
+    """A loop of reinforcement learning."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators together.", kind=kinds.whole(1, 1000000))]
+    steps: Annotated[int, Option(help="Steps of the optimizer.", kind=kinds.whole(1, 10**9))] = 1000
+    rollouts: Annotated[float, Option(help="Answers written for a step.", kind=kinds.NUMBER)] = 4096.0
+    prompt: Annotated[float, Option(help="Mean tokens of a prompt.", kind=kinds.NUMBER)] = 512.0
+    answer: Annotated[float, Option(help="Mean tokens of an answer.", kind=kinds.NUMBER)] = 8000.0
+    trained: Annotated[float, Option(help="Part of rollouts that is trained on.", kind=kinds.NUMBER)] = 1.0
+    lag: Annotated[
+        int,
+        Option(
+            help="Steps that rollouts may be old: 0 alternates writing and training, 1 overlaps them one step off.",
+            kind=kinds.whole(),
+        ),
+    ] = 0
+    straggle: Annotated[float, Option(help="Longest answer of a step over the mean.", kind=kinds.NUMBER)] = 2.0
+    rollout_gpus: Annotated[
+        int, Option(help="Accelerators of one server that writes answers.", kind=kinds.whole(1, 100000))
+    ] = 8
+    engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    framework: Annotated[str, Option(help="Family of the training framework.", kind=kinds.choice(*FRAMEWORKS))] = (
+        "megatron"
+    )
+    year: Annotated[float, options.YEAR] = NOW
+    usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_rl(r: RlRequest) -> Result:
+    """Tokens, days and dollars of reinforcement learning, and what its rollouts cost beside its training.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    loop = Loop(
+        rollouts=r.rollouts, answer=r.answer, prompt=r.prompt, trained=r.trained, lag=r.lag, straggle=r.straggle
+    )
+    architecture, system = load_model(r.model), system_of(r.on)
+    system.require_network(r.gpus)
+    layouts = list(candidate_layouts(architecture, r.rollout_gpus))
+    version = constants_file.engine_of(system, r.engine, r.year)
+    read = read_token(architecture, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
+    steps_of = constants_file.range_of(system, version, "time per token")
+    recipe = Recipe(sequences=divisible(r.rollouts * r.trained), length=r.prompt + r.answer)
+    train = training_rate(architecture, system, r.gpus, recipe, framework=r.framework, year=r.year)
+    refresh = _refresh(architecture, system, r.gpus, r.rollout_gpus)
+    flops = model_flops(architecture, r.prompt + r.answer)
+    seats = _seats(architecture, system, layouts, loop, r.engine)
+    step = _steps(architecture, system, layouts, version)
+    cost, quick, late = (
+        loop_cost(
+            loop,
+            r.gpus,
+            Servers(gpus=r.rollout_gpus, step=_slower(step, factor), seats=seats, read=each / r.rollout_gpus),
+            train=t,
+            refresh=refresh,
+            flops_read=flops / 3,
+            flops_train=flops,
+        )
+        for factor, each, t in zip((1.0, *steps_of), read, train, strict=True)
+    )
+    price = catalogue.price_of(system, r.usd_per_gpu_hour)
+    facts = {
+        "model": architecture.name,
+        "system": system.name,
+        "step_time": cost.time,
+        "step_time_range": [quick.time, late.time],
+        "generation_time": cost.generation_time,
+        "training_time": cost.training_time,
+        "refresh_time": cost.refresh_time,
+        "days": r.steps * cost.time / 86_400,
+        "days_range": [r.steps * state.time / 86_400 for state in (quick, late)],
+        "gpu_hours": r.steps * cost.time * r.gpus / 3600,
+        "usd": None if price is None else r.steps * cost.time * r.gpus * price,
+        "tokens_written": r.steps * r.rollouts * r.answer,
+        "tokens_trained": r.steps * r.rollouts * r.trained * (r.prompt + r.answer),
+        "server_layout": layouts[cost.layout].text(),
+        "cost": cost,
+        "assumptions": [
+            *catalogue.price_note(system, r.usd_per_gpu_hour),
+            f"answers by {r.engine} of {r.year:g} on servers of {r.rollout_gpus} as {layouts[cost.layout].text()}, the"
+            f" soonest of {len(layouts)} layouts; lengths spread so that the longest has {r.straggle:g} times the mean",
+            f"training by {r.framework} in the quickest layout of all accelerators that fits, at 16 bit",
+            f"new weights reach the servers in {show(refresh, 's')} per step, at the network's bandwidth",
+            _overlap(r.lag),
+        ],
+    }
+    return Result(request=r, facts=facts, details=cost)
+
+
+def _overlap(lag: int) -> str:
+    if not lag:
+        return "writing and training alternate on the same accelerators: no overlap"
+    if lag == 1:
+        return "one step off: the next step's answers are written while this step's are trained on"
+    return f"answers of {lag} steps are in flight together and up to {lag} steps old when they are trained on"
+
+
+def _seats(
+    architecture: Architecture, system: System, layouts: list[Layout], loop: Loop, engine: str
+) -> NDArray[np.float64]:
+    """Answers that a server runs at once in each layout: what fits, and what its engine takes. (layouts,)"""
+    wide = stack_layouts(layouts)
+    held = largest_batch(architecture, system, wide, context=loop.prompt + loop.answer, tokens=CHUNK)
+    most = default_seats(engine, system.chip) * np.asarray(wide.data)
+    longest = largest_batch(architecture, system, wide, context=loop.prompt + loop.answer * loop.straggle, tokens=CHUNK)
+    seats = np.where(np.asarray(longest) >= 1, np.minimum(held, most), 0.0)
+    if not seats.any():
+        raise DoesNotFit(
+            f"{architecture.name} and one answer of {loop.answer * loop.straggle:,.0f} tokens on a server of "
+            f"{layouts[0].gpus} x {system.chip.name}",
+            "use more --rollout-gpus or shorter answers",
+        )
+    return seats
+
+
+def _steps(architecture: Architecture, system: System, layouts: list[Layout], version: Engine) -> StepTime:
+    """Time of a decode step in every layout of a server."""
+    timer = engine_timer(architecture, system, constants_file.losses_of(system, version, "time per token"))
+    wide = stack_layouts(layouts, 2)
+    return lambda batch, context: np.asarray(timer("decode", wide, batch, context, 0.0))
+
+
+def _slower(step: StepTime, factor: float) -> StepTime:
+    return lambda batch, context: factor * step(batch, context)
+
+
+def _refresh(architecture: Architecture, system: System, gpus: int, rollout_gpus: int) -> float:
+    """Time in which every accelerator of a server takes its part of new weights, all servers at once. [s]
+
+    Servers pass weights on, so that no sender is the bottleneck; beyond a domain they take the scale-out network.
+    """
+    link = system.scale_up if gpus <= system.domain else system.scale_out
+    if link is None:
+        return 0.0
+    return total_params(architecture) * BF16.bits / 8 / rollout_gpus / link.bandwidth + link.latency
