@@ -176,3 +176,19 @@ def test_arrays_give_what_a_loop_gives(name: str, phase: str, points: list[tuple
             for field in ("flops", "weight_bytes", "cache_read", "cache_written", "activation_bytes"):
                 value = np.broadcast_to(getattr(many, field), sequences.shape)[i]
                 assert value == pytest.approx(float(getattr(one, field)), rel=1e-12), (one.name, field)
+
+
+@pytest.mark.parametrize(
+    ("phase", "new", "per_token"),
+    [
+        # 32 heads of 128 x 128. Chunks of 64: q k' and k k' over a chunk, its values twice, three products with the state.
+        ("prefill", 1000.0, 32 * (2 * 64 * (128 + 128) + 6 * 128 * 128) + 2 * 4 * (2 * 16 + 32) * 128),
+        # One token: decay, read, write, query of the state.
+        ("decode", 1.0, 32 * 7 * 128 * 128 + 2 * 4 * (2 * 16 + 32) * 128),
+    ],
+)
+def test_a_gated_delta_layer_costs_what_its_products_cost(phase: str, new: float, per_token: float) -> None:
+    model = catalogue.model("qwen3-next-80b-a3b")
+    (core,) = (o for o in operators(model, Pass(phase=phase, sequences=1.0, new_tokens=new, context=1000.0))
+               if o.kind == "recurrence")  # fmt: skip
+    assert (core.count, float(core.flops)) == (36, per_token * new)
