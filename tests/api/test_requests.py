@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import click
@@ -176,3 +179,29 @@ def test_records_do_not_leave_the_process() -> None:
     request = replace(SimulateRequest(**LEAST[SimulateRequest]), on=rm.load_system("h100-sxm").system)
     with pytest.raises(InputError, match="name or a path"):
         plain_fields(request)
+
+
+FLAGS = json.loads((Path(__file__).parents[1] / "data/engine_flags.json").read_text(encoding="utf-8"))
+
+
+def test_engines_have_the_flags_that_fields_name() -> None:
+    named = [
+        (engine, flag)
+        for request_type in COMMANDS.values()
+        for each in fields_of(request_type)
+        for engine, flag in each.option.flags.items()
+        if engine in FLAGS
+    ]
+    assert len(named) > 20
+    assert [pair for pair in named if pair[1] not in FLAGS[pair[0]]["flags"]] == []
+
+
+def test_the_nomenclature_names_flags_that_engines_have() -> None:
+    page = (Path(__file__).parents[2] / "docs/nomenclature.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ") and "`--" in line]
+    # Clients of benchmarks have flags of their own, which no server has.
+    clients = {"--input-len", "--output-len", "--max-concurrency", "--request-rate", "--goodput"}
+    for engine, column in (("vllm", 2), ("sglang", 3)):
+        flags = {flag for row in rows for flag in re.findall(r"--[a-z-]+", row[column])} - clients
+        assert len(flags) > 8
+        assert flags - set(FLAGS[engine]["flags"]) == set()

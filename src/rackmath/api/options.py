@@ -17,7 +17,7 @@ GPUS = Option(help="Accelerators together.", kind=kinds.whole(1, 1_000_000))
 LAYOUT = Option(
     help="Such as tp8,ep8,pp1,dp1; by default the fastest that fits.",
     kind=kinds.LAYOUT,
-    flags={"vllm": "--tensor-parallel-size ...", "sglang": "--tp-size ..."},
+    flags={"vllm": "--tensor-parallel-size", "sglang": "--tp-size"},
 )
 WEIGHTS = Option(
     help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).",
