@@ -98,7 +98,7 @@ def test_a_trace_is_read_once_or_by_its_path(plan: rm.PlanResult, tmp_path: Path
     by_path, read = (rm.simulate(deployment, t).to_dict() for t in (path, rm.read_trace(path)))
     assert without_clocks(by_path) == without_clocks(read)
     assert by_path["requests"] == 50
-    with pytest.raises(rm.InputError, match="traffic"):
+    with pytest.raises(rm.InputError, match="--trace"):
         rm.simulate(deployment, 8)  # type: ignore[arg-type]
 
 

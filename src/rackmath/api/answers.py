@@ -36,7 +36,7 @@ def answer(request: Any) -> Any:
 
     >>> from rackmath import CacheRequest
     >>> answer(CacheRequest(model="llama-3.1-70b", on="h200-sxm", tiers="ddr5")).to_dict()["cheapest"][0]["tier"]
-    'HBM'
+    'hbm'
     """
     name = type(request).__name__
     if name not in _FUNCTIONS:

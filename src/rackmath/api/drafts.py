@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
@@ -33,7 +34,8 @@ class Drafting:
 
         Source: Leviathan, Kalman and Matias 2023, equation 1, with a chance per position.
         """
-        return 1.0 + sum(accumulate(self.chances, mul))
+        runs: Iterator[float] = accumulate(self.chances, mul)
+        return 1.0 + sum(runs)
 
     @property
     def chance(self) -> float:

@@ -171,7 +171,8 @@ class EstimateResult:
 
     def _at(self, batches: NDArray[np.float64]) -> Estimate:
         """The same pass at many batches."""
-        return evaluate(self.architecture, self.system, self.layout, **{**self.settings, "batch": batches})
+        changed: dict[str, Any] = {**self.settings, "batch": batches}
+        return evaluate(self.architecture, self.system, self.layout, **changed)
 
     def _repr_html_(self) -> str:
         return as_html("estimate", self.to_dict())

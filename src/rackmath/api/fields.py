@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 from rackmath.api.kinds import TEXT, Kind
 from rackmath.errors import InputError
@@ -74,7 +74,12 @@ def fields_of(request: type) -> tuple[Field, ...]:
     Errors: :class:`TypeError` for a field without a declaration: no door could show it.
     """
     hints = get_type_hints(request, include_extras=True)
-    return tuple(_field(request, each.name, hints[each.name], each.default) for each in fields(request))
+    records: tuple[Any, ...] = fields(request)
+    return tuple(_field(request, each.name, hints[each.name], each.default) for each in records)
+
+
+def _fields_of_record(request: Any) -> tuple[Field, ...]:
+    return fields_of(cast("type[object]", type(request)))
 
 
 def _field(request: type, name: str, hint: Any, default: Any) -> Field:
@@ -90,7 +95,7 @@ def read_fields(request: Any) -> None:
 
     Errors: :class:`~rackmath.errors.InputError` with the name of the field.
     """
-    for each in fields_of(type(request)):
+    for each in _fields_of_record(request):
         value = getattr(request, each.name)
         if value is not None or each.required:
             object.__setattr__(request, each.name, each.option.kind.read(value, each.typed))
@@ -119,7 +124,7 @@ def plain_fields(request: Any) -> dict[str, Any]:
 
 
 def _plain(request: Any) -> Iterator[tuple[str, Any]]:
-    for each in fields_of(type(request)):
+    for each in _fields_of_record(request):
         value = getattr(request, each.name)
         if isinstance(value, Path):
             value = str(value)
@@ -131,7 +136,7 @@ def _plain(request: Any) -> Iterator[tuple[str, Any]]:
 def words_of(request: Any) -> list[str]:
     """A request as it is typed behind its command: what stands at its default is left out."""
     words: list[str] = []
-    for each in fields_of(type(request)):
+    for each in _fields_of_record(request):
         value = getattr(request, each.name)
         if value is None or value is False or (not each.required and value == each.default):
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rackmath.api.rates import Requests, Tokens
 from rackmath.engine.layout import Layout
@@ -111,7 +111,7 @@ def _numbers(value: Any, field: str) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{value:.15g}"
     if isinstance(value, (list, tuple)):
-        return ",".join(_numbers(each, field) for each in value)
+        return ",".join(_numbers(each, field) for each in cast("list[Any]", value))
     return _text(value, field)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import Kind
@@ -35,11 +35,11 @@ def _rows(value: Any, field: str) -> Path | Rows:
     """A path, or rows: mappings, or a table of Polars."""
     if isinstance(value, (str, Path)):
         return Path(value)
-    if hasattr(value, "to_dicts"):
-        value = value.to_dicts()
-    if not isinstance(value, Sequence) or not all(isinstance(each, Mapping) for each in value):
+    rows: Any = value.to_dicts() if hasattr(value, "to_dicts") else value
+    if not isinstance(rows, Sequence) or not all(isinstance(each, Mapping) for each in cast("Sequence[Any]", rows)):
         raise InputError(field, type(value).__name__, "give a path, a list of mappings, or a table of Polars")
-    return [{str(k): "" if v is None else str(v) for k, v in each.items()} for each in value]
+    entries = cast("Sequence[Mapping[str, Any]]", rows)
+    return [{str(k): "" if v is None else str(v) for k, v in each.items()} for each in entries]
 
 
 def _path(value: Any, field: str) -> Path:

@@ -97,13 +97,17 @@ def _halved(system: System, params: float) -> dict[str, Any]:
     }
 
 
+def _sizes(first: float, last: float) -> list[float]:
+    return [float(size) for size in np.geomspace(first, last, 60)]
+
+
 def _rack_figure(systems: list[System], facts: list[dict[str, Any]], form: str) -> Figure:
     """Time per token against size, each line as long as the domain's memory."""
     series: list[Series] = []
     for colour, (system, f) in enumerate(zip(systems, facts, strict=True)):
         most = f["memory"] / weight_format(form).bytes_per_element
-        sizes = np.geomspace(1e11, max(most, 1.1e11), 60)
-        fits = domain_fits(system, list(sizes), [1.0], weight_format(form))
+        sizes = _sizes(1e11, max(most, 1.1e11))
+        fits = domain_fits(system, sizes, [1.0], weight_format(form))
         shown = [m for m in fits if m.fits]
         series.append(
             Series(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from rackmath.api.plain import as_html, to_plain
 from rackmath.errors import InputError
@@ -27,7 +27,8 @@ class Result:
     @property
     def assumptions(self) -> list[str]:
         """What a reader has to know of the numbers, where it is said."""
-        return list(self.facts.get("assumptions", ())) if isinstance(self.facts, dict) else []
+        facts: Any = self.facts
+        return list(facts.get("assumptions", ())) if hasattr(facts, "get") else []
 
     def to_dict(self) -> Any:
         """What the command prints with ``--json``."""
@@ -47,6 +48,6 @@ class Result:
         return plotly_figure(self.picture())
 
     def _repr_html_(self) -> str:
-        facts = self.to_dict()
-        rows = facts if isinstance(facts, list) else [facts]
+        facts: Any = self.to_dict()
+        rows = cast("list[Any]", facts) if isinstance(facts, list) else [facts]
         return "".join(as_html(type(self.request).__name__.removesuffix("Request").lower(), row) for row in rows)

@@ -33,7 +33,7 @@ def load_model(source: str | Path | Mapping[str, Any] | Architecture) -> Archite
         return source
     if isinstance(source, Mapping):
         return catalogue.model_of_config(source, str(source.get("name") or source.get("_name_or_path") or "model"))
-    if not isinstance(source, (str, Path)) or not str(source):
+    if not str(source):
         raise InputError("MODEL", source, "give a name, a path, or a config as a mapping")
     return catalogue.model(str(source))
 
@@ -47,7 +47,7 @@ def system_of(source: str | Path | System | Cluster) -> System:
         return source.system
     if isinstance(source, System):
         return source
-    if not isinstance(source, (str, Path)) or not str(source):
+    if not str(source):
         raise InputError("--on", source, "give a name, a path, or a system")
     return catalogue.system(str(source))
 

@@ -192,7 +192,7 @@ class _Answers:
         self.fixed = batch is not None
         self._layouts = [parse_layout(layout, gpus, architecture)] if layout else None
         self._batches = np.array([batch]) if batch else _BATCHES
-        self._more = {"two_batch": two_batch, "losses": losses}
+        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
 
     def at(self, contexts: Any, slowest: float) -> ContextCost:
         """Cheapest answers at contexts."""
@@ -230,7 +230,7 @@ class _Readers:
         fixed = [parse_layout(layout, gpus, architecture)] if layout else None
         self._layouts = fixed or list(candidate_layouts(architecture, gpus))
         self._asked = architecture, system
-        self._more = {"two_batch": two_batch, "losses": losses}
+        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
 
     def at(self, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> Reading:
         """Prompts of given lengths, in the cheapest layout or a given one."""

@@ -84,7 +84,7 @@ def beside_of(texts: Sequence[str]) -> list[Beside]:
 
     Errors: :class:`InputError` for keys that are unknown and values that cannot be meant.
     """
-    found = []
+    found: list[Beside] = []
     for text in texts:
         parts = dict(_pair(text, part) for part in text.split())
         share = parts.pop("share", None)
@@ -130,7 +130,7 @@ def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workl
     Errors: :class:`InputError` for names that the trace has not, shares that leave nothing.
     """
     service = np.zeros(len(work), np.int32)
-    numbers = []
+    numbers: list[int] = []
     for one in beside:
         if one.wanted is not None:
             if one.wanted not in work.names:

@@ -141,7 +141,7 @@ def _energy(members: tuple[ReplicaGroup, ...], seconds: F) -> float | None:
 def _services(setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:
     """What each service's users saw, and what its replicas cost."""
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
-    found = []
+    found: list[dict[str, Any]] = []
     for service in sorted({one.service for one in setup.groups}):
         mine = of == service
         which = [k for k, one in enumerate(setup.groups) if one.service == service]

@@ -15,7 +15,6 @@ from rackmath.api.plain import as_html, to_plain
 from rackmath.api.simulation.report import assumptions, facts_of, range_ends, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, setup_of
-from rackmath.errors import InputError
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.simulation import simulation_figure
@@ -231,11 +230,9 @@ def simulate(deployment: Deployment, traffic: Poisson | Workload | str | Path, *
     if isinstance(traffic, Poisson):
         fields |= {"poisson": traffic.rate, "requests": traffic.requests}
         fields |= {name: value for name in ("input", "output") if (value := getattr(traffic, name)) is not None}
-    elif isinstance(traffic, (Workload, str, Path)):
-        fields = {name: value for name, value in fields.items() if name not in ("cached_prefix",)}
-        fields["trace"] = traffic
     else:
-        raise InputError("traffic", type(traffic).__name__, "give Poisson(rate), read_trace(path), or a path")
+        # Traces have prefixes of their own; what is no trace is refused by the request.
+        fields["cached_prefix"], fields["trace"] = 0.0, traffic
     return run_simulation(SimulateRequest(**(fields | more)))
 
 

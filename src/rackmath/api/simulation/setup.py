@@ -15,7 +15,7 @@ from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import InputError
 from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
-from rackmath.serving.simulator.run import Outcome, simulate
+from rackmath.serving.simulator.run import Keep, Outcome, simulate
 from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
 from rackmath.serving.simulator.workload import Workload
 
@@ -113,7 +113,7 @@ def run(
 
     if progress is not None:
         progress("compiled loop: half a minute the first time, then from its cache")
-    keep = checkpoint.keep if checkpoint else lambda snapshot: None
+    keep: Keep = checkpoint.keep if checkpoint else lambda snapshot: None
     resume = checkpoint.found if checkpoint else None
     first = setup.groups[0]
     if setup.transfer is None:
