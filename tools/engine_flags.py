@@ -238,7 +238,10 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     folder = Path(sys.argv[1])
+    # TensorRT-LLM's wheel is too large: its flags were read from tensorrt_llm/commands/serve.py at commit 00209af.
+    read = {name: json.loads(OUT.read_text(encoding="utf-8"))[name] for name in ("trtllm-serve",)}
     found = {
+        **read,
         "vllm": vllm(folder),
         "sglang": sglang(folder),
         "vllm-router": router(folder, "vllm_router", "vllm_router"),

@@ -61,33 +61,33 @@ def parse(text: str | float, unit: str, field: str = "value") -> float:
     """
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return _finite(float(text), text, field)
-    found = _TEXT.match(str(text))
-    if not found:
+    match = _TEXT.match(str(text))
+    if not match:
         raise InputError(field, text, f"write a number with a unit of {unit}")
-    value, under, given = float(found.group(1).replace("_", "")), found.group(2), found.group(3)
+    value, under, number = float(match.group(1).replace("_", "")), match.group(2), match.group(3)
     if under is not None:
         if float(under) == 0:
             raise InputError(field, text, "nothing divides by zero")
         value /= float(under)
-    if not given:
+    if not number:
         return _finite(value, text, field)
-    return _finite(value * _factor(given, unit, text, field), text, field)
+    return _finite(value * _factor(number, unit, text, field), text, field)
 
 
-def _factor(given: str, unit: str, text: object, field: str) -> float:
+def _factor(suffix: str, unit: str, text: object, field: str) -> float:
     for name, factor in _BASES[unit].items():
-        if given == name:
+        if suffix == name:
             return factor
-        if name and given.endswith(name) and name not in _UNSCALED:
-            prefix = given[: -len(name)]
+        if name and suffix.endswith(name) and name not in _UNSCALED:
+            prefix = suffix[: -len(name)]
             scale = _PREFIX.get(prefix) or _BINARY.get(prefix) or (_SMALL.get(prefix) if unit in ("s", "W") else None)
             if scale:
                 return factor * scale
-    if unit == "1" and given in _PREFIX:
-        return _PREFIX[given]
-    if unit == "1" and given == "B":
+    if unit == "1" and suffix in _PREFIX:
+        return _PREFIX[suffix]
+    if unit == "1" and suffix == "B":
         return 1e9
-    raise InputError(field, text, f"{given!r} is no unit of {unit}")
+    raise InputError(field, text, f"{suffix!r} is no unit of {unit}")
 
 
 def _finite(value: float, text: object, field: str) -> float:

@@ -63,8 +63,9 @@ def test_the_best_launches_and_simulates(plan: rm.PlanResult) -> None:
     best = plan.best
     assert best is not None
     assert best.launch("vllm") == plan.to_dict()["launch"]["vllm"]
-    with pytest.raises(rm.InputError, match="engine = 'trtllm': use one of vllm, sglang"):
-        best.launch("trtllm")
+    assert "trtllm-serve" in best.launch("trtllm")
+    with pytest.raises(rm.InputError, match=r"engine = 'llama\.cpp': use one of vllm, sglang, trtllm"):
+        best.launch("llama.cpp")
     run = rm.simulate(best, rm.Poisson(rate=3), requests=300)
     words = [
         *("simulate", "llama-3.1-8b", "--on", "h100-sxm", f"--gpus={best.gpus}", f"--layout={best.layout}"),

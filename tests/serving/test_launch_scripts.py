@@ -56,7 +56,7 @@ def executed(script: str, folder: Path) -> list[Call]:
     calls = folder / "calls"
     shutil.rmtree(calls, ignore_errors=True)
     calls.mkdir()
-    for name in ("vllm", "python", "vllm-router"):
+    for name in ("vllm", "python", "vllm-router", "trtllm-serve", "mpirun"):
         path = folder / name
         path.write_text(STAND_IN)
         path.chmod(0o755)
@@ -93,6 +93,8 @@ def of_program(call: Call) -> dict[str, Any]:
     """The flag list of what was called."""
     if call.program == "python":
         return FLAGS["sglang" if call.words[1] == "sglang.launch_server" else call.words[1]]
+    if call.program == "mpirun":
+        return FLAGS["trtllm-serve"] | {"flags": FLAGS["trtllm-serve"]["flags"] | {"--host": "any"}}
     return FLAGS[call.program]
 
 
@@ -135,7 +137,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 @pytest.mark.parametrize("case", CASES)
 def test_every_point_of_a_plan_starts_as_printed(case: str, engine: str, tmp_path: Path) -> None:
     asked = ["plan", *CASES[case], "--input", "4000", "--output", "500", "--json"]
@@ -153,7 +155,11 @@ def test_every_point_of_a_plan_starts_as_printed(case: str, engine: str, tmp_pat
 
 def _accelerators(call: Call, engine: str) -> float:
     """Accelerators that one command takes on its box; 0 of a router."""
+    if "disaggregated" in call.words:
+        return 0.0
     check(call)
+    if engine == "trtllm":
+        return _of_trtllm(call)
     if not (call.program == "vllm" or "sglang.launch_server" in call.words):
         return 0.0
     gpus = 1
@@ -169,6 +175,21 @@ def _accelerators(call: Call, engine: str) -> float:
     devices = call.environment["CUDA_VISIBLE_DEVICES"]
     assert not devices or len(devices.split(",")) == gpus
     return gpus / int(call.options.get("--nnodes", ["1"])[0])
+
+
+def _of_trtllm(call: Call) -> float:
+    """Accelerators of one worker of TensorRT-LLM; MPI starts one that spans boxes from the first."""
+    gpus = 1.0
+    for flag in ("--tp_size", "--pp_size", "--cp_size"):
+        gpus *= int(call.options.get(flag, ["1"])[0])
+    if call.program == "mpirun":
+        assert call.words[call.words.index("-n") + 1] == f"{gpus:g}"
+        hosts = call.words[call.words.index("--host") + 1].split(",")
+        assert sum(int(host.split(":")[1]) for host in hosts) == gpus
+        return gpus
+    devices = call.environment["CUDA_VISIBLE_DEVICES"]
+    assert not devices or len(devices.split(",")) == gpus
+    return gpus
 
 
 def by_box(script: str) -> list[tuple[int, str]]:
@@ -228,7 +249,27 @@ def test_boxes_are_what_one_operating_system_sees() -> None:
 
 
 def test_the_versions_are_those_of_the_data() -> None:
-    assert f"vLLM {FLAGS['vllm']['version']} and SGLang {FLAGS['sglang']['version']}" == ENGINES
+    versions = [FLAGS[name]["version"] for name in ("vllm", "sglang", "trtllm-serve")]
+    assert f"vLLM {versions[0]}, SGLang {versions[1]} and TensorRT-LLM at {versions[2]}" == ENGINES
+
+
+def test_settings_of_tensorrt_llm_are_written_before_the_server_that_reads_them(tmp_path: Path) -> None:
+    system = catalogue.system("h100-sxm")
+    server = replace(SERVER, weights=0.5, activations=0.1, memory=0.95, drafted=2.0, cache="fp8", cached=True)
+    workers = [(replace(server, role="prefill"), 1), (replace(server, role="decode"), 2)]
+    calls = executed(launch_script("trtllm", workers, system), tmp_path)
+    files = {name: (tmp_path / name).read_text() for name in ("trtllm-prefill.yml", "trtllm-decode.yml")}
+    assert {c.one("--config") for c in calls if "--config" in c.options} == set(files)
+    # Of the 0.4 that weights and a pass leave free, 0.35 are the cache's.
+    assert all(
+        "  free_gpu_memory_fraction: 0.87\n  enable_block_reuse: true\n  dtype: fp8" in t for t in files.values()
+    )
+    assert "num_nextn_predict_layers: 2" in files["trtllm-decode.yml"]
+    assert "speculative" not in files["trtllm-prefill.yml"]
+    pools = (tmp_path / "trtllm-pools.yml").read_text()
+    assert [line.strip() for line in pools.splitlines() if ":81" in line] == [
+        f'- "127.0.0.1:{8100 + i}"' for i in range(3)
+    ]
 
 
 def test_a_script_is_printed_without_a_broken_line() -> None:

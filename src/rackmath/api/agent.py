@@ -127,27 +127,27 @@ def _levers(
     prices: PriceList, plain: Session, compacted: Session, smaller: str | None, provider: str | None, at: date | None
 ) -> list[dict[str, Any]]:
     """The session with no lever, with each, and with what goes together."""
-    found = [_priced("none", prices, plain, 0.0)]
+    levers = [_priced("none", prices, plain, 0.0)]
     keeps = {"caching, minutes": MINUTES} if prices.tiers[0].cached is not None else {}
     if prices.tiers[0].write_hour is not None:
         keeps["caching, hour"] = HOUR
     for name, keep in keeps.items():
-        found.append(_priced(name, prices, plain, keep))
-    found.append(_priced("compaction", prices, compacted, 0.0))
+        levers.append(_priced(name, prices, plain, keep))
+    levers.append(_priced("compaction", prices, compacted, 0.0))
     for name, keep in keeps.items():
-        found.append(_priced(f"{name} + compaction", prices, compacted, keep))
+        levers.append(_priced(f"{name} + compaction", prices, compacted, keep))
     try:
         cheap = price_book.price_list(prices.model, prices.provider, at, batch=True)
     except InputError:
         # Many sell no batch tier; then it is no lever.
         cheap = None
     if cheap is not None:
-        found.append({**_priced("batch tier", cheap, plain, 0.0), "batch": True})
+        levers.append({**_priced("batch tier", cheap, plain, 0.0), "batch": True})
     if smaller is not None:
-        found.append(_priced("smaller model", price_book.price_list(smaller, provider, at), plain, 0.0))
-    for entry in found:
-        entry["saved"] = 1 - entry["usd_per_session"] / found[0]["usd_per_session"]
-    return found
+        levers.append(_priced("smaller model", price_book.price_list(smaller, provider, at), plain, 0.0))
+    for entry in levers:
+        entry["saved"] = 1 - entry["usd_per_session"] / levers[0]["usd_per_session"]
+    return levers
 
 
 def _priced(lever: str, prices: PriceList, session: Session, keep: float) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _own(
     if price is None:
         raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")
     version = constants_file.engine_of(system, engine, NOW)
-    found = own_hardware(
+    costs = own_hardware(
         architecture,
         system,
         parse_layout(layout, None, architecture),
@@ -194,7 +194,7 @@ def _own(
         prompt_losses=constants_file.losses_of(system, version, "prompt pass"),
         token_losses=constants_file.losses_of(system, version, "time per token"),
     )
-    seconds, gpus = found.seconds, found.gpus
+    seconds, gpus = costs.seconds, costs.gpus
     return {
         "model": model if isinstance(model, str) else architecture.name,
         "system": on if isinstance(on, str) else system.name,
@@ -202,7 +202,7 @@ def _own(
         "gpus": gpus,
         "gpu_seconds_per_session": seconds,
         "usd_per_session": seconds * price,
-        "usd_per_session_range": [found.low * price, found.high * price],
+        "usd_per_session_range": [costs.low * price, costs.high * price],
         "listed_usd_per_session": listed["usd_per_session"],
         "listed_lever": listed["lever"],
         "sessions_per_day_capacity": 86_400 * gpus / seconds,

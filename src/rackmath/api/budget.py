@@ -107,64 +107,64 @@ def run_budget(r: BudgetRequest) -> Result:
     return Result(request=r, facts=facts, draw=lambda: budget_figure(chosen, facts, life))
 
 
-def _base(found: LossLaw, loss: float | None, params: float | None, tokens: float | None) -> tuple[float, float]:
+def _base(law: LossLaw, loss: float | None, params: float | None, tokens: float | None) -> tuple[float, float]:
     """A model of the loss in question: the one that is given, or the compute optimum."""
     if (loss is None) == (params is None) or (params is None) != (tokens is None):
         raise InputError("--loss", loss, "give --loss, or --params and --tokens")
     if params is not None and tokens is not None:
         return params, tokens
-    best = cheapest(found, float("nan") if loss is None else loss, Life())
+    best = cheapest(law, float("nan") if loss is None else loss, Life())
     return best.params, best.tokens
 
 
-def _facts(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any]:
-    given = budget(found, *base, life)
-    best = cheapest(found, given.loss, life)
-    plain = cheapest(found, given.loss, Life())
+def _facts(law: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any]:
+    computed = budget(law, *base, life)
+    best = cheapest(law, computed.loss, life)
+    plain = cheapest(law, computed.loss, Life())
     facts: dict[str, Any] = {
-        "law": found.name,
+        "law": law.name,
         **_plain(best),
         "heuristic": None,
-        "compute_optimal": _plain(budget(found, plain.params, plain.tokens, life)),
-        "given": _plain(given),
+        "compute_optimal": _plain(budget(law, plain.params, plain.tokens, life)),
+        "given": _plain(computed),
         "inference_over_pretrain": best.cost_inference / best.cost_pretrain,
-        "equal_cost_overtraining": at_equal_cost(found),
-        "at_10x": split(found, 10.0),
-        "at_100x": split(found, 100.0),
-        "critical_part": _critical(found, TRAIN * plain.params * plain.tokens),
-        "ranges": _ranges(found, base, life),
+        "equal_cost_overtraining": at_equal_cost(law),
+        "at_10x": split(law, 10.0),
+        "at_100x": split(law, 100.0),
+        "critical_part": _critical(law, TRAIN * plain.params * plain.tokens),
+        "ranges": _ranges(law, base, life),
         "outside": list(best.outside),
-        "warning": found.warning,
-        "source": found.source,
+        "warning": law.warning,
+        "source": law.source,
     }
     if life.read > 0:
         try:
-            facts["heuristic"] = _plain(equal_costs(found, given.loss, life))
+            facts["heuristic"] = _plain(equal_costs(law, computed.loss, life))
             facts["heuristic"]["over_best"] = facts["heuristic"]["total"] / best.total
         except InputError as error:
             facts["heuristic_fails"] = error.way_out
     return facts
 
 
-def _plain(one: Budget) -> dict[str, Any]:
-    return {**{field: getattr(one, field) for field in (*_FIELDS, "loss")}, "total": one.total}
+def _plain(budget: Budget) -> dict[str, Any]:
+    return {**{field: getattr(budget, field) for field in (*_FIELDS, "loss")}, "total": budget.total}
 
 
-def _critical(found: LossLaw, flops: float) -> float:
+def _critical(law: LossLaw, flops: float) -> float:
     """Part of the optimal size that costs twice the optimal compute."""
     low, high = 0.01, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if critical_overhead(found, flops, middle) > 1 else (low, middle)
+        low, high = (middle, high) if critical_overhead(law, flops, middle) > 1 else (low, middle)
     return high
 
 
-def _ranges(found: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any] | None:
+def _ranges(law: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any] | None:
     """90 % ranges over resamples of the law's runs; None for laws whose runs are not at hand."""
-    if found.name != law_files.RESAMPLED:
+    if law.name != law_files.RESAMPLED:
         return None
-    drawn = [cheapest(one, float(one.loss(*base)), life) for one in law_files.resampled()]
-    columns = {field: np.array([getattr(one, field) for one in drawn]) for field in _FIELDS}
+    drawn = [cheapest(law, float(law.loss(*base)), life) for law in law_files.resampled()]
+    columns = {field: np.array([getattr(law, field) for law in drawn]) for field in _FIELDS}
     columns["inference_over_pretrain"] = columns["cost_inference"] / columns["cost_pretrain"]
     quantiles = {field: np.quantile(values, _AT) for field, values in columns.items()}
     return {
@@ -186,18 +186,18 @@ def _hardware(system: System, mfu: float, facts: dict[str, Any]) -> dict[str, An
     }
 
 
-def published(found: LossLaw) -> list[dict[str, Any]]:
+def published(law: LossLaw) -> list[dict[str, Any]]:
     """Over-training of published models under a law."""
     return [
         {
-            "model": one.model,
-            "date": one.date,
-            "active": one.active,
-            "tokens": one.tokens,
-            "per_param": one.tokens / one.active,
-            "overtraining": one.tokens / found.optimal_tokens(one.active),
-            "inference_over_pretrain": split(found, one.tokens / found.optimal_tokens(one.active)),
-            "source": one.source,
+            "model": run.model,
+            "date": run.date,
+            "active": run.active,
+            "tokens": run.tokens,
+            "per_param": run.tokens / run.active,
+            "overtraining": run.tokens / law.optimal_tokens(run.active),
+            "inference_over_pretrain": split(law, run.tokens / law.optimal_tokens(run.active)),
+            "source": run.source,
         }
-        for one in law_files.trained()
+        for run in law_files.trained()
     ]

@@ -123,14 +123,14 @@ class PriceResult:
         sizes = ("active_params", "total_params", "margin")
         return "".join(
             as_html(
-                each.model,
+                model.model,
                 {
-                    f"{name} {end}": getattr(getattr(each, name), end)
+                    f"{name} {end}": getattr(getattr(model, name), end)
                     for name in sizes
                     for end in ("low90", "median", "high90")
                 },
             )
-            for each in self.models
+            for model in self.models
         )
 
 
@@ -159,27 +159,27 @@ def run_decoding(request: PriceRequest) -> PriceResult:
     at = units.day(r.date, "--date") if r.date else None
     market = price_files.market()
     offers = _offers(r.source, (r.input, r.cached, r.output), r.speed, at)
-    models = tuple(decode(each, market, speed=r.speed, stream=r.stream, cliff=r.cliff) for each in offers)
-    return PriceResult(request=r, models=models, offers=tuple(tuple(each) for each in offers), market=market)
+    models = tuple(decode(offer, market, speed=r.speed, stream=r.stream, cliff=r.cliff) for offer in offers)
+    return PriceResult(request=r, models=models, offers=tuple(tuple(offer) for offer in offers), market=market)
 
 
 def _offers(
-    source: str | None, given: tuple[float | None, float | None, float | None], speed: float | None, at: date | None
+    source: str | None, values: tuple[float | None, float | None, float | None], speed: float | None, at: date | None
 ) -> list[list[Offer]]:
     """Offers per model, from the one place that the user named."""
-    priced = any(value is not None for value in given)
+    priced = any(value is not None for value in values)
     if source is not None and priced:
-        raise InputError("--input", given, "give prices or MODEL|FILE.csv, not both")
+        raise InputError("--input", values, "give prices or MODEL|FILE.csv, not both")
     if source is not None and source.lower().endswith(".csv"):
         if at is not None:
             raise InputError("--date", str(at), "a table says it in its column date")
-        found = list(price_files.offers_of(Path(source)).values())
-        if speed is not None and len(found) > 1:
-            raise InputError("--speed", speed, f"is of one model, and the file has {len(found)}")
-        return found
+        offers = list(price_files.offers_of(Path(source)).values())
+        if speed is not None and len(offers) > 1:
+            raise InputError("--speed", speed, f"is of one model, and the file has {len(offers)}")
+        return offers
     if source is not None:
         return [price_book.published(source, at)]
     if not priced and speed is None:
         raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
     year = units.decimal_year(at) if at else None
-    return [[Offer(model="given", provider="given", input=given[0], cached=given[1], output=given[2], year=year)]]
+    return [[Offer(model="given", provider="given", input=values[0], cached=values[1], output=values[2], year=year)]]

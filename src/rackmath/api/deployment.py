@@ -12,6 +12,7 @@ from rackmath.api.subjects import Engine, Workload
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.launch_boxes import COMMANDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,11 +52,11 @@ class Deployment:
     """Launch commands by engine, where it is a point of a plan."""
 
     def launch(self, engine: str = "vllm") -> str:
-        """Commands that start it: of vllm or sglang, or ``kubernetes`` for the resource of two pools under Dynamo.
+        """Commands that start it: vllm, sglang, trtllm, or ``kubernetes`` for the resource of two pools under Dynamo.
 
         Errors: :class:`~rackmath.errors.InputError` for an engine that no commands are written for.
         """
-        written = [name for name in ("vllm", "sglang", "kubernetes") if name in self.commands]
+        written = [name for name in (*COMMANDS, "kubernetes") if name in self.commands]
         if engine not in written:
             known = f"use one of {', '.join(written)}" if written else "only points of a plan have commands"
             raise InputError("engine", engine, known)

@@ -42,34 +42,34 @@ def run_depth(r: DepthRequest) -> Result:
         raise InputError("--tokens", r.tokens, "write a number from 1 to 1e12")
     own = len(architecture.layers)
     layers = _numbers(r.layers) if r.layers else sorted({max(own // 2, 1), own, 2 * own, 4 * own})
-    found = {count: depths(architecture, count) for count in layers}
+    result = {count: depths(architecture, count) for count in layers}
     pays = {way: below_from(architecture, way) for way in ("sqrt", "reversible")}
     facts = {
         "model": architecture.name,
         "tokens": r.tokens,
         "below_per_block_from": pays,
         "depths": [
-            {"layers": count, "way": one.way, "bytes": one.memory * r.tokens, "overhead": one.overhead}
-            for count, ways in found.items()
-            for one in ways
+            {"layers": count, "way": way.way, "bytes": way.memory * r.tokens, "overhead": way.overhead}
+            for count, ways in result.items()
+            for way in ways
         ],
     }
     return Result(
         request=r,
         facts=facts,
         draw=lambda: _figure(architecture, r.tokens, max(layers)),
-        details=(architecture, r.tokens, found, pays),
+        details=(architecture, r.tokens, result, pays),
     )
 
 
 def _numbers(text: str) -> list[int]:
     try:
-        found = [int(part) for part in text.split(",")]
+        numbers = [int(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError("--layers", text, "write whole numbers with commas between") from error
-    if not all(1 <= one <= _DEEPEST for one in found):
+    if not all(1 <= number <= _DEEPEST for number in numbers):
         raise InputError("--layers", text, f"write numbers from 1 to {_DEEPEST:,}")
-    return sorted(set(found))
+    return sorted(set(numbers))
 
 
 def _figure(architecture: Architecture, tokens: float, deepest: int) -> Figure:

@@ -167,7 +167,7 @@ class EstimateResult:
         r, wide = self.request, as_floats(self.layout)
         work = local_pass(r.phase, r.batch, r.context, r.cached, wide, None, r.drafted)
         timed = timed_operators(self.architecture, work, wide, self.system)
-        return work, sorted(timed, key=lambda each: -float(each.time))
+        return work, sorted(timed, key=lambda operator: -float(operator.time))
 
     def _at(self, batches: NDArray[np.float64]) -> Estimate:
         """The same pass at many batches."""

@@ -75,7 +75,7 @@ def fields_of(request: type) -> tuple[Field, ...]:
     """
     hints = get_type_hints(request, include_extras=True)
     records: tuple[Any, ...] = fields(request)
-    return tuple(_field(request, each.name, hints[each.name], each.default) for each in records)
+    return tuple(_field(request, field.name, hints[field.name], field.default) for field in records)
 
 
 def _fields_of_record(request: Any) -> tuple[Field, ...]:
@@ -83,7 +83,7 @@ def _fields_of_record(request: Any) -> tuple[Field, ...]:
 
 
 def _field(request: type, name: str, hint: Any, default: Any) -> Field:
-    option = next((each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Option)), None)
+    option = next((entry for entry in getattr(hint, "__metadata__", ()) if isinstance(entry, Option)), None)
     if option is None:
         raise TypeError(f"{request.__name__}.{name} has no Option beside its type")
     required = default is MISSING
@@ -95,24 +95,24 @@ def read_fields(request: Any) -> None:
 
     Errors: :class:`~rackmath.errors.InputError` with the name of the field.
     """
-    for each in _fields_of_record(request):
-        value = getattr(request, each.name)
-        if value is not None or each.required:
-            object.__setattr__(request, each.name, each.option.kind.read(value, each.typed))
+    for entry in _fields_of_record(request):
+        value = getattr(request, entry.name)
+        if value is not None or entry.required:
+            object.__setattr__(request, entry.name, entry.option.kind.read(value, entry.typed))
 
 
 def field_named(request: type, name: str) -> Field | None:
     """A field by its own name or one of its names on the command line, with or without hyphens before it."""
     wanted = name.strip().lstrip("-")
-    for each in fields_of(request):
-        if wanted in (each.name, *(typed.lstrip("-") for typed in each.names)):
-            return each
+    for entry in fields_of(request):
+        if wanted in (entry.name, *(typed.lstrip("-") for typed in entry.names)):
+            return entry
     return None
 
 
 def keys_of(request: type) -> list[str]:
     """Names on the command line of all options, without hyphens before them."""
-    return [each.names[0].lstrip("-") for each in fields_of(request) if not each.option.argument]
+    return [entry.names[0].lstrip("-") for entry in fields_of(request) if not entry.option.argument]
 
 
 def plain_fields(request: Any) -> dict[str, Any]:
@@ -124,27 +124,27 @@ def plain_fields(request: Any) -> dict[str, Any]:
 
 
 def _plain(request: Any) -> Iterator[tuple[str, Any]]:
-    for each in _fields_of_record(request):
-        value = getattr(request, each.name)
+    for entry in _fields_of_record(request):
+        value = getattr(request, entry.name)
         if isinstance(value, Path):
             value = str(value)
         if not (value is None or isinstance(value, (str, int, float, bool, tuple))):
-            raise InputError(each.typed, type(value).__name__, "give a name or a path: it is read again elsewhere")
-        yield each.name, value
+            raise InputError(entry.typed, type(value).__name__, "give a name or a path: it is read again elsewhere")
+        yield entry.name, value
 
 
 def words_of(request: Any) -> list[str]:
     """A request as it is typed behind its command: what stands at its default is left out."""
     words: list[str] = []
-    for each in _fields_of_record(request):
-        value = getattr(request, each.name)
-        if value is None or value is False or (not each.required and value == each.default):
+    for entry in _fields_of_record(request):
+        value = getattr(request, entry.name)
+        if value is None or value is False or (not entry.required and value == entry.default):
             continue
-        name = each.names[0]
-        if each.option.argument:
+        name = entry.names[0]
+        if entry.option.argument:
             words.append(word(value))
-        elif each.option.kind.many:
-            words += [f"{name}={word(one)}" for one in value]
+        elif entry.option.kind.many:
+            words += [f"{name}={word(part)}" for part in value]
         else:
             words.append(name if value is True else f"{name}={word(value)}")
     return words

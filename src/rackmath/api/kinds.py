@@ -111,12 +111,12 @@ def _numbers(value: Any, field: str) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"{value:.15g}"
     if isinstance(value, (list, tuple)):
-        return ",".join(_numbers(each, field) for each in cast("list[Any]", value))
+        return ",".join(_numbers(item, field) for item in cast("list[Any]", value))
     return _text(value, field)
 
 
 def _texts(value: Any, field: str) -> tuple[str, ...]:
-    return tuple(_text(each, field) for each in ((value,) if isinstance(value, str) else value))
+    return tuple(_text(text, field) for text in ((value,) if isinstance(value, str) else value))
 
 
 def whole(low: int | None = None, high: int | None = None) -> Kind:

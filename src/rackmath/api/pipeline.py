@@ -57,28 +57,28 @@ def run_pipeline(r: PipelineRequest) -> Result:
         overlapped=r.overlapped,
     )
     if r.schedule == _ROUND_ROBIN:
-        found = execute(round_robin(r.stages, r.microbatches, r.passes), times)
+        timeline = execute(round_robin(r.stages, r.microbatches, r.passes), times)
     else:
-        found = run(r.schedule, r.stages, r.microbatches, times, r.chunks, r.kept)
-    return Result(request=r, facts=_facts(found, r.microbatches), details=found)
+        timeline = run(r.schedule, r.stages, r.microbatches, times, r.chunks, r.kept)
+    return Result(request=r, facts=_facts(timeline, r.microbatches), details=timeline)
 
 
-def _facts(found: Timeline, microbatches: int) -> dict[str, Any]:
+def _facts(timeline: Timeline, microbatches: int) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "schedule": found.order.name,
-        "makespan": found.makespan,
-        "longest_span": found.longest_span,
-        "bubble_makespan": found.bubble_makespan,
-        "bubble_longest_span": found.bubble_longest_span,
-        "peak_activations": list(found.peak_activations),
-        "work": found.work,
+        "schedule": timeline.order.name,
+        "makespan": timeline.makespan,
+        "longest_span": timeline.longest_span,
+        "bubble_makespan": timeline.bubble_makespan,
+        "bubble_longest_span": timeline.bubble_longest_span,
+        "peak_activations": list(timeline.peak_activations),
+        "work": timeline.work,
     }
-    if found.order.returns:
+    if timeline.order.returns:
         # Between the last token of the first micro-batch and the one before, on the last stage.
-        ends = found.end[-1]
+        ends = timeline.end[-1]
         last = len(ends) - microbatches
         facts["time_per_token"] = ends[last] - ends[last - microbatches] if last >= microbatches else ends[last]
-        facts["peak_activations"] = [0.0] * len(found.peak_activations)
+        facts["peak_activations"] = [0.0] * len(timeline.peak_activations)
     return facts
 
 

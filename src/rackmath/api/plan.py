@@ -171,8 +171,8 @@ def run_plan(request: PlanRequest) -> PlanResult:
     """
     q = question_of(request)
     start = perf_counter()
-    found = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling)
-    return PlanResult(question=q, found=found, seconds=perf_counter() - start)
+    answer = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling)
+    return PlanResult(question=q, found=answer, seconds=perf_counter() - start)
 
 
 def _unmet(result: Plan, limits: Limits) -> str:

@@ -10,13 +10,13 @@ from rackmath.engine.sharding import USABLE, memory
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.serving.launch import ENGINES, OWN, TEXT, Server, longest_request, notes
-from rackmath.serving.launch_boxes import launch_script
+from rackmath.serving.launch_boxes import COMMANDS, launch_script
 from rackmath.serving.launch_dynamo import pools_yaml
 from rackmath.serving.plan import Plan
 
 
 def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]:
-    """Scripts of both engines for all servers of a point, the resource for two pools, and what flags do not say."""
+    """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
     a, work = question.architecture, question.work
     p, search, space = result.found.points, result.found, result.space
     variant = space.variants[int(p.variant[place])]
@@ -43,6 +43,7 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
             cached=work.cached > 0,
             memory=USABLE,
             activations=float(held.activations) / capacity,
+            weights=float(held.weights) / capacity,
         )
 
     write = search.layouts[int(p.layout[place])]
@@ -55,12 +56,12 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
             (server(read, "prefill", together), units * int(p.prefill_workers[place])),
             (server(write, "decode", float(p.batch[place])), units * int(p.workers[place])),
         ]
-    said = [note for one, _ in workers for note in notes(one)]
+    said = [note for worker, _ in workers for note in notes(worker)]
     pools = {"kubernetes": pools_yaml(_slug(a.name), workers)} if len(workers) > 1 else {}
     return {
         "instances": units,
         "engines": ENGINES,
-        **{engine: launch_script(engine, workers, question.system) for engine in ("vllm", "sglang")},
+        **{engine: launch_script(engine, workers, question.system) for engine in COMMANDS},
         **pools,
         "notes": list(dict.fromkeys([f"flags of {ENGINES}", *said])),
     }

@@ -26,8 +26,8 @@ _INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
 class PointFacts:
     """Numbers of points, with their ranges."""
 
-    def __init__(self, question: PlanQuestion, found: Found) -> None:
-        self.question, self.found, self.space = question, found, question.space
+    def __init__(self, question: PlanQuestion, search: Found) -> None:
+        self.question, self.found, self.space = question, search, question.space
         self.ranges = {name: question.range(kind) for name, kind in _CLASSES.items()}
 
     def point(self, place: int) -> dict[str, Any]:

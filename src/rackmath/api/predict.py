@@ -36,10 +36,10 @@ def _rows(value: Any, field: str) -> Path | Rows:
     if isinstance(value, (str, Path)):
         return Path(value)
     rows: Any = value.to_dicts() if hasattr(value, "to_dicts") else value
-    if not isinstance(rows, Sequence) or not all(isinstance(each, Mapping) for each in cast("Sequence[Any]", rows)):
+    if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in cast("Sequence[Any]", rows)):
         raise InputError(field, type(value).__name__, "give a path, a list of mappings, or a table of Polars")
     entries = cast("Sequence[Mapping[str, Any]]", rows)
-    return [{str(k): "" if v is None else str(v) for k, v in each.items()} for each in entries]
+    return [{str(k): "" if v is None else str(v) for k, v in entry.items()} for entry in entries]
 
 
 def _path(value: Any, field: str) -> Path:

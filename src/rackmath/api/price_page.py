@@ -60,44 +60,44 @@ def pages(provider: str | None, model: str | None, at: date | None) -> list[dict
     if provider is not None:
         chosen[provider] = price_book.listings(provider, at)
     else:
-        for one in everyone:
-            chosen.setdefault(one.prices.provider, []).append(one)
+        for provider_name in everyone:
+            chosen.setdefault(provider_name.prices.provider, []).append(provider_name)
     models, habits = population(price_files.market()), Habits(everyone)
-    found = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
-    for page in found:
+    rows = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
+    for page in rows:
         page["changes"] = _changes(page["provider"], at)
-    return found
+    return rows
 
 
 def _page(
     provider: str, listings: Sequence[Listing], only: str | None, models: Population, habits: Habits
 ) -> dict[str, Any]:
     """One provider's ratios; those that several models share stand once."""
-    sold = frozenset(one.prices.model.rsplit("/", 1)[-1].lower() for one in listings)
-    chosen = [one for one in listings if only in (None, one.prices.model)]
+    sold = frozenset(listing.prices.model.rsplit("/", 1)[-1].lower() for listing in listings)
+    chosen = [listing for listing in listings if only in (None, listing.prices.model)]
     if not chosen:
         raise InputError("--model", only, f"{provider} sells {', '.join(sorted(sold)) or 'no model by the token'}")
-    speeds = {one.tier: one.value for one in price_files.facts().speed if one.provider == provider}
+    speeds = {listing.tier: listing.value for listing in price_files.facts().speed if listing.provider == provider}
     groups: defaultdict[tuple[str, float, float], list[tuple[float, Reading]]] = defaultdict(list)
-    for one in chosen:
-        for reading in read(one, sold, habits, models, speeds):
+    for listing in chosen:
+        for reading in read(listing, sold, habits, models, speeds):
             key = reading.ratio.kind, float(f"{reading.ratio.value:.{_DIGITS}g}"), reading.ratio.start
-            groups[key].append((one.prices.tiers[0].input, reading))
+            groups[key].append((listing.prices.tiers[0].input, reading))
     return {
         "provider": provider,
-        "models": [_listed(one) for one in chosen],
+        "models": [_listed(listing) for listing in chosen],
         "readings": [_group(kind, value, start, members) for (kind, value, start), members in groups.items()],
     }
 
 
-def _listed(one: Listing) -> dict[str, Any]:
-    base = one.prices.tiers[0]
+def _listed(listing: Listing) -> dict[str, Any]:
+    base = listing.prices.tiers[0]
     return {
-        "model": one.prices.model,
+        "model": listing.prices.model,
         "input": base.input,
         "cached": base.cached,
         "output": base.output,
-        "ratios": [{"kind": r.kind, "value": r.value, "above": r.start or None} for r in ratios(one)],
+        "ratios": [{"kind": r.kind, "value": r.value, "above": r.start or None} for r in ratios(listing)],
     }
 
 
@@ -111,24 +111,27 @@ def _group(kind: str, value: float, start: float, members: Sequence[tuple[float,
         "above": start or None,
         "models": [reading.model for _, reading in members],
         "evaluated_for": middle.model,
-        "hypotheses": [_told(one) for one in middle.evidence],
+        "hypotheses": [_told(reading) for reading in middle.evidence],
     }
 
 
-def _told(one: Evidence) -> dict[str, Any]:
+def _told(evidence: Evidence) -> dict[str, Any]:
     return {
-        "hypothesis": one.hypothesis,
-        "predicted": one.predicted,
-        "probability": one.probability,
-        "log10_bayes_factor": one.log10_factor,
-        "implies": one.implies or None,
-        "implied": one.implied,
-        "impossible": one.impossible,
+        "hypothesis": evidence.hypothesis,
+        "predicted": evidence.predicted,
+        "probability": evidence.probability,
+        "log10_bayes_factor": evidence.log10_factor,
+        "implies": evidence.implies or None,
+        "implied": evidence.implied,
+        "impossible": evidence.impossible,
     }
 
 
 def _changes(provider: str, at: date | None) -> list[Change]:
     """What changed until a day, by genai-prices and by our own facts."""
     last = str(at or datetime.now(UTC).date())
-    found = [*price_book.history(provider), *(one for one in price_files.facts().change if one.provider == provider)]
-    return sorted((one for one in found if one.day <= last), key=lambda one: (one.day, one.model))
+    changes = [
+        *price_book.history(provider),
+        *(change for change in price_files.facts().change if change.provider == provider),
+    ]
+    return sorted((change for change in changes if change.day <= last), key=lambda change: (change.day, change.model))

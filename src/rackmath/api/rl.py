@@ -91,13 +91,13 @@ def run_rl(r: RlRequest) -> Result:
         loop_cost(
             loop,
             r.gpus,
-            Servers(gpus=r.rollout_gpus, step=_slower(step, factor), seats=seats, read=each / r.rollout_gpus),
+            Servers(gpus=r.rollout_gpus, step=_slower(step, factor), seats=seats, read=row / r.rollout_gpus),
             train=t,
             refresh=refresh,
             flops_read=flops / 3,
             flops_train=flops,
         )
-        for factor, each, t in zip((1.0, *steps_of), read, train, strict=True)
+        for factor, row, t in zip((1.0, *steps_of), read, train, strict=True)
     )
     price = catalogue.price_of(system, r.usd_per_gpu_hour)
     facts = {

@@ -93,9 +93,9 @@ def trained(
     timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
     exposed = constants_file.constants().value("exposed", engine)
     times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)
-    each = float(times.min()) * gpus / (recipe.sequences * recipe.length)
+    seconds_per_token = float(times.min()) * gpus / (recipe.sequences * recipe.length)
     low, high = constants_file.range_of(system, engine, "training")
-    return each, each * low, each * high
+    return seconds_per_token, seconds_per_token * low, seconds_per_token * high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,9 @@ class Efficiency:
     prefill: float
     note: str
 
-    def with_given(self, **given: float | None) -> Efficiency:
+    def with_given(self, **price: float | None) -> Efficiency:
         """Replace what a caller knows better."""
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        return replace(self, **{name: value for name, value in price.items() if value is not None})
 
 
 PLAIN = Efficiency(mfu=0.4, decode=1.0, prefill=1.0, note="")

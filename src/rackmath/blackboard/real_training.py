@@ -35,7 +35,7 @@ def tokens_at_optimum(params: float) -> float:
 
 def overtraining() -> tuple[float, float]:
     """Least and most over-trained of the known models, against 20 tokens per active parameter. [1]"""
-    values = [one.tokens / one.active / _PER_PARAM for one in law_files.trained()]
+    values = [run.tokens / run.active / _PER_PARAM for run in law_files.trained()]
     return min(values), max(values)
 
 

@@ -50,7 +50,7 @@ class Solution:
     missing: tuple[str, ...]
 
 
-def solve(name: str, symbol: str, given: Mapping[str, str | float]) -> Solution:
+def solve(name: str, symbol: str, quantities: Mapping[str, str | float]) -> Solution:
     """Solve an equation of the blackboard for one symbol.
 
     Parameters
@@ -66,13 +66,15 @@ def solve(name: str, symbol: str, given: Mapping[str, str | float]) -> Solution:
     Errors: :class:`InputError` for unknown symbols, impossible values, or where no
     positive real solution exists.
     """
-    chosen = equation(name).holding((symbol, *given))
+    chosen = equation(name).holding((symbol, *quantities))
     names = [q.name for q in chosen.quantities]
     if symbol not in names:
         raise InputError("--for", symbol, f"{name} holds {', '.join(names)}")
-    values = {key: _interval(key, value, names) for key, value in given.items()}
+    values = {key: _interval(key, value, names) for key, value in quantities.items()}
     if symbol in values:
-        raise InputError(symbol, given[symbol], f"is the unknown; give {', '.join(n for n in names if n != symbol)}")
+        raise InputError(
+            symbol, quantities[symbol], f"is the unknown; give {', '.join(n for n in names if n != symbol)}"
+        )
     unit = QUANTITIES[symbol].unit
     check_units(chosen)
     branches = _branches(chosen, symbol)
@@ -86,24 +88,36 @@ def solve(name: str, symbol: str, given: Mapping[str, str | float]) -> Solution:
     missing = tuple(n for n in names if n != symbol and n not in values)
     if missing:
         return Solution(chosen, symbol, unit, expression, formula, None, None, None, (), tuple(steps), missing)
-    found = _numbers(chosen, symbol, branches, values)
-    right = branches[found.branch].value
+    result = _numbers(chosen, symbol, branches, values)
+    right = branches[result.branch].value
     steps.append(_inserted(chosen.equality if right is None else sp.Eq(unknown, right, evaluate=False), values))
     steps.append(
         Step(
-            f"{symbol} = {_shown(found.value, unit)}",
-            f"{QUANTITIES[symbol].latex} = {sp.latex(sp.Float(found.value, 6))}\\,\\mathrm{{{unit}}}",
-            f"range {_shown(found.low, unit)} to {_shown(found.high, unit)}" if found.low != found.high else "result",
+            f"{symbol} = {_shown(result.value, unit)}",
+            f"{QUANTITIES[symbol].latex} = {sp.latex(sp.Float(result.value, 6))}\\,\\mathrm{{{unit}}}",
+            f"range {_shown(result.low, unit)} to {_shown(result.high, unit)}"
+            if result.low != result.high
+            else "result",
         )
     )
     return Solution(
-        chosen, symbol, unit, expression, formula, found.value, found.low, found.high, found.others, tuple(steps), ()
+        chosen,
+        symbol,
+        unit,
+        expression,
+        formula,
+        result.value,
+        result.low,
+        result.high,
+        result.others,
+        tuple(steps),
+        (),
     )
 
 
-def evaluate(name: str, symbol: str, **given: float | str) -> float:
+def evaluate(name: str, symbol: str, **quantity: float | str) -> float:
     """Value of ``symbol`` with all other symbols given; for use inside the ledger."""
-    value = solve(name, symbol, given).value
+    value = solve(name, symbol, quantity).value
     assert value is not None, f"{name}: symbols missing for {symbol}"
     return value
 
@@ -169,11 +183,11 @@ def _solved(equality: Any, unknown: sp.Symbol, note: str) -> list[_Branch]:
     if not solutions:
         note = f"no closed form for {unknown.name}: bisection"
         return [_Branch(None, (*lines, Step(_plain(equality), latex(equality), note)))]
-    found: list[_Branch] = []
+    branches: list[_Branch] = []
     for value in solutions:
         line = sp.Eq(unknown, value, evaluate=False)
-        found.append(_Branch(value, (*lines, Step(_plain(line), latex(line), f"solve for {unknown.name}"))))
-    return found
+        branches.append(_Branch(value, (*lines, Step(_plain(line), latex(line), f"solve for {unknown.name}"))))
+    return branches
 
 
 def _closed_forms(equality: Any, unknown: sp.Symbol) -> list[Any]:
@@ -221,10 +235,10 @@ def _candidates(
     """Positive real values that satisfy the whole equation, with the branch they come from."""
     numbers = {QUANTITIES[k].symbol: sp.Float(v, 30) for k, v in at.items()}
     unknown = QUANTITIES[symbol].symbol
-    found: list[tuple[float, int]] = []
+    roots: list[tuple[float, int]] = []
     for i, branch in enumerate(branches):
         if branch.value is None:
-            found += [(root, i) for root in positive_roots(chosen.equality, unknown, numbers)]
+            roots += [(root, i) for root in positive_roots(chosen.equality, unknown, numbers)]
             continue
         try:
             number = complex(branch.value.subs(numbers).evalf(30))
@@ -235,9 +249,9 @@ def _candidates(
         left = chosen.equality.lhs.subs({**numbers, unknown: number.real})
         right = chosen.equality.rhs.subs({**numbers, unknown: number.real})
         satisfied = abs(float(left) - float(right)) <= 1e-7 * max(abs(float(left)), abs(float(right)), 1e-300)
-        if satisfied and not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in found):
-            found.append((float(number.real), i))
-    return found
+        if satisfied and not any(abs(number.real - v) <= _TOLERANCE * abs(v) for v, _ in roots):
+            roots.append((float(number.real), i))
+    return roots
 
 
 def _interval(key: str, value: str | float, names: list[str]) -> Interval:

@@ -103,7 +103,7 @@ def tier_costs(
     link = system.host_link or inf
     own = kv_bytes if link_bytes is None else link_bytes
     network = system.scale_out.bandwidth if remote and system.scale_out else inf
-    found = [
+    costs = [
         TierCost(
             name=RECOMPUTE,
             drain_time=0.0,
@@ -125,7 +125,7 @@ def tier_costs(
         rent = tier.price * tier.capacity / lifetime
         wait = max(kv_bytes / min(tier.bandwidth, network), own / link)
         kept = 0.0 if overlapped else wait * group
-        found.append(
+        costs.append(
             TierCost(
                 name=tier.name,
                 drain_time=tier.drain_time,
@@ -135,7 +135,7 @@ def tier_costs(
                 accelerator_seconds=kept,
             )
         )
-    return found
+    return costs
 
 
 def cheapest(costs: Sequence[TierCost]) -> list[Stay]:

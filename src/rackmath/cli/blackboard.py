@@ -38,23 +38,23 @@ def solve(
         return
     from rackmath.api.solve import solution_facts
 
-    found = run(equation, symbol, _given(values))
+    result = run(equation, symbol, _given(values))
     if as_json:
-        render.show_json(solution_facts(found))
+        render.show_json(solution_facts(result))
         return
     render.show_pairs(
-        f"{found.equation.id}, chapter {found.equation.chapter}, {found.equation.time}: {found.equation.note}",
-        [(f"{i}.", f"{s.latex if latex else s.text}    ({s.note})") for i, s in enumerate(found.steps, start=1)],
+        f"{result.equation.id}, chapter {result.equation.chapter}, {result.equation.time}: {result.equation.note}",
+        [(f"{i}.", f"{s.latex if latex else s.text}    ({s.note})") for i, s in enumerate(result.steps, start=1)],
     )
-    if found.missing:
-        render.show_lines("for a number, give", (f"{name}=..." for name in found.missing))
-    if found.others:
-        render.show_lines("further solutions", (f"{v:.6g}" for v in found.others))
+    if result.missing:
+        render.show_lines("for a number, give", (f"{name}=..." for name in result.missing))
+    if result.others:
+        render.show_lines("further solutions", (f"{v:.6g}" for v in result.others))
     if explain:
         render.show_table(
             "symbols",
             ["symbol", "unit", "meaning"],
-            [(q.name, q.unit, q.meaning) for q in found.equation.quantities],
+            [(q.name, q.unit, q.meaning) for q in result.equation.quantities],
         )
 
 
@@ -112,15 +112,15 @@ def _list_equations(as_json: bool, equations: Any) -> None:
 
 
 def _given(values: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    quantities: dict[str, str] = {}
     for text in values:
         key, sign, value = text.partition("=")
         if not sign or not key or not value:
             raise InputError("value", text, "write symbol=number, for example B=2400 or M=3.35TB/s")
-        if key in found:
+        if key in quantities:
             raise InputError(key, value, "is given twice")
-        found[key] = value
-    return found
+        quantities[key] = value
+    return quantities
 
 
 @click.command(epilog="Example: rackmath lecture claims --only drain-stable")
@@ -134,21 +134,21 @@ def claims(only: str | None, as_json: bool, explain: bool) -> None:
 
     if only is not None and only not in {row["id"] for row in rows()}:
         raise InputError("--only", only, "`rackmath lecture claims` lists the ids")
-    found = run(None if only is None else lambda name: name == only)
+    result = run(None if only is None else lambda name: name == only)
     if as_json:
-        render.show_json(found)
+        render.show_json(result)
         return
     render.show_table(
-        f"{len(found)} claims",
+        f"{len(result)} claims",
         ["id", ">said", ">with its inputs", ">with real inputs", "unit", "verdict"],
         [
             (c.id, text_of(c.lecture), text_of(c.with_lecture_inputs), text_of(c.with_real_inputs), c.unit, c.verdict)
-            for c in found
+            for c in result
         ],
     )
-    false = [c for c in found if c.replaced_by]
+    false = [c for c in result if c.replaced_by]
     render.show_lines("what replaces claims that do not hold", (f"{c.id}: {c.replaced_by}; {c.command}" for c in false))
-    render.show_lines("why", (f"{c.id} ({c.time}): {c.why}" for c in found))
+    render.show_lines("why", (f"{c.id} ({c.time}): {c.why}" for c in result))
     if explain:
-        render.show_lines("given", (f"{c.id}: {c.statement} [{c.given}]" for c in found))
-        render.show_lines("shown by", (f"{c.id}: {c.command}" for c in found if c.command))
+        render.show_lines("given", (f"{c.id}: {c.statement} [{c.given}]" for c in result))
+        render.show_lines("shown by", (f"{c.id}: {c.command}" for c in result if c.command))

@@ -137,10 +137,10 @@ def _explain_model(a: Architecture) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def models(as_json: bool) -> None:
     """List the models of the catalogue."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for name in catalogue.model_names():
         a = catalogue.model(name)
-        found.append(
+        rows.append(
             {
                 "name": name,
                 "total_params": counts.total_params(a),
@@ -152,10 +152,10 @@ def models(as_json: bool) -> None:
             }
         )
     if as_json:
-        render.show_json(found)
+        render.show_json(rows)
         return
     render.show_table(
-        f"{len(found)} models",
+        f"{len(rows)} models",
         ["name", ">total", ">active", ">layers", ">cache B/token", ">weights"],
         [
             (
@@ -166,7 +166,7 @@ def models(as_json: bool) -> None:
                 render.count(m["kv_bytes_per_token"]),
                 show(m["weight_bytes"], "B"),
             )
-            for m in found
+            for m in rows
         ],
         note="Cache growth at bf16, without windows. --json adds where each config was read.",
     )

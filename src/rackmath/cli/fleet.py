@@ -51,10 +51,10 @@ def fleet(
     """
     question = question_of(request)
     load = in_tokens(tokens_per_second, question.work.output)
-    found = plan(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
-    if found.best is None:
+    answer = plan(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
+    if answer.best is None:
         raise DoesNotFit("no deployment keeps the limits", "see `rackmath plan` for how near the nearest comes")
-    p, i = found.found.points, found.best
+    p, i = answer.found.points, answer.best
     per_unit = float(p.rate[i] / p.units[i]) * question.work.output
     stems = {catalogue.system(name).name: name for name in catalogue.bills()}
     bill = catalogue.bills().get(stems.get(question.system.name, ""))
@@ -77,7 +77,7 @@ def fleet(
     facts = {
         "model": question.architecture.name,
         "system": question.system.name,
-        "unit": describe(found.found.layouts, p, i),
+        "unit": describe(answer.found.layouts, p, i),
         "unit_gpus": float(p.gpus[i] / p.units[i]),
         "unit_tokens_per_second": per_unit,
         **{

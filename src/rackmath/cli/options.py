@@ -24,39 +24,39 @@ def request_options(
     hidden : tuple of str
         Fields that the command does not take.
     """
-    taken = [each for each in fields_of(request) if each.name not in hidden]
+    fields = [field for field in fields_of(request) if field.name not in hidden]
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         def called(**values: Any) -> Any:
-            given = {each.name: values.pop(each.name) for each in taken}
-            return command(request(**given), **values)
+            fields_given = {field.name: values.pop(field.name) for field in fields}
+            return command(request(**fields_given), **values)
 
         called.__doc__, called.__name__ = command.__doc__, command.__name__
         # Options of the command's own stand behind those of the request.
         called.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-        for each in reversed(taken):
-            _declared(each)(called)
+        for field in reversed(fields):
+            _declared(field)(called)
         return called
 
     return decorated
 
 
-def _declared(each: Field) -> Callable[..., Any]:
-    option = each.option
+def _declared(field: Field) -> Callable[..., Any]:
+    option = field.option
     if option.argument:
-        return click.argument(each.name, metavar=option.metavar, required=each.required, type=_type(option.kind))
+        return click.argument(field.name, metavar=option.metavar, required=field.required, type=_type(option.kind))
     kind = option.kind
     said: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
     if kind.flag:
-        return click.option(*each.names, each.name, is_flag=True, **said)
+        return click.option(*field.names, field.name, is_flag=True, **said)
     return click.option(
-        *each.names,
-        each.name,
+        *field.names,
+        field.name,
         type=_type(kind),
-        required=each.required,
+        required=field.required,
         multiple=kind.many,
-        show_default=_shown(each.default),
-        **({} if each.required else {"default": () if kind.many else each.default}),
+        show_default=_shown(field.default),
+        **({} if field.required else {"default": () if kind.many else field.default}),
         **said,
     )
 

@@ -99,14 +99,14 @@ def _rank(row: Mapping[str, Any]) -> tuple[float, ...]:
 def _row(row: Mapping[str, Any], percentile: str) -> tuple[str, ...]:
     if "error" in row:
         return (row["layout"], row["weights"], row["kv"], *[""] * 5, row["error"])
-    first, each, cost = row["time_to_first_token"], row["time_per_output_token"], row["usd_per_million_tokens"]
+    first, per_token, cost = row["time_to_first_token"], row["time_per_output_token"], row["usd_per_million_tokens"]
     return (
         row["layout"],
         row["weights"],
         row["kv"],
         f"{row['batch']:.0f}",
         show(first[percentile], "s"),
-        "" if each is None else show(each[percentile], "s"),
+        "" if per_token is None else show(per_token[percentile], "s"),
         f"{row['good_share']:.1%}",
         "" if cost is None else f"{cost:.3g}",
         "keeps its limits" if row["keeps_limits"] else "",

@@ -25,8 +25,8 @@ def compared(request: SimulateRequest, what_if: str, where: Where, drawn: Path |
     assert field is not None, "its name was looked up"
     changed = [value if not field.option.kind.many else (value,) for value in values]
     requests: list[SimulateRequest] = [replace(request, **{field.name: value}) for value in changed]
-    found = replays(requests, where, render.show_progress)
-    rows = [{"value": value} | facts for value, facts in zip(values, found, strict=True)]
+    results = replays(requests, where, render.show_progress)
+    rows = [{"value": value} | facts for value, facts in zip(values, results, strict=True)]
     if drawn is not None:
         write_figure(_figure(name, [row for row in rows if "error" not in row], request.seed), drawn)
     if as_json:
@@ -39,19 +39,19 @@ def largest_rate(request: SimulateRequest, percentile: str, where: Where, as_jso
     """Search the highest rate at which a percentile keeps both limits, always on the same draws."""
     if request.ttft is None and request.tpot is None:
         raise InputError("--capacity", percentile, "give a limit: --ttft or --tpot")
-    found = highest_rate(request, percentile, where, render.show_progress)
+    rate = highest_rate(request, percentile, where, render.show_progress)
     if as_json:
-        render.show_json(found)
+        render.show_json(rate)
         return
-    facts = found["facts"]
+    facts = rate["facts"]
     render.show_pairs(
         f"highest rate for {facts['model']} on {facts['system']} that keeps its limits at {percentile}",
         [
-            ("rate", f"{found['rate']:.4g} requests/s, {found['low']:.4g} kept and {found['high']:.4g} not"),
-            ("times the traffic given", f"{found['scale']:.4g}"),
-            *((name, f"{show(value, 's')} of {show(limit, 's')}") for name, value, limit in found["at"]),
+            ("rate", f"{rate['rate']:.4g} requests/s, {rate['low']:.4g} kept and {rate['high']:.4g} not"),
+            ("times the traffic given", f"{rate['scale']:.4g}"),
+            *((name, f"{show(value, 's')} of {show(limit, 's')}") for name, value, limit in rate["at"]),
             ("throughput", f"{facts['throughput']:,.0f} tokens/s"),
-            ("runs", f"{found['runs']}, on the same draws"),
+            ("runs", f"{rate['runs']}, on the same draws"),
         ],
     )
 
@@ -76,14 +76,14 @@ def _show(model: str, name: str, rows: list[dict[str, Any]]) -> None:
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
     if "error" in row:
         return (str(row["value"]), row["error"], *[""] * 7)
-    first, each = row["time_to_first_token"], row["time_per_output_token"]
+    first, per_token = row["time_to_first_token"], row["time_per_output_token"]
     dollars = row["usd_per_million_tokens"]
     return (
         str(row["value"]),
         show(first["p50"], "s"),
         show(first["p99"], "s"),
-        "" if each is None else show(each["p50"], "s"),
-        "" if each is None else show(each["p99"], "s"),
+        "" if per_token is None else show(per_token["p50"], "s"),
+        "" if per_token is None else show(per_token["p99"], "s"),
         f"{row['throughput']:,.0f}",
         f"{row['good_share']:.1%}",
         f"{sum(row['hit_rate'].values()):.1%}" if row["blocks_asked"] else "",

@@ -29,7 +29,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
         render.show_table(
             "by what they ask for",
             ["replicas", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time", ">$ per M"],
-            [_service(one) for one in facts["services"]],
+            [_service(service) for service in facts["services"]],
         )
     dollars = facts["usd_per_million_tokens"]
     pairs = [
@@ -76,20 +76,20 @@ def load_text(facts: Mapping[str, Any]) -> str:
 
 
 def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, name: str) -> tuple[str, ...]:
-    one = facts[key]
+    percentiles = facts[key]
     ends = ""
     if span is not None and key in span["low"] and key in span["high"]:
         ends = f"{show(span['low'][key]['p99'], 's')} to {show(span['high'][key]['p99'], 's')}"
-    return name, *(show(one[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
+    return name, *(show(percentiles[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
 
 
-def _service(one: Mapping[str, Any]) -> tuple[str, ...]:
-    waits = [one["time_to_first_token"], one["time_per_output_token"]]
-    dollars = one["usd_per_million_tokens"]
+def _service(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    waits = [facts["time_to_first_token"], facts["time_per_output_token"]]
+    dollars = facts["usd_per_million_tokens"]
     return (
-        " and ".join(one["replicas"]),
-        f"{one['requests']:,}",
+        " and ".join(facts["replicas"]),
+        f"{facts['requests']:,}",
         *("" if wait is None else show(wait[p], "s") for wait in waits for p in ("p50", "p99")),
-        "" if one["good_share"] is None else f"{one['good_share']:.1%}",
+        "" if facts["good_share"] is None else f"{facts['good_share']:.1%}",
         "" if dollars is None else f"{dollars:.3g}",
     )

@@ -87,17 +87,17 @@ def compare(
     drawn = check_picture(plot)
     if not speed > 0 or (cost is not None and not cost > 0):
         raise InputError("--speed" if not speed > 0 else "--cost", speed if not speed > 0 else cost, "write above 0")
-    given = {"gpus": gpus, "input": input_, "output": output, "speed": speed, "cost": cost, "weights": weights}
+    axes = {"gpus": gpus, "input": input_, "output": output, "speed": speed, "cost": cost, "weights": weights}
     keys = {"model": models.split(","), "on": systems.split(",")}
     for text in sweeps:
         key, values = plans.swept(text)
         keys[key] = values
-    found = list(plans.cases({**given, "ttft": ttft, "usd-per-gpu-hour": usd_per_gpu_hour, "basis": basis}, keys))
-    if len(found) > _LARGEST:
-        raise InputError("--sweep", len(found), f"asks for more than {_LARGEST:,} plans; split it")
-    chunks = plan_chunks(found)
-    folder = None if out is None or out.suffix in _TABLES else Folder(out, {"plans": found})
-    table = _table(chunks, folder, workers, on_cluster, in_process=len(found) <= plans.FEW)
+    cases = list(plans.cases({**axes, "ttft": ttft, "usd-per-gpu-hour": usd_per_gpu_hour, "basis": basis}, keys))
+    if len(cases) > _LARGEST:
+        raise InputError("--sweep", len(cases), f"asks for more than {_LARGEST:,} plans; split it")
+    chunks = plan_chunks(cases)
+    folder = None if out is None or out.suffix in _TABLES else Folder(out, {"plans": cases})
+    table = _table(chunks, folder, workers, on_cluster, in_process=len(cases) <= plans.FEW)
     if out is not None and folder is None:
         write_table(out, table, "--out")
     if drawn is not None:
@@ -141,7 +141,7 @@ def sweep(
     workers: int | None,
     on_cluster: str | None,
     as_json: bool,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Evaluate a dense grid of passes, streamed into a folder of Parquet files.
 
@@ -152,7 +152,7 @@ def sweep(
         name: grids.axis(text, f"--{name}")
         for name, text in (("batch", batch), ("context", context), ("cached", cached), ("drafted", drafted))
     }
-    case = {"model": model, **given}
+    case = {"model": model, **options}
     # One point first, so that bad input is refused before a folder is made.
     grids.evaluated(case, axes, 0, 1)
     folder = Folder(out, {"grid": case, "axes": axes})
@@ -170,7 +170,7 @@ def sweep(
 
 
 def _summary(folder: Folder, total: int) -> dict[str, Any]:
-    found = (
+    totals = (
         folder.read()
         .select(
             pl.len().alias("points"),
@@ -182,11 +182,11 @@ def _summary(folder: Folder, total: int) -> dict[str, Any]:
         .collect(engine="streaming")
         .row(0, named=True)
     )
-    if found["points"] != total:
+    if totals["points"] != total:
         raise InputError(
-            "--out", str(folder.path), f"holds {found['points']:,} points of {total:,}: files were changed"
+            "--out", str(folder.path), f"holds {totals['points']:,} points of {total:,}: files were changed"
         )
-    return found
+    return totals
 
 
 def _results(chunks: Iterable[Chunk], workers: int | None, cluster: str | None) -> Iterator[Result]:
@@ -203,8 +203,8 @@ def _run(chunks: Iterable[Chunk], count: int, folder: Folder, workers: int | Non
     # With one chunk to compute, starting processes would take longer than the work.
     fewest = 1 if count - len(done) <= 1 and workers is None else workers
     try:
-        for chunk, found in _results(left, fewest, cluster):
-            folder.keep(chunk, found)
+        for chunk, result in _results(left, fewest, cluster):
+            folder.keep(chunk, result)
             finished += 1
             render.show_progress(f"sweep: {finished} of {count} chunks")
     except KeyboardInterrupt:
@@ -223,8 +223,8 @@ def _table(
         parts = {c.name: pl.read_parquet(folder.path / f"part-{c.name}.parquet") for c in chunks}
     else:
         parts: dict[str, pl.DataFrame] = {}
-        for chunk, found in _results(chunks, 1 if in_process and workers is None else workers, cluster):
-            parts[chunk.name] = found
+        for chunk, result in _results(chunks, 1 if in_process and workers is None else workers, cluster):
+            parts[chunk.name] = result
             render.show_progress(f"compare: {len(parts)} of {len(chunks)} chunks")
     return pl.concat([parts[c.name] for c in chunks], how="vertical_relaxed")
 
@@ -264,12 +264,12 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
     )
 
 
-def _priced(systems: Sequence[str], given: float | None, basis: str) -> Iterator[str]:
+def _priced(systems: Sequence[str], price: float | None, basis: str) -> Iterator[str]:
     """What each system is paid at, or why its costs are missing."""
     for name in systems:
         system = catalogue.system(name)
-        if given is not None or system.price is None or basis in ("any", system.price_basis):
-            yield f"{system.name}: {catalogue.price_note(system, given)[0]}"
+        if price is not None or system.price is None or basis in ("any", system.price_basis):
+            yield f"{system.name}: {catalogue.price_note(system, price)[0]}"
         else:
             known = f"its known price, {system.price * 3600:.2f} $ per GPU-hour, is {system.price_basis}"
             yield f"{system.name}: {known}, not {basis}: give --usd-per-gpu-hour, or --basis any"

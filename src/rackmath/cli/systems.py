@@ -35,20 +35,20 @@ def systems(name: str | None, as_toml: bool, schema: bool, explain: bool, as_jso
             raise InputError("--toml", "", "write the NAME of a system before it")
         click.echo(catalogue.system_toml(name), nl=False)
         return
-    found = [catalogue.system(each) for each in ([name] if name else catalogue.system_names())]
+    records = [catalogue.system(item) for item in ([name] if name else catalogue.system_names())]
     if as_json:
-        render.show_json([system_facts(s) for s in found])
+        render.show_json([system_facts(s) for s in records])
         return
     render.show_table(
-        f"{len(found)} systems" if name is None else found[0].name,
+        f"{len(records)} systems" if name is None else records[0].name,
         ["name", "chip", ">domain", ">memory", ">bandwidth", ">bf16", ">fp8", ">fp4", ">R", ">drain", ">$/h"],
-        [_system_row(s) for s in found],
+        [_system_row(s) for s in records],
         note="Dense rates; memory, bandwidth and rates per accelerator; R at the narrowest precision of the chip.",
     )
     if name is None:
         _show_tiers()
     if explain or name is not None:
-        for s in found:
+        for s in records:
             render.show_lines(s.name, (f"{at}: {catalogue.source_text(key)}" for at, key in sorted(s.sources.items())))
 
 

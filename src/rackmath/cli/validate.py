@@ -107,13 +107,13 @@ def _explain(request: PredictRequest, row_id: str, as_json: bool) -> None:
 
 def _rows_of(path: Path, said: tuple[str, ...]) -> list[dict[str, str]]:
     if path.suffix == ".json":
-        pairs = {name: value for name, _, value in (one.partition("=") for one in said)}
+        pairs = {name: value for name, _, value in (text.partition("=") for text in said)}
         return bench_json.rows_of(tables.read_json(path, "--add"), pairs)
     return tables.read_csv(path, "ROWS.csv", NEEDED)
 
 
 def _show(out: Path, result: PredictResult) -> None:
-    total, groups, found = result.score, result.groups, result.predictions
+    total, groups, predictions = result.score, result.groups, result.predictions
 
     def percent(value: float | None) -> str:
         return "" if value is None else f"{value:.0%}"
@@ -141,7 +141,7 @@ def _show(out: Path, result: PredictResult) -> None:
     ]
     render.show_table("by group", ["group", ">rows", ">predicted", ">median", ">p90", ">bias", ">inside"], lines)
     reasons: dict[str, int] = {}
-    for p in found:
+    for p in predictions:
         if p.predicted is None:
             reasons[p.reason] = reasons.get(p.reason, 0) + 1
     common = sorted(reasons.items(), key=lambda item: -item[1])[:_SHOWN]

@@ -35,11 +35,11 @@ def largest_batch(
     """
     wide = as_floats(layout)
     none = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
-    one = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
-    weights, cache = none.weights, one.cache
+    single = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
+    weights, cache = none.weights, single.cache
     if draft is not None:
         beside = memory(draft, draft_layout(draft, wide), 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
         weights, cache = weights + beside.weights, cache + beside.cache
     free = USABLE * none.capacity - weights - none.activations
-    each = maximum(cache + one.activations, 1.0)
-    return wide.data * np.floor(maximum(free, 0.0) / each)
+    per_sequence = maximum(cache + single.activations, 1.0)
+    return wide.data * np.floor(maximum(free, 0.0) / per_sequence)

@@ -86,8 +86,8 @@ def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:
     missed: Number = 1.0
     for i in range(int(active)):
         missed = missed * maximum(1 - held / (experts - i), 0.0)
-    found: Number = ranks * (1.0 - missed)
-    return minimum(found, float(active))
+    distinct: Number = ranks * (1.0 - missed)
+    return minimum(distinct, float(active))
 
 
 def domains(ranks: Number, system: System) -> Number:

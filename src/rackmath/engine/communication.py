@@ -109,12 +109,12 @@ def _shared_attention(layer: Layer, layout: Layout, system: System, tokens: Numb
     total: Number = 0.0
     for mixer in layer.mixers:
         if isinstance(mixer, Grouped):
-            asked, answered = mixer.key_dim, mixer.value_dim
+            query_width, answered = mixer.key_dim, mixer.value_dim
         elif isinstance(mixer, Latent):
-            asked, answered = mixer.kv_rank + mixer.rope_dim, mixer.kv_rank
+            query_width, answered = mixer.kv_rank + mixer.rope_dim, mixer.kv_rank
         else:
             continue
-        total = total + all_gather(group * mixer.query_heads * asked, ranks, system)
+        total = total + all_gather(group * mixer.query_heads * query_width, ranks, system)
         total = total + all_gather(group * mixer.query_heads * answered, ranks, system)
     return total
 

@@ -67,10 +67,10 @@ def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Lay
         raise InputError("gpus", gpus, "write a number of at least 1")
     widths: dict[str, int] = {}
     for part in text.replace(" ", "").lower().split(","):
-        found = _TOKEN.match(part)
-        if not found or found.group(1) in widths:
+        match = _TOKEN.match(part)
+        if not match or match.group(1) in widths:
             raise InputError("layout", text, "write something like tp8,ep8,pp1,dp1, each kind once")
-        widths[found.group(1)] = int(found.group(2))
+        widths[match.group(1)] = int(match.group(2))
     if any(w < 1 for w in widths.values()):
         raise InputError("layout", text, "each width is at least 1")
     if "dp" not in widths and gpus is not None:
@@ -143,7 +143,9 @@ def widths(layout: Layout) -> dict[str, Number]:
 def stack_layouts(layouts: Sequence[Layout], axes: int = 1) -> Layout:
     """One layout whose widths are arrays over some, with further axes of length one behind. (layouts, 1, ...)"""
     shape = (-1, *(1,) * (axes - 1))
-    return Layout(**{n: np.array([float(getattr(one, n)) for one in layouts]).reshape(shape) for n in widths(Layout())})
+    return Layout(
+        **{n: np.array([float(getattr(layout, n)) for layout in layouts]).reshape(shape) for n in widths(Layout())}
+    )
 
 
 def as_floats(layout: Layout) -> Layout:

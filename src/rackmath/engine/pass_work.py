@@ -48,8 +48,8 @@ class PassWork:
 
     def kernels_time(self, op: OperatorTime, k: Losses) -> Number:
         """Seconds that one of its operators takes with an engine's kernels. [s]"""
-        found = k.kernels.curve(op.kernel).seconds(op.load)
-        return kernel_time(op.kernel, op.time, found, op.scores, self.ranks, k.factors, self.training)
+        time = k.kernels.curve(op.kernel).seconds(op.load)
+        return kernel_time(op.kernel, op.time, time, op.scores, self.ranks, k.factors, self.training)
 
     @property
     def exchange(self) -> Number:
@@ -159,14 +159,14 @@ def collectives_time(work: PassWork, kernels: Kernels) -> CollectiveSeconds:
     )
 
 
-def shown_time(work: PassWork, found: CollectiveSeconds, k: Losses, local: Number) -> Number:
+def shown_time(work: PassWork, seconds: CollectiveSeconds, k: Losses, local: Number) -> Number:
     """Seconds of the collectives of a pass under an engine that ``local`` seconds of work do not hide. [s]"""
     w, t = work.wire, work.latency
-    tensor = maximum(found.tensor * k.network, w.tensor + t.tensor)
+    tensor = maximum(seconds.tensor * k.network, w.tensor + t.tensor)
     tensor = tensor - work.training * minimum((1 - k.shown) * tensor, local)
-    outside = maximum(found.outside * k.network, w.outside + t.outside)
-    experts = maximum(found.experts * k.exchange, work.experts)
-    return tensor + outside + experts + found.hops - work.hideable(local, experts)
+    outside = maximum(seconds.outside * k.network, w.outside + t.outside)
+    experts = maximum(seconds.experts * k.exchange, work.experts)
+    return tensor + outside + experts + seconds.hops - work.hideable(local, experts)
 
 
 def _without_latency(system: System) -> System:

@@ -135,7 +135,7 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
         scale = op.count * (uneven if op.layered else 1.0)
         per_byte = scale / chip.memory_bandwidth
         outputs, inputs = _sides(op, layout)
-        each = OperatorTime(
+        operator_time = OperatorTime(
             operator=op,
             compute=op.flops * part * (scale / chip.rate(op.compute)),
             weights=op.weight_bytes * part * per_byte,
@@ -149,11 +149,11 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
             matrices=op.matrices * scale * _parts_held(op, part, held, layout),
         )
         if not op.kernel:
-            yield each
+            yield operator_time
             continue
         # A kernel reads what it computes on once, and one format of weights at a time.
-        name = f"{op.kernel} {each.kernel} {op.compute}"
-        joined[name] = _joined(joined[name], each) if name in joined else each
+        name = f"{op.kernel} {operator_time.kernel} {op.compute}"
+        joined[name] = _joined(joined[name], operator_time) if name in joined else operator_time
     yield from joined.values()
 
 
@@ -215,18 +215,18 @@ def stored_width(bits: float, precision: str) -> str:
     return {16: "wide", 8: "byte", 4: "nibble"}[multiplied]
 
 
-def spent(found: Iterable[OperatorTime]) -> Spent:
+def spent(operator_times: Iterable[OperatorTime]) -> Spent:
     """Sum operators by what binds each of them."""
     terms: dict[str, Number] = dict.fromkeys(TERMS, 0.0)
     compute: Number = 0.0
     traffic: Number = 0.0
-    for each in found:
-        bound = np.greater(each.compute, each.memory)
+    for operator_time in operator_times:
+        bound = np.greater(operator_time.compute, operator_time.memory)
         free = 1.0 - bound
-        terms["compute"] = terms["compute"] + bound * each.compute
-        terms["weights"] = terms["weights"] + free * each.weights
-        terms["cache"] = terms["cache"] + free * each.cache
-        terms["activations"] = terms["activations"] + free * each.activations
-        compute = compute + each.compute
-        traffic = traffic + each.weights + each.cache
+        terms["compute"] = terms["compute"] + bound * operator_time.compute
+        terms["weights"] = terms["weights"] + free * operator_time.weights
+        terms["cache"] = terms["cache"] + free * operator_time.cache
+        terms["activations"] = terms["activations"] + free * operator_time.activations
+        compute = compute + operator_time.compute
+        traffic = traffic + operator_time.weights + operator_time.cache
     return Spent(terms, compute, traffic)

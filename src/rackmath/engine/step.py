@@ -189,8 +189,8 @@ class _Call:
     def evaluate(self, point: Mapping[str, Number]) -> Estimate:
         """Evaluate one cache-sized set of points."""
         a, chip = self.architecture, self.system.chip
-        found = gathered(a, self.system, self.phase, point, self.absorbed)
-        work, passes = found.work, found.passes
+        gathered_work = gathered(a, self.system, self.phase, point, self.absorbed)
+        work, passes = gathered_work.work, gathered_work.passes
         split = spent(work.operators)
         terms = {name: passes * value for name, value in split.terms.items()}
         terms["communication"] = passes * work.exchange
@@ -209,10 +209,17 @@ class _Call:
             time_overlapped=overlapped,
             terms=terms,
             lost=lost,
-            memory=memory(a, found.layout, found.held, found.context, found.tokens, chip.memory_capacity),
-            tokens=point["batch"] * point["accepted"] if "accepted" in point else found.made,
-            gpus=found.layout.gpus,
-            layout=found.layout,
+            memory=memory(
+                a,
+                gathered_work.layout,
+                gathered_work.held,
+                gathered_work.context,
+                gathered_work.tokens,
+                chip.memory_capacity,
+            ),
+            tokens=point["batch"] * point["accepted"] if "accepted" in point else gathered_work.made,
+            gpus=gathered_work.layout.gpus,
+            layout=gathered_work.layout,
             basis=k.basis,
             assumptions=(*_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
         )

@@ -71,7 +71,7 @@ def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], n
     chip = system.chip
     shown = [t for t in timed if float(t.time) > 0 and float(t.compute) > 0 and float(t.memory) > 0]
     rates = {t.operator.compute for t in shown}
-    found: list[Series] = []
+    series: list[Series] = []
     flops = {id(t): float(t.compute) * chip.rate(t.operator.compute) for t in shown}
     intensity = {id(t): flops[id(t)] / (float(t.memory) * chip.memory_bandwidth) for t in shown}
     low = min(intensity.values(), default=1.0) / 3
@@ -79,10 +79,10 @@ def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], n
     across = np.geomspace(low, high, 200)
     for precision in sorted(rates):
         roof = np.minimum(across * chip.memory_bandwidth, chip.rate(precision))
-        found.append(Series(name=f"roof at {chip.runs_at(precision)}", x=list(across), y=list(roof / 1e12)))
+        series.append(Series(name=f"roof at {chip.runs_at(precision)}", x=list(across), y=list(roof / 1e12)))
     spots = _spots(shown, intensity)
     longest = sorted(spots, key=lambda spot: -sum(float(t.time) for t in spot))[:_LABELS]
-    found.append(
+    series.append(
         Series(
             name="operators at their bound",
             x=[intensity[id(spot[0])] for spot in spots],
@@ -97,7 +97,7 @@ def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], n
             Panel(
                 across="FLOPs per byte of memory traffic",
                 up="TFLOP/s per accelerator",
-                series=found,
+                series=series,
                 log_across=True,
                 log_up=True,
                 show_labels=True,

@@ -48,13 +48,13 @@ def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def traces(panel: Panel) -> list[dict[str, Any]]:
     """All series of a panel; a range around a line is a band behind it."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for i, s in enumerate(panel.series):
         colour = COLOURS[(i if s.colour is None else s.colour) % len(COLOURS)]
         if s.kind == "line" and len(s.low):
-            found += _band(s, colour)
-        found.append(_trace(s, colour))
-    return found
+            rows += _band(s, colour)
+        rows.append(_trace(s, colour))
+    return rows
 
 
 def _band(s: Series, colour: str) -> list[dict[str, Any]]:
@@ -79,17 +79,17 @@ def _trace(s: Series, colour: str) -> dict[str, Any]:
     common: dict[str, Any] = {"name": s.name, "x": _plain(s.x), "y": _plain(s.y), "showlegend": s.named}
     if s.kind == "bars":
         return common | {"type": "bar", "marker": {"color": colour}, **({"hovertext": text} if text else {})}
-    found = common | {
+    trace = common | {
         "type": "scatter",
         "mode": "lines" if s.kind == "line" else "markers",
         "marker": {"color": colour, **({"size": 13, "symbol": "star"} if s.kind == "mark" else {"size": 7})},
         "line": {"color": colour},
     }
     if text:
-        found |= {"text": text, "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>"}
+        trace |= {"text": text, "hovertemplate": "%{text}<br>%{x}, %{y}<extra></extra>"}
     if s.kind != "line" and len(s.low):
-        found["error_y"] = whiskers(s.y, s.low, s.high)
-    return found
+        trace["error_y"] = whiskers(s.y, s.low, s.high)
+    return trace
 
 
 def whiskers(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> dict[str, Any]:

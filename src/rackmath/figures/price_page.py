@@ -9,18 +9,18 @@ from rackmath.figures.record import Figure, Panel, Series
 from rackmath.prices import page
 
 
-def page_figure(found: Mapping[str, Any]) -> Figure:
+def page_figure(facts: Mapping[str, Any]) -> Figure:
     """Published ratios beside what each hypothesis foretells; of each kind the one that most models share."""
     common: dict[str, Mapping[str, Any]] = {}
-    for reading in found["readings"]:
+    for reading in facts["readings"]:
         known = common.get(reading["kind"])
         if reading["kind"] != page.CLIFF and (known is None or len(reading["models"]) > len(known["models"])):
             common[reading["kind"]] = reading
     told = [
-        (f"{kind} {reading['value']:g}\n{one['hypothesis']}", reading["value"], one["predicted"])
+        (f"{kind} {reading['value']:g}\n{hypothesis['hypothesis']}", reading["value"], hypothesis["predicted"])
         for kind, reading in common.items()
-        for one in reading["hypotheses"]
-        if one["predicted"] is not None
+        for hypothesis in reading["hypotheses"]
+        if hypothesis["predicted"] is not None
     ]
     names = [name for name, _, _ in told]
     foretold = Series(
@@ -33,7 +33,7 @@ def page_figure(found: Mapping[str, Any]) -> Figure:
     )
     published = Series(name="published", x=names, y=[value for _, value, _ in told], kind="mark")
     return Figure(
-        title=f"ratios on the price page of {found['provider']}, and what each hypothesis foretells",
+        title=f"ratios on the price page of {facts['provider']}, and what each hypothesis foretells",
         panels=[Panel(across="", up="multiple", series=[foretold, published], log_up=True)],
         note="of each kind the ratio that most models share; cliffs are contexts, not multiples, and are left out",
     )

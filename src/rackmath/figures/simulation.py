@@ -21,12 +21,12 @@ def simulation_figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: 
 
     moments = list(over["time"])
     waits = [quantiles(times.first, "to the first token"), quantiles(times.whole, "to the last token")]
-    found = [
+    series = [
         Series(name=name.removeprefix("cached_share_"), x=moments, y=list(100 * over[name]))
         for name in over
         if name.startswith("cached_share_")
     ]
-    cached = [Panel(title="prompts found, by tier", across="s", up="% of their tokens", series=found)]
+    cached = [Panel(title="prompts found, by tier", across="s", up="% of their tokens", series=series)]
     if np.isfinite(times.per_token).any():
         waits.append(quantiles(times.per_token, "per token"))
     return Figure(

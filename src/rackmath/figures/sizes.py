@@ -14,8 +14,8 @@ def sizes_figure(model: str, decoded: Decoded, prior: Decoded) -> Figure:
         ("total, billions", "total_params", 1e9),
         ("price over ideal cost", "product", 1.0),
     ):
-        for place, (label, found) in enumerate((("before any price", prior), ("given the prices", decoded))):
-            span: Interval = getattr(found, field)
+        for place, (label, intervals) in enumerate((("before any price", prior), ("given the prices", decoded))):
+            span: Interval = getattr(intervals, field)
             series.append(
                 Series(
                     name=f"{label}, 90 %",

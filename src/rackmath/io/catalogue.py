@@ -94,10 +94,10 @@ def system_toml(name: str) -> str:
 def tiers() -> dict[str, MemoryTier]:
     """Memory tiers beside the accelerator, by name."""
     data = tomllib.loads((_DATA / "tiers.toml").read_text())
-    found: dict[str, MemoryTier] = {}
+    entries: dict[str, MemoryTier] = {}
     for key, raw in data.items():
         entry = TierFile.model_validate(raw)
-        found[key] = MemoryTier(
+        entries[key] = MemoryTier(
             name=entry.name,
             capacity=entry.capacity.number("B", f"{key}.capacity"),
             bandwidth=entry.bandwidth.number("B/s", f"{key}.bandwidth"),
@@ -108,7 +108,7 @@ def tiers() -> dict[str, MemoryTier]:
                 "price": entry.price.source,
             },
         )
-    return found
+    return entries
 
 
 @lru_cache(maxsize=1)
@@ -127,10 +127,10 @@ def price_of(system: System, usd_per_hour: float | None) -> float | None:
     return usd_per_hour / 3600
 
 
-def price_note(system: System, given: float | None) -> tuple[str, ...]:
+def price_note(system: System, price: float | None) -> tuple[str, ...]:
     """Where a price comes from, for the reader."""
-    if given is not None:
-        return (f"price {given:g} $ per GPU-hour, as given",)
+    if price is not None:
+        return (f"price {price:g} $ per GPU-hour, as given",)
     if system.price is None:
         return ("no price is known for this system: give --usd-per-gpu-hour",)
     when = f" of {system.price_date}" if system.price_date else ""
@@ -254,12 +254,12 @@ def model_source(name: str) -> str:
 @lru_cache(maxsize=1)
 def _model_aliases() -> dict[str, str]:
     """Other names that a catalogue model goes by, such as that of its repository."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for stem in model_names():
         raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
         published = [raw["repository"].rsplit("/", maxsplit=1)[-1]] if "repository" in raw else []
-        found.update({_plain(alias): stem for alias in (*published, *raw.get("aliases", ()))})
-    return found
+        entries.update({_plain(alias): stem for alias in (*published, *raw.get("aliases", ()))})
+    return entries
 
 
 @lru_cache(maxsize=64)
@@ -317,12 +317,12 @@ def _catalogue_system(stem: str) -> System:
 
 @lru_cache(maxsize=1)
 def _aliases() -> dict[str, str]:
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for stem in system_names():
         raw = tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text())
         for alias in raw.get("aliases", ()):
-            found[_plain(alias)] = stem
-    return found
+            entries[_plain(alias)] = stem
+    return entries
 
 
 def _plain(name: str) -> str:

@@ -172,7 +172,7 @@ def toml_text(table: Mapping[str, Any], prefix: str = "") -> str:
 
 def _toml_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml_value(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml_value(item)}" for key, item in value.items()) + " }"
     if isinstance(value, str):
         # A string of JSON is one of TOML.
         return json.dumps(value, ensure_ascii=False)

@@ -70,7 +70,7 @@ def constants(path: Path | None = None) -> Constants:
     """
     entry = _entry(path)
     return Constants(
-        base={name: one.value for name, one in entry.base.items()},
+        base={name: item.value for name, item in entry.base.items()},
         moves=_values(entry.move),
         basis=entry.basis,
         ranges=entry.range,
@@ -82,9 +82,11 @@ def constants(path: Path | None = None) -> Constants:
 def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
     """Return the standard deviation of every constant on its inner scale, by kind, name and member."""
     entry = _entry(path)
-    found = {("base", name, ""): one.deviation for name, one in entry.base.items()}
-    found.update({("move", n, m): one.deviation for n, members in entry.move.items() for m, one in members.items()})
-    return found
+    result = {("base", name, ""): item.deviation for name, item in entry.base.items()}
+    result.update(
+        {("move", n, m): member.deviation for n, members in entry.move.items() for m, member in members.items()}
+    )
+    return result
 
 
 def engine_of(system: System, family: str, year: float) -> Engine:
@@ -144,7 +146,7 @@ def scheduling_of(engine: Engine) -> Scheduling:
 
 
 def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:
-    return {name: {member: one.value for member, one in members.items()} for name, members in table.items()}
+    return {name: {member: value.value for member, value in members.items()} for name, members in table.items()}
 
 
 @lru_cache(maxsize=4)

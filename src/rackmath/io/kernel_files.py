@@ -33,9 +33,9 @@ def kernels(chip: Chip, family: str) -> Kernels:
     curves: dict[str, Curve] = {}
     for kind in sorted({key.partition("@")[0] for t in every for key in t if "." in key}):
         for group in (own, near, every):
-            found = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
-            if any(found):
-                curves[kind] = _mean(Curve(**c) for c in found if c)
+            result = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
+            if any(result):
+                curves[kind] = _mean(Curve(**c) for c in result if c)
                 break
     curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
     network: dict[str, float] = {}

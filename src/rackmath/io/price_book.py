@@ -33,7 +33,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
     moment = _noon(at)
     wanted = _plain(model)
     names: set[str] = set()
-    found: list[Offer] = []
+    offers: list[Offer] = []
     for provider in get_snapshot().providers:
         for entry in provider.models:
             name = _plain(entry.id)
@@ -41,24 +41,24 @@ def published(model: str, at: date | None = None) -> list[Offer]:
             if name != wanted or provider.id in RESELLERS:
                 continue
             prices = entry.get_prices(moment)
-            asked = {key: _base(getattr(prices, f"{key}_mtok", None)) for key in ("input", "cache_read", "output")}
-            if asked["input"] is not None or asked["output"] is not None:
-                found.append(
+            rates = {key: _base(getattr(prices, f"{key}_mtok", None)) for key in ("input", "cache_read", "output")}
+            if rates["input"] is not None or rates["output"] is not None:
+                offers.append(
                     Offer(
                         model=model,
                         provider=provider.id.removeprefix(_ROUTED),
-                        input=asked["input"],
-                        cached=asked["cache_read"],
-                        output=asked["output"],
+                        input=rates["input"],
+                        cached=rates["cache_read"],
+                        output=rates["output"],
                         year=decimal_year(moment.date()),
                     )
                 )
-    if not found:
+    if not offers:
         near = ", ".join(get_close_matches(wanted, names, 3, 0.5)) or "none"
         raise InputError(
             "MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}; or give --input, --output"
         )
-    return found
+    return offers
 
 
 def price_list(model: str, provider: str | None = None, at: date | None = None, batch: bool = False) -> PriceList:
@@ -79,9 +79,9 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
             names.add(_plain(entry.id))
             matches = _plain(entry.id) == wanted or (host.id == provider and entry.is_match(model))
             if matches and host.id not in RESELLERS and host.id not in sold:
-                asked = entry.get_prices(moment)
-                known = sum(getattr(asked, key, None) is not None for key in _KEYS.values())
-                if asked.input_mtok and asked.output_mtok:
+                rates = entry.get_prices(moment)
+                known = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
+                if rates.input_mtok and rates.output_mtok:
                     sold[host.id] = known + bool(entry.price_variants), entry
     if not sold:
         near = ", ".join(get_close_matches(wanted, names, 3, 0.5)) or "none"
@@ -91,10 +91,10 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
     host = provider or max(sorted(sold), key=lambda name: sold[name][0])
     entry = sold[host][1]
     context = {"processing": "batch"} if batch else None
-    found = entry.get_prices(moment, context)
-    if batch and found == entry.get_prices(moment):
+    tier = entry.get_prices(moment, context)
+    if batch and tier == entry.get_prices(moment):
         raise InputError("--batch", model, f"{host} sells no batch tier of it on that day")
-    return PriceList(model=model, provider=host, tiers=_rates(found))
+    return PriceList(model=model, provider=host, tiers=_rates(tier))
 
 
 def listings(provider: str | None = None, at: date | None = None) -> list[Listing]:
@@ -109,29 +109,29 @@ def listings(provider: str | None = None, at: date | None = None) -> list[Listin
         raise InputError("PROVIDER", provider, f"genai-prices has no such provider; near names: {near}")
     chosen = [provider] if provider else [name for name in known if name not in RESELLERS]
     moment = _noon(at)
-    found = (_listing(name, entry, moment) for name in chosen for entry in known[name].models)
-    return [one for one in found if one is not None]
+    result = (_listing(name, entry, moment) for name in chosen for entry in known[name].models)
+    return [listing for listing in result if listing is not None]
 
 
 def history(provider: str | None = None) -> list[Change]:
     """Price changes that genai-prices dates, by day."""
     known = providers()
     chosen = [provider] if provider else [name for name in known if name not in RESELLERS]
-    found: list[Change] = []
+    result: list[Change] = []
     for name in chosen:
         for entry in known[name].models:
             days = sorted(set(_days(entry)))
             moments = [_noon(days[0] - timedelta(1)), *map(_noon, days)] if days else []
             seen = [(str(moment.date()), _listing(name, entry, moment)) for moment in moments]
-            found += changes([(day, one) for day, one in seen if one is not None], SOURCE)
-    return sorted(found, key=lambda change: (change.day, change.provider, change.model))
+            result += changes([(day, prices) for day, prices in seen if prices is not None], SOURCE)
+    return sorted(result, key=lambda change: (change.day, change.provider, change.model))
 
 
 def providers() -> dict[str, Any]:
     """All providers of the snapshot, by name."""
     from genai_prices.data_snapshot import get_snapshot
 
-    return {one.id: one for one in get_snapshot().providers}
+    return {provider.id: provider for provider in get_snapshot().providers}
 
 
 def _days(entry: Any) -> Iterator[date]:
@@ -139,8 +139,8 @@ def _days(entry: Any) -> Iterator[date]:
 
     Those of batch and other tiers are the days on which they were entered, which says nothing of when they began.
     """
-    for one in entry.prices if isinstance(entry.prices, list) else ():
-        start = getattr(one.constraint, "start_date", None)
+    for price in entry.prices if isinstance(entry.prices, list) else ():
+        start = getattr(price.constraint, "start_date", None)
         if start is not None:
             yield start
 
@@ -152,7 +152,7 @@ def _noon(at: date | None) -> datetime:
 def _listing(provider: str, entry: Any, moment: datetime) -> Listing | None:
     """One model in all its tiers; None where reading or writing tokens has no price."""
     hours = [moment]
-    if isinstance(entry.prices, list) and any(hasattr(one.constraint, "start_time") for one in entry.prices):
+    if isinstance(entry.prices, list) and any(hasattr(price.constraint, "start_time") for price in entry.prices):
         hours = [moment.replace(hour=hour, minute=45) for hour in range(24)]
     by_hour = [entry.get_prices(hour) for hour in hours]
     standard = max(by_hour, key=by_hour.count)
@@ -170,9 +170,9 @@ def _listing(provider: str, entry: Any, moment: datetime) -> Listing | None:
     return Listing(
         prices=PriceList(model=entry.id, provider=provider, tiers=_rates(standard)),
         processing={
-            name: PriceList(model=entry.id, provider=provider, tiers=_rates(found))
-            for name, found in processing.items()
-            if found != standard and _base(found.input_mtok) and _base(found.output_mtok)
+            name: PriceList(model=entry.id, provider=provider, tiers=_rates(mode))
+            for name, mode in processing.items()
+            if mode != standard and _base(mode.input_mtok) and _base(mode.output_mtok)
         },
     )
 
@@ -196,10 +196,10 @@ _KEYS = {
 """Our kinds of tokens, and what genai-prices calls their prices."""
 
 
-def _rates(found: Any) -> tuple[Rates, ...]:
+def _rates(prices: Any) -> tuple[Rates, ...]:
     """Prices at every context where one of them changes."""
-    asked = {kind: getattr(found, key, None) for kind, key in _KEYS.items()}
-    starts = {0, *(tier.start for price in asked.values() for tier in getattr(price, "tiers", ()))}
+    rates = {kind: getattr(prices, key, None) for kind, key in _KEYS.items()}
+    starts = {0, *(tier.start for price in rates.values() for tier in getattr(price, "tiers", ()))}
 
     def at(price: Any, start: int) -> float | None:
         reached = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= start]
@@ -207,7 +207,7 @@ def _rates(found: Any) -> tuple[Rates, ...]:
         return None if value is None else float(value)
 
     return tuple(
-        Rates(start=float(start), **{kind: at(price, start) for kind, price in asked.items()})  # pyright: ignore[reportArgumentType]
+        Rates(start=float(start), **{kind: at(price, start) for kind, price in rates.items()})  # pyright: ignore[reportArgumentType]
         for start in sorted(starts)
     )
 

@@ -67,7 +67,7 @@ def capability(path: Path | None = None) -> dict[str, list[Sold]]:
     if path is None:
         with as_file(files("rackmath") / "data" / "capability.csv") as own:
             return capability(own)
-    found: dict[str, list[Sold]] = {}
+    entries: dict[str, list[Sold]] = {}
     for line, row in enumerate(read_csv(path, "FILE", CAPABILITY), start=2):
         at = f"{path.name} line {line}"
         score, into, out = (parse(row[key], "1", f"{at} {key}") for key in ("score", "input", "output"))
@@ -77,12 +77,12 @@ def capability(path: Path | None = None) -> dict[str, list[Sold]]:
             if not 1e-6 <= price <= 1e6:
                 raise InputError(f"{at} {key}", row[key], "write a positive price in USD per million tokens")
         year = decimal_year(day(row["date"].strip(), f"{at} date"))
-        found.setdefault(row["benchmark"].strip().lower(), []).append(
+        entries.setdefault(row["benchmark"].strip().lower(), []).append(
             Sold(model=row["model"].strip(), score=score, year=year, input=into, output=out)
         )
-    if not found:
+    if not entries:
         raise InputError("FILE", str(path), "has no rows")
-    return found
+    return entries
 
 
 @lru_cache(maxsize=1)
@@ -92,9 +92,9 @@ def facts() -> Facts:
     return TypeAdapter(Facts).validate_python(tomllib.loads(text))
 
 
-def market_lines(found: Market) -> Iterable[str]:
+def market_lines(market: Market) -> Iterable[str]:
     """A market as lines of TOML."""
-    yield from _lines(asdict(found), ())
+    yield from _lines(asdict(market), ())
 
 
 def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterable[str]:
@@ -116,13 +116,13 @@ def offers_of(path: Path) -> dict[str, list[Offer]]:
 
     Errors: :class:`InputError` for a missing column, or a price that is no positive number.
     """
-    found: dict[str, list[Offer]] = {}
+    entries: dict[str, list[Offer]] = {}
     for line, row in enumerate(read_csv(path, "FILE", COLUMNS), start=2):
         model = row["model"].strip()
         if not model:
             raise InputError(f"{path.name} line {line} model", row["model"], "name the model of every row")
         values = {key: _price(row.get(key) or "", f"{path.name} line {line} {key}") for key in _PRICES}
-        found.setdefault(model, []).append(
+        entries.setdefault(model, []).append(
             Offer(
                 model=model,
                 provider=row["provider"].strip(),
@@ -132,9 +132,9 @@ def offers_of(path: Path) -> dict[str, list[Offer]]:
                 year=_year(row.get("date") or "", f"{path.name} line {line} date"),
             )
         )
-    if not found:
+    if not entries:
         raise InputError("FILE", str(path), "has no rows")
-    return found
+    return entries
 
 
 def known_models(path: Path) -> list[Known]:
@@ -144,14 +144,14 @@ def known_models(path: Path) -> list[Known]:
     """
     offers = offers_of(path)
     rows = {row["model"].strip(): row for row in read_csv(path, "FILE", (*COLUMNS, "arch_group", *_SIZES))}
-    found: list[Known] = []
-    for name, asked in offers.items():
+    models: list[Known] = []
+    for name, offer in offers.items():
         active, total, cache, read = (parse(rows[name][column], "1", f"{name} {column}") for column in _SIZES)
         group = rows[name]["arch_group"]
-        found.append(
-            Known(model=name, group=group, active=active, total=total, cache=cache, read=read, offers=tuple(asked))
+        models.append(
+            Known(model=name, group=group, active=active, total=total, cache=cache, read=read, offers=tuple(offer))
         )
-    return found
+    return models
 
 
 def _year(text: str, field: str) -> float | None:

@@ -24,13 +24,13 @@ Snapshot = dict[str, NDArray[Any]]
 class Checkpoint:
     """A file that a run writes to now and then, and begins from where it is there."""
 
-    def __init__(self, path: Path, asked: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, question: Mapping[str, Any]) -> None:
         """Open a checkpoint of a run with these options.
 
         Errors: :class:`InputError` for a file that another run wrote, or that is none.
         """
         self.path = path
-        text = json.dumps(dict(asked), sort_keys=True, default=str)
+        text = json.dumps(dict(question), sort_keys=True, default=str)
         self.mark = hashlib.sha256(f"{__version__} {text}".encode()).hexdigest()
         self.written = monotonic()
         self.found = self._read() if path.exists() else None
@@ -60,9 +60,9 @@ class Checkpoint:
     def _read(self) -> Snapshot:
         try:
             with np.load(self.path, allow_pickle=False) as data:
-                found = dict(data.items())
+                arrays = dict(data.items())
         except (OSError, ValueError, KeyError) as error:
             raise InputError("--checkpoint", str(self.path), "is no checkpoint: give another name") from error
-        if str(found.pop("mark", "")) != self.mark:
+        if str(arrays.pop("mark", "")) != self.mark:
             raise InputError("--checkpoint", str(self.path), "is of another run: give another name, or remove it")
-        return found
+        return arrays

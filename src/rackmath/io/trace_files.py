@@ -155,11 +155,11 @@ def _pieces(path: Path, first: int, dropped: dict[str, int] | None) -> list[_Pie
         identity=_column(schema, _NAMES),
         model=_column(schema, _MODELS),
     )
-    found: list[_Piece] = []
+    pieces: list[_Piece] = []
     line, origin = first, 0
     for rows in scan.select(name for name in has if name is not None).collect_batches(chunk_size=_ROWS):
         when = _nanoseconds(rows[has.arrival])
-        if not found and when is not None:
+        if not pieces and when is not None:
             known = when.drop_nulls()
             if not len(known):
                 why = "write seconds, or 2023-11-16 18:17:03.98"
@@ -171,9 +171,9 @@ def _pieces(path: Path, first: int, dropped: dict[str, int] | None) -> list[_Pie
             "prompt": _floats(rows[has.prompt]),
             "output": _floats(rows[has.output]),
         }  # fmt: skip
-        found.append(_piece(rows, has, numbers, f"{path.name}, line", line, dropped))
+        pieces.append(_piece(rows, has, numbers, f"{path.name}, line", line, dropped))
         line += len(rows)
-    return found
+    return pieces
 
 
 def _piece(
@@ -227,11 +227,11 @@ def _column(schema: pl.Schema, names: Sequence[str]) -> str | None:
 
 
 def _need(schema: pl.Schema, names: Sequence[str], path: Path, what: str) -> str:
-    found = _column(schema, names)
-    if found is None:
+    column = _column(schema, names)
+    if column is None:
         have = ", ".join(schema)
         raise InputError(f"{path.name}: {what}", have, f"name a column one of {', '.join(names)}")
-    return found
+    return column
 
 
 def _nanoseconds(column: pl.Series) -> pl.Series | None:
@@ -256,9 +256,9 @@ def _services(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np
     """What requests ask for, by the names that the trace gives."""
     if "model" not in named.columns:
         return None, ()
-    asked = named["model"].gather(order)
-    known = asked.unique().cast(pl.String).sort()
-    return asked.cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int32), tuple(known)
+    names = named["model"].gather(order)
+    known = names.unique().cast(pl.String).sort()
+    return names.cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int32), tuple(known)
 
 
 def _prefixes(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

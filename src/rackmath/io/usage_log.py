@@ -41,7 +41,7 @@ def read_usage(path: Path) -> UsageLog:
     Errors: :class:`InputError` for a line that is no JSON object, counts that are no whole
     numbers from 0, cached tokens above the prompt, and a log without any usage.
     """
-    found: dict[tuple[str, bool], array[float]] = {}
+    entries: dict[tuple[str, bool], array[float]] = {}
     without = 0
     line = 0
     try:
@@ -61,7 +61,7 @@ def read_usage(path: Path) -> UsageLog:
                     raise InputError(f"{path.name} line {line} model", model, "name the model beside its usage")
                 batch = usage.get("service_tier") == "batch"
                 counts = _counts(usage, f"{path.name} line {line}")
-                found.setdefault((model, batch), array("d")).extend(counts)
+                entries.setdefault((model, batch), array("d")).extend(counts)
     except OSError as error:
         raise InputError("--log", str(path), f"cannot be read: {error.strerror}") from error
     except ValueError as error:
@@ -70,9 +70,9 @@ def read_usage(path: Path) -> UsageLog:
         raise InputError(
             f"{path.name} line {line}", str(error), "is no JSON: write one JSON object per line"
         ) from error
-    if not found:
+    if not entries:
         raise InputError("--log", str(path), "holds no usage record")
-    return UsageLog(tokens={key: _tokens(values) for key, values in found.items()}, without_usage=without)
+    return UsageLog(tokens={key: _tokens(values) for key, values in entries.items()}, without_usage=without)
 
 
 def _usage(record: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any]]:

@@ -75,23 +75,27 @@ class Ceilings:
 
     def rate(self, precision: str) -> float:
         """Best rate of any shape. [FLOP/s]"""
-        return max(one.rate for one in self.products if one.precision == precision)
+        return max(product.rate for product in self.products if product.precision == precision)
 
     @property
     def precisions(self) -> tuple[str, ...]:
         """Precisions that were measured."""
-        return tuple(dict.fromkeys(one.precision for one in self.products))
+        return tuple(dict.fromkeys(product.precision for product in self.products))
 
     def bandwidth(self, size: float) -> float:
         """Bandwidth of a working set, between the sizes that were measured. [B/s]"""
-        across = [log(one.size) for one in self.streams]
-        return float(np.exp(np.interp(log(size), across, [log(one.bandwidth) for one in self.streams])))
+        across = [log(stream.size) for stream in self.streams]
+        return float(np.exp(np.interp(log(size), across, [log(stream.bandwidth) for stream in self.streams])))
 
     def rate_at(self, precision: str, rows: float) -> float:
         """Rate of a product of so many rows with one large matrix, between the numbers of rows measured. [FLOP/s]"""
-        skinny = [one for one in self.products if one.precision == precision and one.columns == one.inner == SIDE]
-        across = [log(one.rows) for one in skinny]
-        return float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(one.rate) for one in skinny])))
+        skinny = [
+            product
+            for product in self.products
+            if product.precision == precision and product.columns == product.inner == SIDE
+        ]
+        across = [log(product.rows) for product in skinny]
+        return float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(product.rate) for product in skinny])))
 
 
 def measure(machine: Machine, budget: Budget, *, small: bool = False) -> Ceilings:
@@ -118,8 +122,8 @@ def measure(machine: Machine, budget: Budget, *, small: bool = False) -> Ceiling
         part.say(f"stream of {size / 2**20:,.2f} MiB")
         streams.append(stream(machine, size, part.each(len(wanted) - number, _MOST)))
     seconds = budget.each(2, _MOST)
-    one = torch.zeros(1, device=machine.device)
-    latency = timed(lambda: one.add_(1.0), machine.device, repeats=15, seconds=seconds)
+    scalar = torch.zeros(1, device=machine.device)
+    latency = timed(lambda: scalar.add_(1.0), machine.device, repeats=15, seconds=seconds)
     return Ceilings(
         machine=machine,
         products=tuple(products),
@@ -163,16 +167,16 @@ def sizes(machine: Machine, small: bool) -> list[int]:
 def product(machine: Machine, precision: str, rows: int, columns: int, inner: int, seconds: float) -> Product:
     """Rate of one product, inputs and output in place."""
     work = _multiply(machine.device, precision, rows, columns, inner)
-    taken = timed(work, machine.device, seconds=seconds)
+    time = timed(work, machine.device, seconds=seconds)
     flops = 2.0 * rows * columns * inner
     return Product(
         precision=precision,
         rows=rows,
         columns=columns,
         inner=inner,
-        rate=flops / taken.median,
-        low=flops / taken.high,
-        high=flops / taken.low,
+        rate=flops / time.median,
+        low=flops / time.high,
+        high=flops / time.low,
     )
 
 
@@ -185,8 +189,8 @@ def _multiply(device: str, precision: str, rows: int, columns: int, inner: int) 
     dtype = {**_DTYPES, "int8": torch.int8, "fp8": getattr(torch, "float8_e4m3fn", torch.int8)}[precision]
     size = columns * inner * dtype.itemsize
     turns = max(_COLD // size, 1) if rows != columns else 1
-    one = torch.randn(columns, inner, device=device)
-    first = one.mul(4).to(dtype) if precision == "int8" else one.to(dtype)
+    right = torch.randn(columns, inner, device=device)
+    first = right.mul(4).to(dtype) if precision == "int8" else right.to(dtype)
     weights = itertools.cycle([first.clone().t() for _ in range(turns)])
     if precision == "int8":
         # The kernels want at least 17 rows on GPUs; fewer are padded there, as an engine would.
@@ -205,8 +209,8 @@ def _multiply(device: str, precision: str, rows: int, columns: int, inner: int) 
 def stream(machine: Machine, size: int, seconds: float) -> Stream:
     """Bandwidth of summing so many bytes of 32-bit numbers."""
     values = torch.ones(size // 4, device=machine.device)
-    taken = timed(lambda: values.sum(), machine.device, seconds=seconds)
-    return Stream(size=size, bandwidth=size / taken.median, low=size / taken.high, high=size / taken.low)
+    time = timed(lambda: values.sum(), machine.device, seconds=seconds)
+    return Stream(size=size, bandwidth=size / time.median, low=size / time.high, high=size / time.low)
 
 
 def attention(machine: Machine, seconds: float) -> float:
@@ -214,9 +218,9 @@ def attention(machine: Machine, seconds: float) -> float:
     shape = (_SEQUENCES, _KV_HEADS, _CONTEXT, _HEAD)
     query = torch.randn(_SEQUENCES, 4 * _KV_HEADS, 1, _HEAD, device=machine.device).to(torch.bfloat16)
     keys, values = (torch.randn(shape, device=machine.device).to(torch.bfloat16) for _ in range(2))
-    taken = timed(
+    time = timed(
         lambda: functional.scaled_dot_product_attention(query, keys, values, enable_gqa=True),
         machine.device,
         seconds=seconds,
     )
-    return 2.0 * keys.numel() * keys.element_size() / taken.median
+    return 2.0 * keys.numel() * keys.element_size() / time.median

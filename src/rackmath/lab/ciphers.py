@@ -84,12 +84,12 @@ def flips(function: Round, rounds: int, blocks: int = 1024, seed: int = 0) -> ND
     random = np.random.default_rng(seed)
     left, right = random.integers(0, 2**32, (2, blocks), dtype=np.uint32)
     plain = _bits(*forward(left, right, function, rounds))
-    found = np.empty((64, 64))
+    shares = np.empty((64, 64))
     for bit in range(64):
         mask = np.uint32(1 << (31 - bit % 32))
         changed = (left ^ mask, right) if bit < 32 else (left, right ^ mask)
-        found[bit] = (plain != _bits(*forward(*changed, function, rounds))).mean(axis=0)
-    return found
+        shares[bit] = (plain != _bits(*forward(*changed, function, rounds))).mean(axis=0)
+    return shares
 
 
 def best_differential(function: Round, rounds: int, pairs: int = 2**16, seed: int = 0) -> float:

@@ -53,7 +53,7 @@ class _Point:
 
 
 def experiment(
-    found: Ceilings,
+    ceilings: Ceilings,
     budget: Budget,
     *,
     batches: Sequence[int] = BATCHES,
@@ -71,9 +71,9 @@ def experiment(
         Whether transformers' own classes are decoded as well, where they are installed.
     """
     started = perf_counter()
-    device = found.machine.device
+    device = ceilings.machine.device
     chosen = sizes or [table.get(device, table["cpu"]) for table in (DENSE, MIXTURE)]
-    subjects = [own(one, device) for one in chosen]
+    subjects = [own(name, device) for name in chosen]
     if library:
         subjects += list(_library(device, chosen))
     curves: list[Curve] = []
@@ -83,30 +83,30 @@ def experiment(
         part = budget.part(1 / (len(subjects) - place))
         half = part.part(0.5)
         over_batch = [
-            _point(found, subject, "decode", batch, _SHORT, half, len(batches) - number)
+            _point(ceilings, subject, "decode", batch, _SHORT, half, len(batches) - number)
             for number, batch in enumerate(half.sized(batches, float, f"{subject.name}, batches"))
         ]
-        fitting = [context for context in contexts if _fits(found, subject, context)]
+        fitting = [context for context in contexts if _fits(ceilings, subject, context)]
         over_context = [
-            _point(found, subject, "decode", _FEW, context, part, len(fitting) - number)
+            _point(ceilings, subject, "decode", _FEW, context, part, len(fitting) - number)
             for number, context in enumerate(part.sized(fitting, float, f"{subject.name}, contexts"))
         ]
         curves += [*_batch_curves(subject, over_batch), _context_curve(subject, over_context)]
-        prompt = _point(found, subject, "prefill", 1, _PROMPT, part, 1)
-        facts[subject.name], said = _facts(found, subject, over_batch, over_context, prompt)
+        prompt = _point(ceilings, subject, "prefill", 1, _PROMPT, part, 1)
+        facts[subject.name], said = _facts(ceilings, subject, over_batch, over_context, prompt)
         findings += said
         if subject.coverage is not None:
             curves.append(_coverage_curve(subject, [point.batch for point in over_batch]))
     if device == "cuda":
-        curves.append(_graph_curve(found, chosen[0], batches, budget.each(len(batches), _MOST)))
+        curves.append(_graph_curve(ceilings, chosen[0], batches, budget.each(len(batches), _MOST)))
     return Experiment(
         name="decode",
         title="decoding with a KV cache",
-        machine=found.machine,
+        machine=ceilings.machine,
         curves=curves,
         facts=facts,
         findings=[*findings, *budget.notes()],
-        ceilings=ceilings_of(found),
+        ceilings=ceilings_of(ceilings),
         seconds=perf_counter() - started,
     )
 
@@ -122,11 +122,11 @@ def own(sizes: Sizes, device: str) -> Subject:
         return lambda: model(tokens, cache, context - new)
 
     def coverage(batch: int) -> float:
-        found: list[int] = []
+        numbers: list[int] = []
         for seed in range(4):
             model(_tokens(sizes.vocabulary, batch, 1, device, seed), model.cache(batch, 16), 15)
-            found += model.touched
-        return sum(found) / len(found)
+            numbers += model.touched
+        return sum(numbers) / len(numbers)
 
     kind = "mixture" if sizes.experts else "dense"
     return Subject(
@@ -139,7 +139,7 @@ def _library(device: str, chosen: Sequence[Sizes]) -> list[Subject]:
         from rackmath.lab.library_models import subject
     except ImportError:
         return []
-    return [subject(one, device) for one in chosen]
+    return [subject(name, device) for name in chosen]
 
 
 def _tokens(vocabulary: int, batch: int, new: int, device: str, seed: int = 1) -> Tensor:
@@ -147,22 +147,22 @@ def _tokens(vocabulary: int, batch: int, new: int, device: str, seed: int = 1) -
     return torch.randint(vocabulary, (batch, new), generator=generator).to(device)
 
 
-def _fits(found: Ceilings, subject: Subject, context: int) -> bool:
+def _fits(ceilings: Ceilings, subject: Subject, context: int) -> bool:
     """Whether caches leave half of the memory free."""
-    return _FEW * context * kv_bytes_per_token(subject.architecture) < found.machine.memory / 8
+    return _FEW * context * kv_bytes_per_token(subject.architecture) < ceilings.machine.memory / 8
 
 
 def _point(
-    found: Ceilings, subject: Subject, phase: str, batch: int, context: int, budget: Budget, points: int
+    ceilings: Ceilings, subject: Subject, phase: str, batch: int, context: int, budget: Budget, points: int
 ) -> _Point:
     """One pass; ``points`` share what is left of the budget."""
     budget.say(f"{subject.name}: {phase} of {batch} x {context}")
     work = subject.pass_of(phase, batch, context)
-    taken = timed(work, found.machine.device, seconds=budget.each(points, _MOST))
+    time = timed(work, ceilings.machine.device, seconds=budget.each(points, _MOST))
     predicted = pass_time(
-        found, subject.architecture, phase=phase, batch=batch, context=context, operations=operations(work)
+        ceilings, subject.architecture, phase=phase, batch=batch, context=context, operations=operations(work)
     )
-    return _Point(batch=batch, context=context, taken=taken, predicted=predicted)
+    return _Point(batch=batch, context=context, taken=time, predicted=predicted)
 
 
 def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[Curve]:
@@ -219,7 +219,7 @@ def _coverage_curve(subject: Subject, batches: Sequence[int]) -> Curve:
 
 
 def _facts(
-    found: Ceilings, subject: Subject, over_batch: Sequence[_Point], over_context: Sequence[_Point], prompt: _Point
+    ceilings: Ceilings, subject: Subject, over_batch: Sequence[_Point], over_context: Sequence[_Point], prompt: _Point
 ) -> tuple[dict[str, float], list[str]]:
     """Floor, knee, slope of the cache, prompt against decode."""
     floor, last = over_batch[0], over_batch[-1]
@@ -228,7 +228,7 @@ def _facts(
         "floor_predicted": floor.predicted,
         "cost_of_batch_one": (floor.taken.median / 1) / (last.taken.median / last.batch),
         "cost_of_batch_one_predicted": floor.predicted / (last.predicted / last.batch),
-        "knee_predicted": balance_batch(found, subject.architecture, _SHORT),
+        "knee_predicted": balance_batch(ceilings, subject.architecture, _SHORT),
         "prompt_token": prompt.taken.median / _PROMPT,
         "prompt_token_predicted": prompt.predicted / _PROMPT,
         "decode_over_prompt": (last.taken.median / last.batch) / (prompt.taken.median / _PROMPT),
@@ -264,10 +264,10 @@ def _slope(points: Sequence[_Point], get: Callable[[_Point], float]) -> float:
     return (get(points[-1]) - get(points[0])) / (points[-1].context - points[0].context)
 
 
-def _graph_curve(found: Ceilings, sizes: Sizes, batches: Sequence[int], seconds: float) -> Curve:
+def _graph_curve(ceilings: Ceilings, sizes: Sizes, batches: Sequence[int], seconds: float) -> Curve:
     """The dense decoder's passes replayed as CUDA graphs: no operation waits for the host."""
     model = Decoder(sizes, "cuda")
-    taken: list[Timing] = []
+    timings: list[Timing] = []
     for batch in batches:
         cache, tokens = model.cache(batch, _SHORT), _tokens(sizes.vocabulary, batch, 1, "cuda")
         side = torch.cuda.Stream()
@@ -279,18 +279,18 @@ def _graph_curve(found: Ceilings, sizes: Sizes, batches: Sequence[int], seconds:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             model(tokens, cache, _SHORT - 1)
-        taken.append(timed(graph.replay, "cuda", seconds=seconds))
+        timings.append(timed(graph.replay, "cuda", seconds=seconds))
     return Curve(
         panel=f"a pass at {_SHORT} tokens of context",
         name="dense, one CUDA graph",
         across="sequences",
         up="s",
         x=list(batches),
-        measured=[t.median for t in taken],
-        low=[t.low for t in taken],
-        high=[t.high for t in taken],
+        measured=[t.median for t in timings],
+        low=[t.low for t in timings],
+        high=[t.high for t in timings],
         predicted=[
-            pass_time(found, sizes.architecture, phase="decode", batch=batch, context=_SHORT, operations=0)
+            pass_time(ceilings, sizes.architecture, phase="decode", batch=batch, context=_SHORT, operations=0)
             for batch in batches
         ],
     )

@@ -130,15 +130,15 @@ def run(
         work()
         synchronise(machine.device)
         done = perf_counter() - start
-        wait += [departs - one for one in aboard]
-        total += [done - one for one in aboard]
+        wait += [departs - request for request in aboard]
+        total += [done - request for request in aboard]
     return np.array(wait), np.array(total), late, train
 
 
 def _timetable(subject: Subject, machine: Machine, seats: int, seconds: float) -> tuple[float, float]:
     """Time of a pass, and the period that carries it."""
-    taken = timed(subject.pass_of("decode", seats, _CONTEXT), machine.device, repeats=15, seconds=seconds)
-    return taken.median, max(_SLACK * taken.high, _SHORTEST)
+    time = timed(subject.pass_of("decode", seats, _CONTEXT), machine.device, repeats=15, seconds=seconds)
+    return time.median, max(_SLACK * time.high, _SHORTEST)
 
 
 def _poisson(rate: float, seconds: float, seed: int) -> Array:

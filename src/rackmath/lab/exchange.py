@@ -57,21 +57,21 @@ def experiment(
     reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
     slow = bandwidth / ratio
     tokens, repeats = _sizes(tokens, ranks, _system(ranks // 2, bandwidth, latency, slow), budget, 3 * starting)
-    found: dict[str, list[dict[str, Any]]] = {}
+    entries: dict[str, list[dict[str, Any]]] = {}
     for name, second in (("one rack", float("inf")), ("two racks", slow)):
         budget.say(f"dispatch and combine, {name}")
         job = Job(tokens=tuple(tokens), repeats=repeats, slow=second)
-        found[name] = _slowest(run(exchange, ranks, job))
+        entries[name] = _slowest(run(exchange, ranks, job))
     budget.say("data-parallel and tensor-parallel reductions")
     reductions = run(reduce_both, ranks, Job(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
     systems = {
         "one rack": _system(ranks, bandwidth, latency, None),
         "two racks": _system(ranks // 2, bandwidth, latency, slow),
     }
-    curves = [_bytes_curve(found["one rack"], ranks, tokens)]
-    curves += [_time_curve(name, found[name], systems[name], ranks, tokens) for name in found]
+    curves = [_bytes_curve(entries["one rack"], ranks, tokens)]
+    curves += [_time_curve(name, entries[name], systems[name], ranks, tokens) for name in entries]
     curves += _reduction_curves(reductions, ranks, tokens, _system(ranks, reduce_bandwidth, reduce_latency, None))
-    last = {name: rows[-1]["dispatch"].median + rows[-1]["combine"].median for name, rows in found.items()}
+    last = {name: rows[-1]["dispatch"].median + rows[-1]["combine"].median for name, rows in entries.items()}
     facts = {
         "ranks": ranks,
         "bandwidth": bandwidth,
@@ -81,7 +81,7 @@ def experiment(
         "two_racks_over_one_predicted": _predicted(systems["two racks"], ranks, tokens[-1])
         / _predicted(systems["one rack"], ranks, tokens[-1]),
         "bytes_error": max(abs(p / m - 1) for p, m in zip(curves[0].predicted, curves[0].measured, strict=True)),
-        "experts_are_right": all(row["right"] for rows in found.values() for row in rows),
+        "experts_are_right": all(row["right"] for rows in entries.values() for row in rows),
         "gradient_bytes": reductions["gradient_bytes"],
         "tensor_bytes": reductions["tensor_bytes"],
     }
@@ -150,9 +150,9 @@ def _system(domain: int, bandwidth: float, latency: float, slow: float | None) -
 
 def sent_ranks(ranks: int) -> float:
     """Ranks that a token goes to in the mean, its own counted: that hold one of its experts. [ranks]"""
-    each = EXPERTS // ranks
+    per_rank = EXPERTS // ranks
     # Distinct experts are chosen, so a rank is missed with the chance that all lie elsewhere.
-    missed = np.prod([(EXPERTS - each - i) / (EXPERTS - i) for i in range(CHOSEN)])
+    missed = np.prod([(EXPERTS - per_rank - i) / (EXPERTS - i) for i in range(CHOSEN)])
     return float(ranks * (1 - missed))
 
 
@@ -165,12 +165,12 @@ def _predicted(system: System, ranks: int, tokens: int) -> float:
 def _slowest(answers: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """A collective takes as long as its slowest rank; bytes are the mean."""
     rows: list[dict[str, Any]] = []
-    for each in zip(*answers, strict=True):
+    for runs in zip(*answers, strict=True):
         longest = {
-            part: max((one[part] for one in each), key=lambda timing: timing.median) for part in ("dispatch", "combine")
+            part: max((run[part] for run in runs), key=lambda timing: timing.median) for part in ("dispatch", "combine")
         }
         rows.append(
-            {"bytes": float(np.mean([one["bytes"] for one in each])), "right": all(one["right"] for one in each)}
+            {"bytes": float(np.mean([run["bytes"] for run in runs])), "right": all(run["right"] for run in runs)}
             | longest
         )
     return rows
@@ -205,7 +205,7 @@ def _time_curve(name: str, rows: Sequence[dict[str, Any]], system: System, ranks
     )
 
 
-def _reduction_curves(found: dict[str, Any], ranks: int, tokens: Sequence[int], system: System) -> list[Curve]:
+def _reduction_curves(facts: dict[str, Any], ranks: int, tokens: Sequence[int], system: System) -> list[Curve]:
     def curve(name: str, timings: Sequence[Timing], predicted: Sequence[float]) -> Curve:
         return Curve(
             panel="reductions of a step",
@@ -219,9 +219,9 @@ def _reduction_curves(found: dict[str, Any], ranks: int, tokens: Sequence[int], 
             predicted=list(predicted),
         )
 
-    once = float(all_reduce(float(found["gradient_bytes"]), float(ranks), system))
-    each = [2 * LAYERS * float(all_reduce(n * HIDDEN * 4.0, float(ranks), system)) for n in tokens]
+    once = float(all_reduce(float(facts["gradient_bytes"]), float(ranks), system))
+    times = [2 * LAYERS * float(all_reduce(n * HIDDEN * 4.0, float(ranks), system)) for n in tokens]
     return [
-        curve("gradients, data parallel", [found["data"]] * len(tokens), [once] * len(tokens)),
-        curve("partial sums, tensor parallel", found["tensor"], each),
+        curve("gradients, data parallel", [facts["data"]] * len(tokens), [once] * len(tokens)),
+        curve("partial sums, tensor parallel", facts["tensor"], times),
     ]

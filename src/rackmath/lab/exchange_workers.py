@@ -56,20 +56,20 @@ def exchange(rank: int, ranks: int, job: Job) -> list[dict[str, Any]]:
         wanted = torch.zeros(tokens, ranks, dtype=torch.bool).scatter_(1, owner, True)
         payload = torch.randint(0, 100, (tokens, HIDDEN), generator=generator, dtype=torch.uint8)
         going = [payload[wanted[:, to]].reshape(-1) for to in range(ranks)]
-        counts = torch.tensor([one.numel() for one in going])
+        counts = torch.tensor([stream.numel() for stream in going])
         coming = torch.empty_like(counts)
         dist.all_to_all_single(coming, counts)
         arrived = [torch.empty(int(n), dtype=torch.uint8) for n in coming]
         dispatch = _timed(lambda g=going, a=arrived: _send(rank, ranks, g, a, job.slow), job.repeats)
-        back = [one.to(torch.int16) * 2 for one in arrived]
-        returned = [torch.empty(one.numel(), dtype=torch.int16) for one in going]
+        back = [request.to(torch.int16) * 2 for request in arrived]
+        returned = [torch.empty(stream.numel(), dtype=torch.int16) for stream in going]
         combine = _timed(lambda b=back, r=returned: _send(rank, ranks, b, r, job.slow), job.repeats)
         sums = torch.zeros(tokens, HIDDEN, dtype=torch.int32)
         for to, part in enumerate(returned):
             sums[wanted[:, to]] += part.view(-1, HIDDEN).int()
         # Every expert's rank doubled the token: the sum says how many ranks there were.
         right = bool((sums == 2 * payload.int() * wanted.sum(1, keepdim=True).int()).all())
-        sent = sum(one.numel() for to, one in enumerate(going) if to != rank)
+        sent = sum(stream.numel() for to, stream in enumerate(going) if to != rank)
         rows.append({"tokens": tokens, "bytes": sent, "dispatch": dispatch, "combine": combine, "right": right})
     return rows
 
@@ -106,9 +106,9 @@ def _send(rank: int, ranks: int, going: Sequence[Tensor], arrived: Sequence[Tens
         crossing = sum(going[to].numel() * going[to].element_size() for to in far)
         sleep(max(crossing / slow - (perf_counter() - start), 0.0))
         pending += [dist.isend(going[to], to) for to in far]
-    for one in pending:
-        if one is not None:
-            one.wait()
+    for work in pending:
+        if work is not None:
+            work.wait()
 
 
 def _timed(work: Callable[[], object], repeats: int) -> Timing:

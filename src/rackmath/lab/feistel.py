@@ -88,10 +88,10 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
                 across="rounds or layers",
                 up="share",
                 x=list(range(1, layers + 1)),
-                measured=found["signs"],
+                measured=network["signs"],
                 log_up=False,
             )
-            for name, found in networks.items()
+            for name, network in networks.items()
         ),
         *(
             Curve(
@@ -100,9 +100,9 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
                 across="layers",
                 up="relative growth",
                 x=list(range(1, layers + 1)),
-                measured=found["growth"],
+                measured=network["growth"],
             )
-            for name, found in networks.items()
+            for name, network in networks.items()
         ),
         *(
             Curve(
@@ -111,9 +111,9 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
                 across="layers",
                 up="value",
                 x=list(range(1, layers + 1)),
-                measured=found[which],
+                measured=network[which],
             )
-            for name, found in networks.items()
+            for name, network in networks.items()
             for which in ("largest", "middle")
         ),
         Curve(
@@ -146,16 +146,16 @@ def spread(residual: bool, layers: int, seed: int = 0) -> dict[str, list[float]]
     near = x + 1e-6 * nudge * x.norm() / nudge.norm()
     other = x.repeat(_WIDTH, 1)
     other.diagonal().neg_()
-    found: dict[str, list[float]] = {"growth": [], "signs": [], "largest": [], "middle": []}
+    entries: dict[str, list[float]] = {"growth": [], "signs": [], "largest": [], "middle": []}
     for pair in weights:
         jacobian = torch.autograd.functional.jacobian(lambda v, w=pair: _layer(v, w, residual), x)
         values = torch.linalg.svdvals(jacobian)
-        x, near, other = (_layer(one, pair, residual) for one in (x, near, other))
-        found["growth"].append(float((near - x).norm() / x.norm() / 1e-6))
-        found["signs"].append(float((other.sign() != x.sign()).double().mean()))
-        found["largest"].append(float(values[0]))
-        found["middle"].append(float(values[_WIDTH // 2]))
-    return found
+        x, near, other = (_layer(state, pair, residual) for state in (x, near, other))
+        entries["growth"].append(float((near - x).norm() / x.norm() / 1e-6))
+        entries["signs"].append(float((other.sign() != x.sign()).double().mean()))
+        entries["largest"].append(float(values[0]))
+        entries["middle"].append(float(values[_WIDTH // 2]))
+    return entries
 
 
 def _layer(x: Tensor, weights: Sequence[Tensor], residual: bool) -> Tensor:

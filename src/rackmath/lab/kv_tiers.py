@@ -37,7 +37,7 @@ _PROMPT = 2048.0
 
 
 def experiment(
-    found: Ceilings,
+    ceilings: Ceilings,
     budget: Budget,
     *,
     model: str = "llama-3.1-8b",
@@ -66,9 +66,13 @@ def experiment(
     if free < 2 * size:
         raise InputError("--folder", where, f"has {free / 2**30:.1f} GiB free, the file needs {size / 2**30:.1f}")
     blocks, bandwidths = _measured(where, size, budget)
-    capacities = {"RAM": found.machine.memory, "mapped file": found.machine.memory, "disk": float(_disk_size(where))}
+    capacities = {
+        "RAM": ceilings.machine.memory,
+        "mapped file": ceilings.machine.memory,
+        "disk": float(_disk_size(where)),
+    }
     tiers = [_tier(name, capacities[name], timings[-1].median, blocks[-1]) for name, timings in bandwidths.items()]
-    architecture, system = catalogue.model(model), system_of(found)
+    architecture, system = catalogue.model(model), system_of(ceilings)
     prompt = estimate(architecture, system, Layout(), batch=1, context=_PROMPT, phase="prefill")
     costs = tier_costs(
         system,
@@ -88,7 +92,7 @@ def experiment(
     return Experiment(
         name="kv-tiers",
         title="where a cache can wait",
-        machine=found.machine,
+        machine=ceilings.machine,
         curves=[
             Curve(
                 panel="bringing a block back",
@@ -114,7 +118,7 @@ def experiment(
             "Predicted times are a latency and a bandwidth, from the smallest and the largest block.",
             *budget.notes(),
         ],
-        ceilings=ceilings_of(found),
+        ceilings=ceilings_of(ceilings),
         seconds=perf_counter() - started,
     )
 
@@ -178,7 +182,7 @@ def _repeated(
 ) -> list[Timing]:
     """Time ``read(offset, block)`` at offsets drawn all over the file; ``before`` each is not timed."""
     random = np.random.default_rng(0)
-    found: list[Timing] = []
+    timings: list[Timing] = []
     for block in budget.sized(blocks, float, "blocks of bytes"):
         spans: list[float] = []
         while len(spans) < _REPEATS and (len(spans) < _LEAST or budget.left):
@@ -187,8 +191,8 @@ def _repeated(
             start = perf_counter()
             read(offset, block)
             spans.append(perf_counter() - start)
-        found.append(_spread(spans))
-    return found
+        timings.append(_spread(spans))
+    return timings
 
 
 def _from_ram(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:

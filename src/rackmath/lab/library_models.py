@@ -14,8 +14,8 @@ from rackmath.models.config import read_config
 
 def subject(sizes: Sizes, device: str) -> Subject:
     """The library's class of the same sizes, its own config read by the engine."""
-    given = {k: v for k, v in sizes.config().items() if k not in ("model_type", "architectures", "torch_dtype")}
-    config: Any = Qwen3MoeConfig(**given) if sizes.experts else LlamaConfig(**given)
+    options = {k: v for k, v in sizes.config().items() if k not in ("model_type", "architectures", "torch_dtype")}
+    config: Any = Qwen3MoeConfig(**options) if sizes.experts else LlamaConfig(**options)
     kind: Any = Qwen3MoeForCausalLM if sizes.experts else LlamaForCausalLM
     torch.manual_seed(0)
     model = kind(config).to(device=device, dtype=torch.bfloat16).eval()

@@ -25,10 +25,10 @@ class _Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and note the storages of its results."""
         out = func(*args, **(kwargs or {}))
-        before = {_place(one) for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
-        for one in tree_leaves(out):
-            if isinstance(one, Tensor) and _place(one) not in before:
-                self._note(one)
+        before = {_place(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, Tensor) and _place(leaf) not in before:
+                self._note(leaf)
         return out
 
     def _note(self, tensor: Tensor) -> None:

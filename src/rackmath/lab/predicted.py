@@ -13,7 +13,7 @@ from rackmath.lab.ceilings import Ceilings
 from rackmath.models.architecture import Architecture, Experts
 
 
-def system_of(found: Ceilings, working_set: float | None = None, rows: float | None = None) -> System:
+def system_of(ceilings: Ceilings, working_set: float | None = None, rows: float | None = None) -> System:
     """The machine as the engine knows one.
 
     Parameters
@@ -25,23 +25,24 @@ def system_of(found: Ceilings, working_set: float | None = None, rows: float | N
         Tokens that meet one matrix: products are then as fast as those of so many rows were. By default the best of all
         shapes. [tokens]
     """
-    bandwidth = found.streams[-1].bandwidth if working_set is None else found.bandwidth(working_set)
+    bandwidth = ceilings.streams[-1].bandwidth if working_set is None else ceilings.bandwidth(working_set)
     chip = Chip(
-        name=found.machine.name,
+        name=ceilings.machine.name,
         vendor="",
         year=0,
         status="measured",
-        memory_capacity=found.machine.memory,
+        memory_capacity=ceilings.machine.memory,
         memory_bandwidth=bandwidth,
         rates=tuple(
-            (name, found.rate(name) if rows is None else found.rate_at(name, rows)) for name in found.precisions
+            (name, ceilings.rate(name) if rows is None else ceilings.rate_at(name, rows))
+            for name in ceilings.precisions
         ),
     )
     return System(name="this machine", chip=chip, domain=1, fabric="none", default_gpus=1)
 
 
 def pass_time(
-    found: Ceilings, architecture: Architecture, *, phase: str, batch: float, context: float, operations: int
+    ceilings: Ceilings, architecture: Architecture, *, phase: str, batch: float, context: float, operations: int
 ) -> float:
     """Time of one pass: the engine's roofline at the ceilings, and one latency for each operation. [s]
 
@@ -51,14 +52,14 @@ def pass_time(
         That the program runs in a pass; 0 where a graph launches them all at once.
     """
     arguments = {"batch": batch, "context": context, "phase": phase}
-    held = estimate(architecture, system_of(found), Layout(), **arguments).memory
+    held = estimate(architecture, system_of(ceilings), Layout(), **arguments).memory
     working_set = float(held.weights) + float(held.cache)
     tokens = batch * (1.0 if phase == "decode" else context)
-    system = system_of(found, working_set, tokens * _met(architecture))
-    attention = Curve(stream=min(found.attention / system.chip.memory_bandwidth, 1.0))
+    system = system_of(ceilings, working_set, tokens * _met(architecture))
+    attention = Curve(stream=min(ceilings.attention / system.chip.memory_bandwidth, 1.0))
     losses = Losses(
         kernels=Kernels(curves={f"{kind}.decode": attention for kind in ("attention", "latent")}),
-        launch=found.latency.median * operations / pass_kernels(architecture),
+        launch=ceilings.latency.median * operations / pass_kernels(architecture),
     )
     return float(estimate(architecture, system, Layout(), **arguments, losses=losses).time)
 
@@ -69,18 +70,18 @@ def _met(architecture: Architecture) -> float:
     return blocks[0].active / blocks[0].experts if blocks else 1.0
 
 
-def balance_batch(found: Ceilings, architecture: Architecture, context: float) -> float:
+def balance_batch(ceilings: Ceilings, architecture: Architecture, context: float) -> float:
     """Batch at which a decode pass computes as long as it reads: the knee. [sequences]
 
     Infinite where reading the cache of one sequence takes longer than computing it. Of a mixture, whose reads grow with
     the experts that are met, the batch at which a dense model of its active size would balance.
     """
-    system = system_of(found)
-    one, two = (
+    system = system_of(ceilings)
+    single, two = (
         spent(
             timed_operators(architecture, local_pass("decode", batch, context, 0.0, Layout(), None), Layout(), system)
         )
         for batch in (1.0, 2.0)
     )
-    compute, traffic = float(two.compute - one.compute), float(two.traffic - one.traffic)
-    return float(one.traffic - traffic) / (compute - traffic) if compute > traffic else inf
+    compute, traffic = float(two.compute - single.compute), float(two.traffic - single.traffic)
+    return float(single.traffic - traffic) / (compute - traffic) if compute > traffic else inf

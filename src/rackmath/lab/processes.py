@@ -41,21 +41,21 @@ def run(worker: Worker, ranks: int, job: Any) -> list[Any]:
             for rank in range(ranks)
         ]
         try:
-            for one in started:
-                one.start()
-            found: dict[int, Any] = {}
-            while len(found) < ranks:
+            for process in started:
+                process.start()
+            entries: dict[int, Any] = {}
+            while len(entries) < ranks:
                 rank, answer, trouble = answers.get(timeout=_PATIENCE)
                 if trouble is not None:
                     raise ProcessFailed(f"rank {rank} failed: {trouble}")
-                found[rank] = answer
-            for one in started:
-                one.join(_PATIENCE)
+                entries[rank] = answer
+            for process in started:
+                process.join(_PATIENCE)
         finally:
-            for one in started:
-                if one.is_alive():
-                    one.terminate()
-    return [found[rank] for rank in range(ranks)]
+            for process in started:
+                if process.is_alive():
+                    process.terminate()
+    return [entries[rank] for rank in range(ranks)]
 
 
 def _enter(worker: Worker, rank: int, ranks: int, job: Any, meeting: str, answers: Any) -> None:

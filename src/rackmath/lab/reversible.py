@@ -153,14 +153,14 @@ def drift(network: Network, x: Tensor, streams: str, functions: torch.dtype) -> 
     """
     network = network.to(functions)
     start = torch.round(x.double() * FIXED_ONE).int() if streams == "fixed" else x.to(_TYPES[streams])
-    one = two = start
+    first = two = start
     with torch.no_grad():
         for block in network.blocks:
-            one, two = block(one, two)
+            first, two = block(first, two)
         blocks: Any = list(network.blocks)
         for block in reversed(blocks):
-            one, two = block.inverse(one, two)
-    lost = torch.stack((one, two)).double() - torch.stack((start, start)).double()
+            first, two = block.inverse(first, two)
+    lost = torch.stack((first, two)).double() - torch.stack((start, start)).double()
     return float(lost.norm() / torch.stack((start, start)).double().norm())
 
 

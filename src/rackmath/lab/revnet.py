@@ -92,7 +92,7 @@ def gradients(network: Network, x: Tensor, way: str) -> Tensor:
     start = x.clone().requires_grad_()
     network(start, way).square().sum().backward()
     parts = [p.grad for p in network.parameters()] + [start.grad]
-    return torch.cat([one.flatten() for one in parts if one is not None])
+    return torch.cat([part.flatten() for part in parts if part is not None])
 
 
 def kept(network: Network, x: Tensor, way: str) -> int:

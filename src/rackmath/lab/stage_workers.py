@@ -84,8 +84,8 @@ def _hop(rank: int) -> float:
 
 def _trained(rank: int, ranks: int, job: Job) -> dict[str, Any]:
     """Run one stage's operations in their order."""
-    each = LAYERS // ranks
-    stage = Stage(rank * each, each, job.seed)
+    per_rank = LAYERS // ranks
+    stage = Stage(rank * per_rank, per_rank, job.seed)
     spans: list[list[tuple[float, float]]] = []
     peak = 0
     for _ in range(job.repeats + 1):
@@ -157,7 +157,7 @@ def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:
     for sent, _ in sends:
         sent.wait()
     return {
-        "cache": float(sum(one.numel() * one.element_size() for one in cache)),
+        "cache": float(sum(tensor.numel() * tensor.element_size() for tensor in cache)),
         "weights": float(sum(w.numel() * w.element_size() for w in stage.weights)),
         "resident": grown,
         "token": (ends[-1] - ends[-1 - ranks]) if len(ends) > ranks else ends[-1] / passes,

@@ -50,16 +50,16 @@ def experiment(
     if not 0 < pace < 10:
         raise InputError("--pace", pace, "write seconds above 0 and below 10")
     microbatches, repeats = _sizes(microbatches, stages, pace, budget)
-    asked = [(name, count) for name in SCHEDULES for count in microbatches]
+    cases = [(name, count) for name in SCHEDULES for count in microbatches]
     jobs = [
         Job(operations=schedule(name, stages, count).operations, microbatches=count, pace=pace, repeats=repeats)
-        for name, count in asked
+        for name, count in cases
     ]
     budget.say(f"{', '.join(SCHEDULES)} on {stages} stages")
     lanes = run(train, stages, jobs)
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in SCHEDULES}
     wrong = 0.0
-    for i, (name, count) in enumerate(asked):
+    for i, (name, count) in enumerate(cases):
         answers = [lane[i] for lane in lanes]
         rows[name].append(_row(name, stages, count, answers))
         wrong = max(wrong, _gradient_error(answers[0]["gradient"], jobs[i]))
@@ -69,10 +69,12 @@ def experiment(
     curves = [*_bubble_curves(rows, microbatches), *_decode_curves(decoded, widths)]
     facts = {
         "stages": stages,
-        "bubbles": {name: [row["bubble"] for row in each] for name, each in rows.items()},
-        "bubbles_predicted": {name: [row["predicted"] for row in each] for name, each in rows.items()},
-        "peak_activations": {name: [row["peak"] for row in each] for name, each in rows.items()},
-        "peak_activations_predicted": {name: [row["peak_predicted"] for row in each] for name, each in rows.items()},
+        "bubbles": {name: [row["bubble"] for row in bubble] for name, bubble in rows.items()},
+        "bubbles_predicted": {name: [row["predicted"] for row in bubble] for name, bubble in rows.items()},
+        "peak_activations": {name: [row["peak"] for row in bubble] for name, bubble in rows.items()},
+        "peak_activations_predicted": {
+            name: [row["peak_predicted"] for row in bubble] for name, bubble in rows.items()
+        },
         "gradient_error": wrong,
         "cache_per_process": [row["cache"] for row in decoded],
         "weights_per_process": [row["weights"] for row in decoded],
@@ -162,13 +164,13 @@ def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequen
             across="micro-batches",
             up="share",
             x=list(microbatches),
-            measured=[row["bubble"] for row in each],
-            low=[row["low"] for row in each],
-            high=[row["high"] for row in each],
-            predicted=[row["predicted"] for row in each],
+            measured=[row["bubble"] for row in bubble],
+            low=[row["low"] for row in bubble],
+            high=[row["high"] for row in bubble],
+            predicted=[row["predicted"] for row in bubble],
             log_up=False,
         )
-        for name, each in rows.items()
+        for name, bubble in rows.items()
     ] + [
         Curve(
             panel="micro-batches that wait on the fullest stage",
@@ -176,11 +178,11 @@ def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequen
             across="micro-batches",
             up="micro-batches",
             x=list(microbatches),
-            measured=[row["peak"] for row in each],
-            predicted=[row["peak_predicted"] for row in each],
+            measured=[row["peak"] for row in bubble],
+            predicted=[row["peak_predicted"] for row in bubble],
             log_up=False,
         )
-        for name, each in rows.items()
+        for name, bubble in rows.items()
     ]
 
 
@@ -221,9 +223,9 @@ def _findings(
     wrong: float,
 ) -> list[str]:
     said = [
-        f"{name}: a bubble of {each[-1]['bubble']:.1%} with {microbatches[-1]} micro-batches "
-        f"({each[-1]['predicted']:.1%} by the scheduler), {each[-1]['peak']:.0f} of them waiting on the fullest stage."
-        for name, each in rows.items()
+        f"{name}: a bubble of {row[-1]['bubble']:.1%} with {microbatches[-1]} micro-batches "
+        f"({row[-1]['predicted']:.1%} by the scheduler), {row[-1]['peak']:.0f} of them waiting on the fullest stage."
+        for name, row in rows.items()
     ]
     first, last = decoded[0], decoded[-1]
     return [

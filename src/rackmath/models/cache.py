@@ -123,14 +123,14 @@ def _recurrent(
 
 def layer_caches(architecture: Architecture) -> list[tuple[Mixer, Cache, int]]:
     """Mixers of a model with their caches and multiplicities."""
-    found: list[tuple[Mixer, Cache, int]] = []
+    caches: list[tuple[Mixer, Cache, int]] = []
     for layer, count in architecture.groups:
         for mixer in layer.mixers:
             cache = mixer_cache(mixer)
             if isinstance(mixer, ShortConvolution):
                 cache = Cache(convolution=architecture.hidden * mixer.kernel)
-            found.append((mixer, cache, count))
-    return found
+            caches.append((mixer, cache, count))
+    return caches
 
 
 def stored_bytes(cache: Cache, context: Number, form: Format, state_form: Format) -> Number:

@@ -123,10 +123,10 @@ def operators(architecture: Architecture, work: Pass) -> list[Operator]:
     list of Operator
         Grouped by distinct layers, with multiplicities.
     """
-    found = list(_outside(architecture, work))
+    result = list(_outside(architecture, work))
     for place, (layer, count) in enumerate(architecture.groups):
-        found += _layer_operators(architecture, layer, count, work, place)
-    return found
+        result += _layer_operators(architecture, layer, count, work, place)
+    return result
 
 
 def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
@@ -280,6 +280,6 @@ def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int,
     )
 
 
-def total_flops(found: list[Operator], but: tuple[str, ...] = ()) -> Number:
+def total_flops(operators: list[Operator], but: tuple[str, ...] = ()) -> Number:
     """Sum the FLOPs of a pass over all operators whose role is not in ``but``. [FLOP]"""
-    return sum((o.count * o.flops for o in found if o.role not in but), 0.0)
+    return sum((o.count * o.flops for o in operators if o.role not in but), 0.0)

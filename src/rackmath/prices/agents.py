@@ -77,7 +77,7 @@ def own_hardware(
     group = float(np.max(layout.data))
 
     def reading(cached: Array | float) -> list[Array]:
-        found = estimate(
+        pass_estimate = estimate(
             architecture,
             system,
             layout,
@@ -87,7 +87,7 @@ def own_hardware(
             phase="prefill",
             losses=prompt_losses,
         )
-        return [np.asarray(t) for t in (found.time, found.time_low, found.time_high)]
+        return [np.asarray(t) for t in (pass_estimate.time, pass_estimate.time_low, pass_estimate.time_high)]
 
     # At least one token of a prompt is new, or there would be nothing to answer.
     warm, cold = reading(np.minimum(calls.prefix, calls.prompt - 1)), reading(0.0)
@@ -98,8 +98,8 @@ def own_hardware(
         raise DoesNotFit(f"{batch:g} sessions of up to {calls.prompt.max():,.0f} tokens", "take a smaller batch")
     gpus = float(np.max(layout.gpus))
     spans: list[float] = []
-    for found, missed, step in zip(warm, cold, (saying.time, saying.time_low, saying.time_high), strict=True):
-        prompt = calls.hit * found + (1 - calls.hit) * missed
+    for cost, missed, step in zip(warm, cold, (saying.time, saying.time_low, saying.time_high), strict=True):
+        prompt = calls.hit * cost + (1 - calls.hit) * missed
         spans.append(float(np.sum(prompt / group + step * calls.output / batch)) * gpus)
     seconds, low, high = spans
     return OwnHardware(gpus=gpus, seconds=seconds, low=low, high=high)

@@ -82,16 +82,16 @@ def fit_market(
     groups = [model.group for model in known]
     weights = np.array([1 / groups.count(group) for group in groups])
     many = np.where(sparse, sparsity, 0.0)
-    asked = [different_prices(model.offers, 0.0) for model in known]
-    hosts = fit_hosts(asked)
-    middles, variances = np.array([typical_price(prices, hosts) for prices in asked]).T
+    offered = [different_prices(model.offers, 0.0) for model in known]
+    hosts = fit_hosts(offered)
+    middles, variances = np.array([typical_price(prices, hosts) for prices in offered]).T
 
     def log_density(points: Array) -> Array:
         start, economy, chunk, scale = (column[:, None] for column in points.T)
         # The batch moves only the output price.
         inputs, _ = log_prices(active, many, np.asarray(0.0), start, economy, chunk)
-        each = student_log(middles - inputs, np.exp(2 * scale) + variances)
-        return each @ weights - (((points - _START) / _WIDTH) ** 2).sum(axis=1) / 2
+        densities = student_log(middles - inputs, np.exp(2 * scale) + variances)
+        return densities @ weights - (((points - _START) / _WIDTH) ** 2).sum(axis=1) / 2
 
     draws = draw(log_density, _START, _WIDTH / 3, effective=3000)
     start, economy, chunk, scale = (float(value) for value in draws.weights @ draws.points)
@@ -163,10 +163,10 @@ def _batch(ratios: Sequence[Array], sparsity: Array, weights: Array, chunk: floa
         batch, scale, misfit = (column[:, None, None] for column in points.T)
         level = np.asarray(0.0)
         inputs, outputs = log_prices(level, reads, batch + np.exp(scale) * _NODES, level, level, np.asarray(chunk))
-        each = normal_log(middles - (outputs - inputs), np.exp(2 * misfit) + noise)
-        each = each + np.log(_NODE_WEIGHTS / _NODE_WEIGHTS.sum())
-        top = each.max(axis=2, keepdims=True)
-        whole = top[..., 0] + np.log(np.exp(each - top).sum(axis=2))
+        densities = normal_log(middles - (outputs - inputs), np.exp(2 * misfit) + noise)
+        densities = densities + np.log(_NODE_WEIGHTS / _NODE_WEIGHTS.sum())
+        top = densities.max(axis=2, keepdims=True)
+        whole = top[..., 0] + np.log(np.exp(densities - top).sum(axis=2))
         return whole @ weight - (((points - _READS_START) / _READS_WIDTH) ** 2).sum(axis=1) / 2
 
     draws = draw(log_density, _READS_START, _READS_WIDTH / 3, effective=3000)

@@ -51,13 +51,13 @@ def cache_from_cliff(cliff: float, active: Array, weights: Array, market: Market
     implied = active + log(2 / (RIDGE * cliff))
     off = (implied - market.cache) / market.cache_scale
     chance = weights * np.exp(-(off**2) / 2) / (sqrt(2 * pi) * market.cache_scale) * _CELL
-    found = float(chance.sum())
-    part = found / (found + _BY_CHOICE)
+    total = float(chance.sum())
+    part = total / (total + _BY_CHOICE)
     random = np.random.default_rng(len(active))
     prior = market.cache + market.cache_scale * random.standard_normal(len(active))
     even = np.full(len(active), (1 - part) / len(active))
     return Cache(
         logs=np.concatenate([implied, prior]),
-        weights=np.concatenate([chance / found * part, even]),
+        weights=np.concatenate([chance / total * part, even]),
         crossover=part,
     )

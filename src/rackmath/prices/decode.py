@@ -127,16 +127,16 @@ def decode(
     dated = [offer.year for offer in offers if offer.year is not None]
     years = abs(float(np.median(dated)) - market.year) if dated else 0.0
     drifted = replace(market, level_scale=float(np.hypot(market.level_scale, _DRIFT * years)))
-    found: list[Draws] = []
+    drawn_models: list[Draws] = []
     logs: list[float] = []
     for kind in (market.dense, market.sparse):
-        found.append(_posterior(kind, drifted, known, speed, stream))
-        logs.append(log(kind.share) + found[-1].log_evidence)
+        drawn_models.append(_posterior(kind, drifted, known, speed, stream))
+        logs.append(log(kind.share) + drawn_models[-1].log_evidence)
     part = np.exp(np.array(logs) - max(logs))
     part /= part.sum()
-    dense = found[0].points
-    points = np.concatenate([np.column_stack([dense, np.zeros(len(dense))]), found[1].points])
-    weights = np.concatenate([draws.weights * p for draws, p in zip(found, part, strict=True)])
+    dense = drawn_models[0].points
+    points = np.concatenate([np.column_stack([dense, np.zeros(len(dense))]), drawn_models[1].points])
+    weights = np.concatenate([draws.weights * p for draws, p in zip(drawn_models, part, strict=True)])
     active, level, sparsity = points.T
     product = level - market.economy * active - log(FLOOR)
     random = np.random.default_rng(len(points))
@@ -156,7 +156,7 @@ def decode(
         margin=_interval(product + split, weights),
         dense=float(part[0]),
         effective_draws=1 / float(np.sum(weights**2)),
-        pareto_k=max(draws.pareto_k for draws, p in zip(found, part, strict=True) if p > 0.01),
+        pareto_k=max(draws.pareto_k for draws, p in zip(drawn_models, part, strict=True) if p > 0.01),
         cannot_tell=_cannot_tell(offers, speed, stream, cache),
     )
 
@@ -166,11 +166,11 @@ def different_prices(offers: Sequence[Offer], ratio: float) -> list[Price]:
 
     ``ratio``, ln of a typical output over input, makes input prices of output prices where no host has an input price.
     """
-    asked: dict[tuple[float | None, float | None], set[str]] = {}
+    entries: dict[tuple[float | None, float | None], set[str]] = {}
     for offer in offers:
         if offer.input is not None or offer.output is not None:
-            asked.setdefault((offer.input, offer.output), set()).add(offer.provider)
-    sided = [(pair, tuple(sorted(hosts))) for pair, hosts in asked.items()]
+            entries.setdefault((offer.input, offer.output), set()).add(offer.provider)
+    sided = [(pair, tuple(sorted(hosts))) for pair, hosts in entries.items()]
     inputs = [Price(value=log(pair[0]), hosts=hosts) for pair, hosts in sided if pair[0] is not None]
     return inputs or [Price(value=log(pair[1]) - ratio, hosts=hosts) for pair, hosts in sided if pair[1] is not None]
 
@@ -215,14 +215,16 @@ def _posterior(
 def _prior(points: Array, kind: Kind, market: Market, sparse: bool) -> Array:
     """Logarithm of the prior; its constants matter, for dense and sparse are weighed against each other."""
     active = (points[:, 0] - kind.active) / kind.active_deviation
-    found = student_log(points[:, 1] - market.level, np.asarray(market.level_scale**2))
+    density = student_log(points[:, 1] - market.level, np.asarray(market.level_scale**2))
     if not sparse:
-        return found - active**2 / 2 - log(kind.active_deviation)
+        return density - active**2 / 2 - log(kind.active_deviation)
     many = (points[:, 2] - kind.sparsity) / kind.sparsity_deviation
     rest = 1 - kind.correlation**2
     square = (active**2 - 2 * kind.correlation * active * many + many**2) / rest
-    found = found - square / 2 - log(kind.active_deviation * kind.sparsity_deviation * np.sqrt(rest)) - log(2 * pi) / 2
-    return np.where(points[:, 2] > 0, found, -np.inf)
+    density = (
+        density - square / 2 - log(kind.active_deviation * kind.sparsity_deviation * np.sqrt(rest)) - log(2 * pi) / 2
+    )
+    return np.where(points[:, 2] > 0, density, -np.inf)
 
 
 def _interval(logs: Array, weights: Array) -> Interval:

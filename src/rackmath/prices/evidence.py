@@ -108,11 +108,11 @@ def read(
     """
     price = listing.prices.tiers[0].input
     weights = models.given(price)
-    found: list[Reading] = []
+    readings: list[Reading] = []
     for ratio in ratios(listing):
         usual = habits.probability(ratio, listing.prices.provider, sold)
-        asked = Asked(ratio=ratio, input=price, speed=speeds.get(ratio.kind))
-        told = [_evidence(story, ratio, weights, usual) for story in stories(asked, models)]
+        question = Asked(ratio=ratio, input=price, speed=speeds.get(ratio.kind))
+        told = [_evidence(story, ratio, weights, usual) for story in stories(question, models)]
         told.append(
             Evidence(
                 hypothesis=CONVENTION,
@@ -124,8 +124,8 @@ def read(
                 impossible=0.0,
             )
         )
-        found.append(Reading(model=listing.prices.model, ratio=ratio, evidence=tuple(told)))
-    return found
+        readings.append(Reading(model=listing.prices.model, ratio=ratio, evidence=tuple(told)))
+    return readings
 
 
 def mass(story: Story, ratio: Ratio, weights: Array) -> float:

@@ -133,14 +133,14 @@ def rational_page(
     """
     parts = demand.parts(costs.contexts)
     tokens = np.stack([parts * costs.contexts * (1 - demand.hit), parts * demand.answer])
-    found = two_tier(costs.contexts, np.stack([costs.input, costs.output]), tokens)
+    prices = two_tier(costs.contexts, np.stack([costs.input, costs.output]), tokens)
     into = float(np.average(costs.input, weights=parts * costs.contexts))
     _, out = costs.at(min(demand.context, float(costs.contexts[-1])))
     minutes, hour = (cache_prices(tiers, held, into) for held in (MINUTES, HOUR))
     return Page(
         input=into,
         output=out,
-        tiers=found,
+        tiers=prices,
         minutes=minutes,
         hour=hour,
         output_over_input=out / into,
@@ -158,18 +158,18 @@ def margin_of(prices: PriceList, demand: Demand, page: Page) -> Margin:
     """
     lengths, parts = demand.lengths()
     none = np.zeros_like(lengths)
-    found = lengths * demand.hit
-    asked = bill(
+    cached = lengths * demand.hit
+    billed = bill(
         prices,
         Tokens(
-            input=lengths - found,
-            cached=found,
+            input=lengths - cached,
+            cached=cached,
             write=none,
             write_hour=none,
             output=np.full_like(lengths, demand.answer),
         ),
     )
-    revenue = float(parts @ asked.total)
+    revenue = float(parts @ billed.total)
     mean = float(parts @ lengths)
     new = mean * (1 - demand.hit)
     cost = (new * page.input + mean * demand.hit * page.minutes.read + demand.answer * page.output) / 1e6

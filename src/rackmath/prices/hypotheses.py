@@ -64,14 +64,18 @@ class Asked:
     """Claimed speed of a fast tier over the standard one."""
 
 
-def stories(asked: Asked, models: Population) -> list[Story]:
+def stories(question: Asked, models: Population) -> list[Story]:
     """Physical hypotheses that say something about a ratio; none for what only a convention can set."""
-    tell = _TELLERS.get(asked.ratio.kind)
-    return [replace(one, predicted=np.asarray(one.predicted, float)) for one in tell(asked, models)] if tell else []
+    tell = _TELLERS.get(question.ratio.kind)
+    return (
+        [replace(story, predicted=np.asarray(story.predicted, float)) for story in tell(question, models)]
+        if tell
+        else []
+    )
 
 
-def _output(asked: Asked, m: Population) -> list[Story]:
-    q = asked.ratio.value
+def _output(question: Asked, m: Population) -> list[Story]:
+    q = question.ratio.value
     read_in, read_out = 1 + m.read_in, 1 + m.read_out
     rest = q * read_in - 1
     return [
@@ -96,8 +100,8 @@ def _output(asked: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _cliff(asked: Asked, m: Population) -> list[Story]:
-    start = asked.ratio.value
+def _cliff(question: Asked, m: Population) -> list[Story]:
+    start = question.ratio.value
     return [
         Story(
             hypothesis="crossover",
@@ -114,16 +118,16 @@ def _cliff(asked: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _above(asked: Asked, m: Population) -> tuple[Array, Array]:
+def _above(question: Asked, m: Population) -> tuple[Array, Array]:
     """Contexts of requests above and below a cliff, over the cliff."""
-    start, stop = asked.ratio.start, asked.ratio.stop
+    start, stop = question.ratio.start, question.ratio.stop
     above = (WINDOW if stop == inf else stop / start) ** m.above
     return above, np.minimum(m.context / start, 1.0)
 
 
-def _input_above(asked: Asked, m: Population) -> list[Story]:
+def _input_above(question: Asked, m: Population) -> list[Story]:
     # The cliff stands where the hypothesis puts it: mean attention of the prompt equals the weights.
-    above, below = _above(asked, m)
+    above, below = _above(question, m)
     weights = 1 + m.read_in
     return [
         Story(hypothesis="crossover", predicted=np.ones(1)),
@@ -131,46 +135,46 @@ def _input_above(asked: Asked, m: Population) -> list[Story]:
             hypothesis="attention",
             predicted=(weights + above) / (weights + below),
             implies="mean prompt above, tokens",
-            implied=_positive(asked.ratio.start * (asked.ratio.value * (weights + below) - weights)),
+            implied=_positive(question.ratio.start * (question.ratio.value * (weights + below) - weights)),
         ),
     ]
 
 
-def _output_above(asked: Asked, m: Population) -> list[Story]:
-    above, below = _above(asked, m)
+def _output_above(question: Asked, m: Population) -> list[Story]:
+    above, below = _above(question, m)
     weights = 1 + m.read_out
     return [
         Story(
             hypothesis="crossover",
             predicted=(weights + above) / (weights + below),
             implies="mean context above, tokens",
-            implied=_positive(asked.ratio.start * (asked.ratio.value * (weights + below) - weights)),
+            implied=_positive(question.ratio.start * (question.ratio.value * (weights + below) - weights)),
         ),
         Story(hypothesis="attention", predicted=np.ones(1)),
     ]
 
 
-def _cached_above(asked: Asked, m: Population) -> list[Story]:
+def _cached_above(question: Asked, m: Population) -> list[Story]:
     """A token found costs the bytes to load, whatever stands around it."""
     return [Story(hypothesis="crossover", predicted=np.ones(1)), Story(hypothesis="attention", predicted=np.ones(1))]
 
 
-def _cached(asked: Asked, m: Population) -> list[Story]:
+def _cached(question: Asked, m: Population) -> list[Story]:
     compute = m.crossover / (m.utilisation * MEMORY)
     return [
         Story(
             hypothesis="load or recompute",
             predicted=1 / (compute * m.link),
             implies="KV bytes per second to one accelerator, B/s",
-            implied=1 / (compute * asked.ratio.value),
+            implied=1 / (compute * question.ratio.value),
         )
     ]
 
 
-def _write(asked: Asked, m: Population) -> list[Story]:
-    held = m.cache * HELD[asked.ratio.kind]
-    price = asked.input / 1e6
-    rent = np.maximum(asked.ratio.value - 1, 0.0) * price / held * 3600e9
+def _write(question: Asked, m: Population) -> list[Story]:
+    held = m.cache * HELD[question.ratio.kind]
+    price = question.input / 1e6
+    rent = np.maximum(question.ratio.value - 1, 0.0) * price / held * 3600e9
     return [
         Story(
             hypothesis=name,
@@ -182,8 +186,8 @@ def _write(asked: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _batch(asked: Asked, m: Population) -> list[Story]:
-    q = asked.ratio.value
+def _batch(question: Asked, m: Population) -> list[Story]:
+    q = question.ratio.value
     return [
         Story(
             hypothesis="full batches",
@@ -194,12 +198,12 @@ def _batch(asked: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _fast(asked: Asked, m: Population) -> list[Story]:
+def _fast(question: Asked, m: Population) -> list[Story]:
     r"""Speed s by smaller batches alone costs :math:`1 / (1 - y (s - 1))`, y = r rho / B of the standard tier.
 
     A step takes B + r rho; the batch that is s times as fast is (B + r rho) / s - r rho, and none where y (s - 1) >= 1.
     """
-    q, s = asked.ratio.value, asked.speed
+    q, s = question.ratio.value, question.speed
     if s is None:
         return []
     room = 1 - m.read_out * (s - 1)

@@ -67,18 +67,18 @@ def draw(
         # A few rows of weight must not collapse the proposal onto themselves.
         spread: Array = (points - center).T * weights @ (points - center)
         factor = np.asarray(np.linalg.cholesky(spread + 1e-9 * np.diag(np.square(deviation))), dtype=np.float64)
-    found: list[Array] = []
+    arrays: list[Array] = []
     ratios: list[Array] = []
     worth = 0.0
     weights, evidence = np.empty(0), 0.0
-    while worth < effective and len(found) < _BATCHES:
+    while worth < effective and len(arrays) < _BATCHES:
         points, proposal = _student(random, center, factor, _BATCH)
-        found.append(points)
+        arrays.append(points)
         ratios.append(log_density(points) - proposal)
         weights, evidence = _normal_weights(np.concatenate(ratios))
         worth = 1 / float(np.sum(weights**2))
     return Draws(
-        points=np.concatenate(found),
+        points=np.concatenate(arrays),
         weights=weights,
         log_evidence=evidence,
         effective=worth,

@@ -94,9 +94,9 @@ def bill(prices: PriceList, tokens: Tokens) -> Bill:
 
     def rate(field: str) -> Array:
         """Price per token of each request."""
-        asked = [getattr(one, field) for one in prices.tiers]
-        plain = [one.input for one in prices.tiers]
-        known = [own if own is not None else other for own, other in zip(asked, plain, strict=True)]
+        rates = [getattr(tier, field) for tier in prices.tiers]
+        plain = [tier.input for tier in prices.tiers]
+        known = [own if own is not None else other for own, other in zip(rates, plain, strict=True)]
         return np.array(known)[tier] / 1e6
 
     minutes = tokens.write * rate("write")

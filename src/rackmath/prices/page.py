@@ -56,7 +56,7 @@ class Change:
 def ratios(listing: Listing) -> list[Ratio]:
     """All ratios of a listing, those of context tiers and of processing against the base prices."""
     base = listing.prices.tiers[0]
-    found = [
+    result = [
         Ratio(kind=kind, value=price / base.input)
         for kind, price in (
             (OUTPUT, base.output),
@@ -69,29 +69,29 @@ def ratios(listing: Listing) -> list[Ratio]:
     above = listing.prices.tiers[1:]
     for tier, after in zip_longest(above, above[1:]):
         stop = after.start if after else inf
-        found.append(Ratio(kind=CLIFF, value=tier.start, start=tier.start, stop=stop))
+        result.append(Ratio(kind=CLIFF, value=tier.start, start=tier.start, stop=stop))
         for kind, dear, cheap in (
             (INPUT_ABOVE, tier.input, base.input),
             (CACHED_ABOVE, tier.cached, base.cached),
             (OUTPUT_ABOVE, tier.output, base.output),
         ):
             if dear and cheap:
-                found.append(Ratio(kind=kind, value=dear / cheap, start=tier.start, stop=stop))
+                result.append(Ratio(kind=kind, value=dear / cheap, start=tier.start, stop=stop))
     for name, prices in listing.processing.items():
         other = prices.tiers[0]
         multiple = other.input / base.input
-        found.append(Ratio(kind=name, value=multiple))
+        result.append(Ratio(kind=name, value=multiple))
         if abs(other.output / base.output / multiple - 1) > TOLERANCE:
-            found.append(Ratio(kind=f"{name}, output", value=other.output / base.output))
-    return found
+            result.append(Ratio(kind=f"{name}, output", value=other.output / base.output))
+    return result
 
 
 def changes(days: Iterable[tuple[str, Listing]], source: str) -> list[Change]:
     """What changed between a model's listings, given by day, oldest first."""
-    found: list[Change] = []
+    result: list[Change] = []
     for (_, old), (day, new) in pairwise(days):
         before, after = _printed(old), _printed(new)
-        found.extend(
+        result.extend(
             Change(
                 day=day,
                 provider=new.prices.provider,
@@ -104,13 +104,13 @@ def changes(days: Iterable[tuple[str, Listing]], source: str) -> list[Change]:
             for what in dict.fromkeys([*before, *after])
             if before.get(what) != after.get(what)
         )
-    return found
+    return result
 
 
 def _printed(listing: Listing) -> dict[str, str]:
     """Prices and multiples of a listing as a page prints them."""
     base = listing.prices.tiers[0]
-    found = {
+    texts = {
         kind: f"${price:g}"
         for kind, price in (
             ("input", base.input),
@@ -123,8 +123,8 @@ def _printed(listing: Listing) -> dict[str, str]:
     }
     for ratio in ratios(listing):
         if ratio.kind in (INPUT_ABOVE, OUTPUT_ABOVE, CACHED_ABOVE):
-            found[f"{ratio.kind} of {ratio.start / 1000:.4g}k"] = f"x{ratio.value:.3g}"
+            texts[f"{ratio.kind} of {ratio.start / 1000:.4g}k"] = f"x{ratio.value:.3g}"
         elif ratio.kind not in (OUTPUT, CACHED, WRITE, WRITE_HOUR, CLIFF) and HOURS not in ratio.kind:
             # genai-prices dates prices, but not since when they have depended on the hour.
-            found[ratio.kind] = f"x{ratio.value:.3g}"
-    return found
+            texts[ratio.kind] = f"x{ratio.value:.3g}"
+    return texts

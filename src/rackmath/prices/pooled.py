@@ -67,12 +67,12 @@ def table(known: Sequence[Known]) -> Table:
     fewer than two models or hosts.
     """
     rows: list[tuple[int, str, float, float, bool]] = []
-    for place, one in enumerate(known):
-        asked = [(o.provider, o.input, o.output) for o in one.offers if o.input and o.output]
-        pairs = Counter((i, o) for _, i, o in asked)
+    for place, model in enumerate(known):
+        offered = [(o.provider, o.input, o.output) for o in model.offers if o.input and o.output]
+        pairs = Counter((i, o) for _, i, o in offered)
         common = max(pairs, key=lambda pair: (pairs[pair], pair), default=None)
         seen = False
-        for host, into, out in asked:
+        for host, into, out in offered:
             near = common is not None and max(abs(into / common[0] - 1), abs(out / common[1] - 1)) < COPIED
             copy = near and seen
             seen = seen or near
@@ -90,8 +90,8 @@ def table(known: Sequence[Known]) -> Table:
         log_output=np.log(prices[:, 1]),
         cell=cells.sum(axis=1) / 2,
         listed=np.array([row[4] for row in rows]),
-        active=np.log([one.active for one in known]),
-        sparsity=np.log([max(one.total / one.active, 1.0) for one in known]),
+        active=np.log([model.active for model in known]),
+        sparsity=np.log([max(model.total / model.active, 1.0) for model in known]),
         hosts=hosts,
     )
 
@@ -117,9 +117,9 @@ def fit_pooled(known: Sequence[Known], draws: int = 1000, warmup: int = 1000, se
     )
     with numpyro.handlers.seed(rng_seed=seed):
         run.run(jax.random.PRNGKey(seed), data, extra_fields=("diverging",))
-    found: dict[str, Any] = run.get_samples(group_by_chain=True)
-    named = {name: np.asarray(found[name], dtype=float) for name in _QUANTITIES}
-    effects = np.asarray(found["host_raw"], dtype=float) * named["host_effect"][..., None]
+    samples: dict[str, Any] = run.get_samples(group_by_chain=True)
+    named = {name: np.asarray(samples[name], dtype=float) for name in _QUANTITIES}
+    effects = np.asarray(samples["host_raw"], dtype=float) * named["host_effect"][..., None]
     return Pooled(
         quantities={name: _interval(_QUANTITIES[name](values).ravel()) for name, values in named.items()},
         hosts=dict(zip(data.hosts, np.exp(np.median(effects, axis=(0, 1))).tolist(), strict=True)),

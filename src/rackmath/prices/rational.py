@@ -97,10 +97,10 @@ def cache_prices(costs: Sequence[TierCost], held: float, input_cost: float) -> C
     input_cost : float
         Of computing a token. [USD per million tokens]
     """
-    keeps = [one for one in costs if one.hold > 0]
+    keeps = [cost for cost in costs if cost.hold > 0]
     if not keeps:
         raise InputError("tiers", len(costs), "no tier keeps anything")
-    best = min(keeps, key=lambda one: one.cost(held))
+    best = min(keeps, key=lambda keep: keep.cost(held))
     return CachePrices(
         read=best.retrieve * 1e6,
         write=input_cost + best.hold * held * 1e6,

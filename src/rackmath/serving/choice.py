@@ -82,7 +82,7 @@ def gpu_seconds(
     system: System,
     work: Workload,
     space: Space,
-    found: Found,
+    search: Found,
     place: int,
     losses: Losses | None,
     s: Scheduling,
@@ -92,8 +92,8 @@ def gpu_seconds(
     The step's terms and losses as in :class:`~rackmath.engine.Estimate`, prompts that
     interrupt it or have a pool of their own, and accelerators that wait.
     """
-    p = found.points
-    layout = found.layouts[int(p.layout[place])]
+    p = search.points
+    layout = search.layouts[int(p.layout[place])]
     architecture = space.variants[int(p.variant[place])].architecture
     drafted, batch = float(p.drafted[place]), float(p.batch[place])
     step = estimate(
@@ -123,11 +123,11 @@ def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int
     return ", ".join(f"{name} {extra:+.0%}" for name, extra in largest if extra > 0.005) or "nothing stands out"
 
 
-def ending(system: System, work: Workload, limits: Limits, space: Space, found: Found, place: int) -> Ending:
+def ending(system: System, work: Workload, limits: Limits, space: Space, search: Found, place: int) -> Ending:
     """What stops a point from running a larger batch: the limit or memory that is used most."""
-    p = found.points
+    p = search.points
     architecture = space.variants[int(p.variant[place])].architecture
-    layout = found.layouts[int(p.layout[place])]
+    layout = search.layouts[int(p.layout[place])]
     room = largest_batch(
         architecture,
         system,

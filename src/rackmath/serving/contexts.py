@@ -80,7 +80,7 @@ def cost_against_context(
     system.require_network(gpus)
     shape = (len(layouts), len(contexts), len(batches))
     wide = stack_layouts(layouts, 3)
-    found = estimate(
+    cost = estimate(
         architecture,
         system,
         wide,
@@ -89,15 +89,15 @@ def cost_against_context(
         two_batch=two_batch,
         losses=losses,
     )
-    time = np.broadcast_to(np.asarray(found.time), shape)
-    fits = np.broadcast_to(np.asarray(found.memory.fits), shape)
+    time = np.broadcast_to(np.asarray(cost.time), shape)
+    fits = np.broadcast_to(np.asarray(cost.memory.fits), shape)
     good = fits & (time <= slowest)
     spent = np.where(good, time * gpus / batches, np.inf)
     flat = np.moveaxis(spent, 1, 0).reshape(len(contexts), -1)
     place = flat.argmin(axis=1)
     servable = np.isfinite(flat[np.arange(len(contexts)), place])
     if not servable[0]:
-        least = None if fits[:, 0, :].any() else float(np.min(found.memory.total)) * gpus
+        least = None if fits[:, 0, :].any() else float(np.min(cost.memory.total)) * gpus
         raise _refusal(architecture, system, gpus, float(contexts[0]), slowest, least)
     at_layout, at_batch = np.divmod(place, len(batches))
     chosen = (at_layout, np.arange(len(contexts)), at_batch)
@@ -107,7 +107,7 @@ def cost_against_context(
     if stopped:
         between = float(contexts[end - 1]), float(contexts[end])
         edge = _edge(architecture, system, layouts, between, slowest, losses, float(batches.min()))
-    low, high = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in (found.time_low, found.time_high))
+    low, high = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in (cost.time_low, cost.time_high))
     return ContextCost(
         contexts=contexts,
         gpu_seconds=np.where(servable, spent[chosen], np.nan),
@@ -154,8 +154,8 @@ def _edge(
     wide = stack_layouts(layouts)
     while high / low > 1.001:
         middle = (low * high) ** 0.5
-        one = estimate(architecture, system, wide, batch=batch, context=middle, losses=losses)
-        if bool(np.any(np.asarray(one.memory.fits) & (np.asarray(one.time) <= slowest))):
+        single = estimate(architecture, system, wide, batch=batch, context=middle, losses=losses)
+        if bool(np.any(np.asarray(single.memory.fits) & (np.asarray(single.time) <= slowest))):
             low = middle
         else:
             high = middle

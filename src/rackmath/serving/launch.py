@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from rackmath.engine import Layout
 from rackmath.serving.placement import redundant_experts
 
-ENGINES = "vLLM 0.33.0 and SGLang 0.5.23"
+ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
 """Versions whose flags are written."""
 ONLINE = ("fp8",)
-"""Formats that both engines convert a 16-bit checkpoint to while loading."""
+"""Formats that vLLM and SGLang convert a 16-bit checkpoint to while loading."""
 OWN, TEXT = "own", "text"
 """Drafts by the model's own layers, and by looking up the text."""
 _LOOKUP = 5
@@ -55,6 +55,8 @@ class Server:
     """Part of the memory that the plan uses. [1]"""
     activations: float = 0.0
     """Part of it that a pass works in, beside weights and cache. [1]"""
+    weights: float = 0.0
+    """Part of it that weights take. [1]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +221,8 @@ def notes(server: Server) -> list[str]:
         said.append("speculative decoding with pipeline stages is not supported by every release")
     if server.quantise and server.quantise not in ONLINE:
         said.append(f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config")
+    elif server.quantise:
+        said.append(f"TensorRT-LLM needs a checkpoint at {server.quantise}; vLLM and SGLang convert while loading")
     if server.cache not in ("bf16", "fp8"):
         said.append(f"a cache at {server.cache} is set by neither command")
     return said

@@ -9,6 +9,7 @@ from math import ceil
 
 from rackmath.hardware import System
 from rackmath.serving.launch import Place, Server, one_each, sglang_command, vllm_command
+from rackmath.serving.launch_trtllm import proxy, settings, trtllm_command
 
 _TRAY = 4
 """Accelerators that one operating system sees in a rack whose scale-up domain is larger than a box."""
@@ -18,9 +19,14 @@ _MOST = 64
 """Servers that one router is given by name."""
 _DOES = {"prefill": "reads prompts", "decode": "writes answers"}
 _VISIBLE = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "AMD": "HIP_VISIBLE_DEVICES"}
-_LINK_PORTS = {"vllm": 5600, "sglang": 8998}
-_ENGINES: dict[str, Callable[[Server, Place], str]] = {"vllm": vllm_command, "sglang": sglang_command}
-_FRONT = {"vllm": 8000, "sglang": 30_000}
+_LINK_PORTS = {"vllm": 5600, "sglang": 8998, "trtllm": 0}
+COMMANDS: dict[str, Callable[[Server, Place], str]] = {
+    "vllm": vllm_command,
+    "sglang": sglang_command,
+    "trtllm": trtllm_command,
+}
+"""Command of one worker, by engine."""
+_FRONT = {"vllm": 8000, "sglang": 30_000, "trtllm": 8000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +58,20 @@ def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: Sy
     Parameters
     ----------
     engine : str
-        vllm or sglang.
+        vllm, sglang or trtllm.
     workers : sequence of (Server, int)
         Each kind of worker, and how many there are in the whole deployment.
     """
-    placed = _placed([(each, many * copies) for s, many in workers for each, copies in [one_each(s)]], system)
-    boxes = 1 + max(box for one in placed for box in one.boxes)
+    placed = _placed([(server, many * copies) for s, many in workers for server, copies in [one_each(s)]], system)
+    boxes = 1 + max(box for place in placed for box in place.boxes)
 
     def name(box: int) -> str:
         return "127.0.0.1" if boxes == 1 else f"box-{box + 1}"
 
     blocks: list[tuple[str, list[int]]] = []
     for box in range(boxes):
-        mine = [one for one in placed if box in one.boxes]
-        kinds = [list(some) for _, some in groupby(mine, key=lambda one: (one.server.role, one.boxes))]
+        mine = [place for place in placed if box in place.boxes]
+        kinds = [list(some) for _, some in groupby(mine, key=lambda place: (place.server.role, place.boxes))]
         text = "\n\n".join(_commands(engine, some, box, name, system, len(placed)) for some in kinds)
         if blocks and blocks[-1][0] == text:
             blocks[-1][1].append(box)
@@ -107,24 +113,26 @@ def _commands(
     engine: str, alike: Sequence[_Placed], box: int, name: Callable[[int], str], system: System, servers: int
 ) -> str:
     """Command of one server on one of its boxes, or a loop over several like it; in the background beside others."""
-    one, many = alike[0], len(alike)
-    several = len(one.boxes) > 1
-    port, link = _FRONT[engine] + 100 + one.slot, _LINK_PORTS[engine] + one.slot
+    server, many = alike[0], len(alike)
+    several = len(server.boxes) > 1
+    port, link = _FRONT[engine] + 100 + server.slot, _LINK_PORTS[engine] + server.slot
     place = Place(
         port=None if servers == 1 else f"$(({port} + i))" if many > 1 else str(port),
         link_port=f"$(({link} + i))" if many > 1 else str(link),
-        boxes=tuple(name(b) for b in one.boxes) if several else (),
-        rank=one.boxes.index(box),
+        boxes=tuple(name(b) for b in server.boxes) if several else (),
+        rank=server.boxes.index(box),
     )
-    lists = [",".join(map(str, each.devices)) for each in alike]
+    lists = [",".join(map(str, server.devices)) for server in alike]
     before: list[str] = []
     visible = _VISIBLE.get(system.chip.vendor)
-    if visible and not several and len(one.devices) < box_size(system):
+    if visible and not several and len(server.devices) < box_size(system):
         before.append(f"{visible}={'${devices[i]}' if many > 1 else lists[0]}")
-    if engine == "vllm" and one.server.role:
+    if engine == "vllm" and server.server.role:
         before += [f"VLLM_NIXL_SIDE_CHANNEL_HOST={name(box)}", f"VLLM_NIXL_SIDE_CHANNEL_PORT={place.link_port}"]
-    title = f"# {one.server.role}: {_DOES[one.server.role]}\n" if one.server.role else ""
-    command = " \\\n  ".join(part for part in (" ".join(before), _ENGINES[engine](one.server, place)) if part)
+    title = f"# {server.server.role}: {_DOES[server.server.role]}\n" if server.server.role else ""
+    if engine == "trtllm" and not place.rank:
+        title += settings(server.server) + "\n"
+    command = " \\\n  ".join(part for part in (" ".join(before), COMMANDS[engine](server.server, place)) if part)
     command += " &" if servers > 1 else ""
     if many == 1:
         return title + command
@@ -135,24 +143,38 @@ def _commands(
 def _router(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
     if len(placed) > _MOST:
         return f"# {len(placed):,} servers: put them behind a load balancer of your own"
-    pools = any(one.server.role for one in placed)
+    pools = any(place.server.role for place in placed)
+    if engine == "trtllm":
+        return _trtllm_front(placed, name)
     flags = [f"--port {_FRONT[engine]}", "--policy round_robin"]
     if pools:
         flags.append("--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation")
         flags += list(_pool_urls(engine, placed, name))
     else:
-        flags.append("--worker-urls " + " ".join(_url(engine, one, name) for one in placed))
+        flags.append("--worker-urls " + " ".join(_url(engine, place, name) for place in placed))
     command = "vllm-router" if engine == "vllm" else "python -m sglang_router.launch_router"
     where = "# the router, which users reach" + ("" if name(0) == "127.0.0.1" else ", on box-1")
     return where + "\n" + " \\\n  ".join([f"{command} {flags[0]}", *flags[1:]])
 
 
+def _trtllm_front(placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
+    """The proxy before two pools; TensorRT-LLM has no router before equal workers."""
+
+    def addresses(role: str) -> list[str]:
+        places = (place for place in placed if place.server.role == role)
+        return [_url("trtllm", place, name).removeprefix("http://") for place in places]
+
+    if alike := addresses(""):
+        return f"# put these servers behind a load balancer of your own: {' '.join(alike)}"
+    return "# the proxy, which users reach\n" + proxy(_FRONT["trtllm"], addresses("prefill"), addresses("decode"))
+
+
 def _pool_urls(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> Iterator[str]:
-    for role, members in groupby(placed, key=lambda one: one.server.role):
-        for one in members:
-            port = f" {_LINK_PORTS[engine] + one.slot}" if engine == "sglang" and role == "prefill" else ""
-            yield f"--{role} {_url(engine, one, name)}{port}"
+    for role, members in groupby(placed, key=lambda place: place.server.role):
+        for place in members:
+            port = f" {_LINK_PORTS[engine] + place.slot}" if engine == "sglang" and role == "prefill" else ""
+            yield f"--{role} {_url(engine, place, name)}{port}"
 
 
-def _url(engine: str, one: _Placed, name: Callable[[int], str]) -> str:
-    return f"http://{name(one.boxes[0])}:{_FRONT[engine] + 100 + one.slot}"
+def _url(engine: str, server: _Placed, name: Callable[[int], str]) -> str:
+    return f"http://{name(server.boxes[0])}:{_FRONT[engine] + 100 + server.slot}"

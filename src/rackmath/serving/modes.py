@@ -91,8 +91,8 @@ def modes(
     """
     if not 1 < speedup < 1000:
         raise InputError("speedup", speedup, "write a factor above 1")
-    found = search(system, work, limits, space, losses, scheduling)
-    p = found.points
+    search_result = search(system, work, limits, space, losses, scheduling)
+    p = search_result.points
     places = frontier(p, limits)
     if not len(places):
         raise DoesNotFit(
@@ -104,13 +104,13 @@ def modes(
     slow, fastest = int(places[-1]), int(places[0])
     chosen = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
     return Modes(
-        found=found,
+        found=search_result,
         standard=standard,
         fast=chosen,
         slow=slow,
         fastest=fastest,
         saved_by_waiting=1 - float(p.per_gpu[standard] / p.per_gpu[slow]),
-        reread=_reread(system, work, space, losses, found, standard),
+        reread=_reread(system, work, space, losses, search_result, standard),
     )
 
 
@@ -148,14 +148,14 @@ def levers(
 
     Arguments as of :func:`modes`, whose result ``state`` is.
     """
-    found, standard = state.found, state.standard
-    p = found.points
+    result, standard = state.found, state.standard
+    p = result.points
     wanted = p.time_per_output_token[standard] / speedup
     variant = space.variants[int(p.variant[standard])]
     held = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
     drafting = replace(held, drafted=space.drafted)
     faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
-    same = _deployment(found, standard)
+    same = _deployment(result, standard)
     steps: Mapping[str, tuple[System, Space]] = {
         "a smaller batch": (system, held),
         "and other parallelism": (system, held),
@@ -164,7 +164,7 @@ def levers(
         "and twice the memory bandwidth": (faster, space),
     }
     for name, (on, choices) in steps.items():
-        other = found if (on, choices) == (system, space) else search(on, work, limits, choices, losses, s)
+        other = result if (on, choices) == (system, space) else search(on, work, limits, choices, losses, s)
         q = other.points
         inside = np.flatnonzero(q.time_to_first_token <= limits.time_to_first_token)
         if name == "a smaller batch":
@@ -179,20 +179,20 @@ def levers(
             else int(inside[np.argmin(q.time_per_output_token[inside])])
         )
         reached, price = _ratio(q, chosen, p, standard)
-        yield Lever(name=name, reached=reached, price=price, place=chosen if other is found else None)
+        yield Lever(name=name, reached=reached, price=price, place=chosen if other is result else None)
 
 
-def _deployment(found: Found, place: int) -> tuple[str, float, float]:
+def _deployment(search: Found, place: int) -> tuple[str, float, float]:
     """Layout that writes answers, and workers of both kinds."""
-    p = found.points
-    return found.layouts[int(p.layout[place])].text(), float(p.workers[place]), float(p.prefill_workers[place])
+    p = search.points
+    return search.layouts[int(p.layout[place])].text(), float(p.workers[place]), float(p.prefill_workers[place])
 
 
-def _reread(system: System, work: Workload, space: Space, losses: Losses | None, found: Found, standard: int) -> float:
+def _reread(system: System, work: Workload, space: Space, losses: Losses | None, search: Found, standard: int) -> float:
     """Reading a request that was interrupted halfway, over all its accelerator time. [1]"""
-    p = found.points
+    p = search.points
     reader = int(p.prefill[standard] if p.prefill[standard] >= 0 else p.layout[standard])
-    layout = found.layouts[reader]
+    layout = search.layouts[reader]
     timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses)
     again = Workload(input=work.input + work.output / 2, output=work.output)
     _, full, _ = reading_time(layout, again.input, again.input - again.read, float(p.chunk[standard]), timer)

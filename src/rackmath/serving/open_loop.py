@@ -97,11 +97,11 @@ def open_loop(
         middle = (low + high) / 2
         good = kept(np.exp(middle))
         low, high = np.where(good, middle, low), np.where(good, high, middle)
-    found = at(np.exp(low))
+    result = at(np.exp(low))
     return replace(
-        found,
-        requests_per_second=np.where(fits, found.requests_per_second, np.nan),
-        time_per_output_token=np.where(fits, found.time_per_output_token, np.nan),
+        result,
+        requests_per_second=np.where(fits, result.requests_per_second, np.nan),
+        time_per_output_token=np.where(fits, result.time_per_output_token, np.nan),
     )
 
 

@@ -79,8 +79,8 @@ def _deal(experts: int, ranks: int, redundant: int, copied: int) -> Placement:
     """The first experts have the copies. What carries most tokens is dealt first, in turn, single experts in runs."""
     copies = np.ones(experts, dtype=np.int64)
     if copied:
-        each, more = divmod(redundant, copied)
-        copies[:copied] += each
+        per_expert, more = divmod(redundant, copied)
+        copies[:copied] += per_expert
         copies[:more] += 1
     order = np.argsort(copies, kind="stable")
     places = np.repeat(order, copies[order])

@@ -88,34 +88,34 @@ def plan(
     Arguments as of :func:`~rackmath.serving.search.search`.
     Errors: :class:`~rackmath.errors.DoesNotFit` where nothing fits.
     """
-    found = search(system, work, limits, space, losses, scheduling)
-    winner = best(found.points, limits)
+    search_result = search(system, work, limits, space, losses, scheduling)
+    winner = best(search_result.points, limits)
     if winner is None:
         return Plan(
-            found=found,
+            found=search_result,
             space=space,
-            frontier=frontier(found.points, limits),
+            frontier=frontier(search_result.points, limits),
             best=None,
             ending=None,
             spent={},
             losers=(),
         )
-    spent = gpu_seconds(system, work, space, found, winner, losses, scheduling)
+    spent = gpu_seconds(system, work, space, search_result, winner, losses, scheduling)
     losers = tuple(
         Loser(
             place=place,
-            behind=1 - float(found.points.per_gpu[place] / found.points.per_gpu[winner]),
-            spends=loses_by(spent, gpu_seconds(system, work, space, found, place, losses, scheduling)),
-            ending=ending(system, work, limits, space, found, place),
+            behind=1 - float(search_result.points.per_gpu[place] / search_result.points.per_gpu[winner]),
+            spends=loses_by(spent, gpu_seconds(system, work, space, search_result, place, losses, scheduling)),
+            ending=ending(system, work, limits, space, search_result, place),
         )
-        for place in runners_up(found.points, limits, winner, _RUNNERS_UP)
+        for place in runners_up(search_result.points, limits, winner, _RUNNERS_UP)
     )
     return Plan(
-        found=found,
+        found=search_result,
         space=space,
-        frontier=frontier(found.points, limits),
+        frontier=frontier(search_result.points, limits),
         best=winner,
-        ending=ending(system, work, limits, space, found, winner),
+        ending=ending(system, work, limits, space, search_result, winner),
         spent=spent,
         losers=losers,
     )

@@ -215,7 +215,7 @@ class _Block:
         chosen = w.undominated(held) | w.undominated(held & (earliest <= latest))
         at = np.flatnonzero(chosen)
         size = len(at)
-        found = Points(
+        result = Points(
             variant=np.zeros(size, dtype=np.int64),
             layout=w.layout[at],
             prefill=r.layout[reader[at]],
@@ -232,7 +232,7 @@ class _Block:
             time_to_first_token=earliest[at],
             time_per_output_token=w.tpot[at],
         )
-        return found, good.size, int(good.sum())
+        return result, good.size, int(good.sum())
 
     def _transfer(self, gpus: float) -> Array:
         """Time that a cache takes from readers to writers. (readers, writers) [s]"""

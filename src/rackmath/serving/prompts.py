@@ -40,10 +40,10 @@ def reading_time(
     """
     read = maximum(length - cached, 1.0)
     pieces = ceiling(read / chunk)
-    each = read / pieces
-    seen = cached + each * (pieces - 1) / 2
+    per_piece = read / pieces
+    seen = cached + per_piece * (pieces - 1) / 2
     stages = layout.pipeline * 1.0
-    alone = timer("prefill", layout, layout.data * 1.0, seen + each, 0.0, seen) * (pieces + stages - 1) / stages
+    alone = timer("prefill", layout, layout.data * 1.0, seen + per_piece, 0.0, seen) * (pieces + stages - 1) / stages
     together = maximum(np.floor(minimum(chunk / read, maximum(present, 1.0))), 1.0)
-    full = timer("prefill", layout, layout.data * together, seen + each, 0.0, seen) / together
+    full = timer("prefill", layout, layout.data * together, seen + per_piece, 0.0, seen) / together
     return alone, np.where(together > 1, full, alone), together

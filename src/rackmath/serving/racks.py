@@ -76,7 +76,7 @@ def domain_fits(
 
     Errors: :class:`InputError` for sizes and sparsities that are no models.
     """
-    found: list[Fit] = []
+    result: list[Fit] = []
     layout = Layout(tensor=system.domain)
     for total in sizes:
         for sparsity in sparsities:
@@ -91,7 +91,7 @@ def domain_fits(
             batch = float(np.floor(room / (kv_bytes_per_token * context)))
             fits = batch >= 1
             full = estimate(model, system, layout, batch=max(batch, 1.0), context=context, losses=losses)
-            found.append(
+            result.append(
                 Fit(
                     total_params=total,
                     sparsity=sparsity,
@@ -103,7 +103,7 @@ def domain_fits(
                     per_gpu=float(full.tokens_per_second_per_gpu) if fits else 0.0,
                 )
             )
-    return found
+    return result
 
 
 def largest_model(system: System, form: Format, *, share: float = 0.5) -> float:
@@ -139,8 +139,8 @@ def slowdown_over(racks: Number, system: System, size: float = 1e7) -> Number:
         scale_out=replace(system.scale_out, latency=0.0),
     )
     # So many ranks that what stays on a rank does not matter, as on the blackboard.
-    one = all_to_all(size, system.domain * 1.0, quiet) / (1 - 1 / system.domain)
-    return all_to_all(size, racks * system.domain * 1.0, quiet) / one
+    single = all_to_all(size, system.domain * 1.0, quiet) / (1 - 1 / system.domain)
+    return all_to_all(size, racks * system.domain * 1.0, quiet) / single
 
 
 def half_memory(system: System) -> System:
@@ -156,6 +156,6 @@ def pipelined(system: System, total_params: float, active_params: float, form: F
     Source: lecture chapter 3.
     """
     layers = int(np.max(stages)) * _LAYERS
-    one = from_totals("layer", total_params / layers, active_params / layers, _KV / layers, weights=form)
-    model = replace(one, layers=one.layers * layers)
+    layer_model = from_totals("layer", total_params / layers, active_params / layers, _KV / layers, weights=form)
+    model = replace(layer_model, layers=layer_model.layers * layers)
     return estimate(model, system, Layout(tensor=system.domain, pipeline=stages), batch=1, context=_CONTEXT)

@@ -118,22 +118,22 @@ class _Grid:
 
 def _layouts(architecture: Architecture, system: System, work: Workload, space: Space) -> list[Layout]:
     """Layouts of one worker that divide the budget and hold the model with one request."""
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     most = space.gpus if system.scale_out is not None else min(space.gpus, system.domain)
     for gpus in [g for g in range(1, most + 1) if space.gpus % g == 0 or (g & (g - 1)) == 0]:
         for layout in candidate_layouts(architecture, gpus):
-            found += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
-    if not found:
+            layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
+    if not layouts:
         return []
     room = largest_batch(
         architecture,
         system,
-        stack_layouts(found),
+        stack_layouts(layouts),
         context=work.input + work.output,
         tokens=min(space.chunks),
         draft=space.draft,
     )
-    return [layout for layout, held in zip(found, np.asarray(room), strict=True) if held >= layout.data]
+    return [layout for layout, held in zip(layouts, np.asarray(room), strict=True) if held >= layout.data]
 
 
 def _grid(
@@ -141,19 +141,19 @@ def _grid(
 ) -> _Grid | None:
     """Times of all layouts that hold the variant; None where none does."""
     a = variant.architecture
-    found = _layouts(a, system, work, space)
-    if not found:
+    layouts = _layouts(a, system, work, space)
+    if not layouts:
         return None
     timer = engine_timer(a, system, losses, draft=space.draft)
-    deep, flat = stack_layouts(found, 3), stack_layouts(found, 2)
+    deep, flat = stack_layouts(layouts, 3), stack_layouts(layouts, 2)
     drafted, chunks = np.array(space.drafted), np.array(space.chunks)
     alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
-    shape = (len(found), len(chunks))
+    shape = (len(layouts), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
     return _Grid(
-        layouts=found,
-        gpus=np.array([float(x.gpus) for x in found]),
-        groups=np.array([float(x.data) for x in found]),
+        layouts=layouts,
+        gpus=np.array([float(x.gpus) for x in layouts]),
+        groups=np.array([float(x.data) for x in layouts]),
         step=_steps(deep, work, drafted, timer),
         alone=alone,
         first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
@@ -257,8 +257,8 @@ def _enough(points: Points, work: Workload) -> Points:
     """With a stated rate of requests: as many units as serve it, and no more than that rate."""
     if not np.isfinite(work.rate):
         return points
-    each = points.rate / points.units
-    needed = np.ceil(work.rate / each * (1 - 1e-12))
+    per_unit = points.rate / points.units
+    needed = np.ceil(work.rate / per_unit * (1 - 1e-12))
     kept = points.taken(needed <= points.units)
     units = needed[needed <= points.units]
     gpus = kept.gpus / kept.units * units

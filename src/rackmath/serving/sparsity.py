@@ -61,9 +61,9 @@ def cost_by_sparsity(
         batch = np.minimum(wanted, room)
         # Few users read only the experts that they choose: as many as they are, at most all.
         read = np.minimum(total, active * batch)
-        found = estimate(model, system, layout, batch=batch, context=context)
-        weights = np.asarray(found.terms["weights"]) * read / total
-        rest = np.asarray(found.time) - np.asarray(found.terms["weights"])
+        cost = estimate(model, system, layout, batch=batch, context=context)
+        weights = np.asarray(cost.terms["weights"]) * read / total
+        rest = np.asarray(cost.time) - np.asarray(cost.terms["weights"])
         times[i] = rest + weights
         batches[i] = batch
         spent[i] = times[i] * system.domain / batch

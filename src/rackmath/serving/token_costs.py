@@ -111,7 +111,7 @@ def reading(
     new = np.maximum(lengths * (1 - hit), 1.0)
     together = np.maximum(np.floor(CHUNK / new), 1.0)
     batch = wide.data * wide.pipeline * together
-    found = estimate(
+    cost = estimate(
         architecture,
         system,
         wide,
@@ -124,8 +124,8 @@ def reading(
     )
     gpus = np.array([float(x.gpus) for x in layouts])[:, None]
     per_token = gpus / (batch * new)
-    seconds, low, high = (np.asarray(t) * per_token for t in (found.time, found.time_low, found.time_high))
-    fits = np.broadcast_to(np.asarray(found.memory.fits), seconds.shape).all(axis=1)
+    seconds, low, high = (np.asarray(t) * per_token for t in (cost.time, cost.time_low, cost.time_high))
+    fits = np.broadcast_to(np.asarray(cost.memory.fits), seconds.shape).all(axis=1)
     if not fits.any():
         raise DoesNotFit(f"prompts of {lengths.max():,.0f} tokens of {architecture.name}", "use more --prefill-gpus")
     mean = seconds @ (weights * new)

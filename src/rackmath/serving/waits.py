@@ -34,9 +34,9 @@ def time_per_output_token(t: Times, running: Number, load: Load, groups: Number,
 
 def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
     """Whether prompts are read as fast as answers end: within the time, and within the budget of mixed steps."""
-    each = running / groups / maximum(load.output, 1.0)
-    tokens = each * s.accepted(load.drafted) * maximum(load.input - load.cached, 1.0)
-    return np.less_equal(each * t.prompt, tpot) & ((1 - s.mixed) * tokens + s.mixed * load.budget >= tokens)
+    per_group = running / groups / maximum(load.output, 1.0)
+    tokens = per_group * s.accepted(load.drafted) * maximum(load.input - load.cached, 1.0)
+    return np.less_equal(per_group * t.prompt, tpot) & ((1 - s.mixed) * tokens + s.mixed * load.budget >= tokens)
 
 
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:

@@ -112,10 +112,10 @@ class Folder:
         """Names of the chunks that are here."""
         return {p.stem.removeprefix("part-") for p in self.path.glob("part-*.parquet")}
 
-    def keep(self, chunk: Chunk, found: pl.DataFrame) -> None:
+    def keep(self, chunk: Chunk, table: pl.DataFrame) -> None:
         """Write a result: it appears whole or not at all."""
         half = self.path / f".part-{chunk.name}.{os.getpid()}"
-        found.write_parquet(half, compression="zstd")
+        table.write_parquet(half, compression="zstd")
         half.replace(self.path / f"part-{chunk.name}.parquet")
 
     def read(self) -> pl.LazyFrame:

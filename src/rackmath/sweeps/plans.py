@@ -20,9 +20,9 @@ from rackmath.serving.search import search
 from rackmath.serving.variants import supported
 
 
-def field_key(each: Field) -> str:
+def field_key(field: Field) -> str:
     """What a sweep calls a field: its option without hyphens before it."""
-    return each.name if each.option.argument else each.names[0].lstrip("-")
+    return field.name if field.option.argument else field.names[0].lstrip("-")
 
 
 _OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER}
@@ -32,12 +32,12 @@ _NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kind
 _NOT_SWEPT = ("one_pool", "bill_used", "ideal")
 """Choices of a plan that stay as they are by default."""
 _FIELDS: Mapping[str, Kind] = {
-    field_key(each): each.option.kind for each in fields_of(PlanRequest) if each.name not in _NOT_SWEPT
+    field_key(field): field.option.kind for field in fields_of(PlanRequest) if field.name not in _NOT_SWEPT
 } | dict(_OWN)
 KEYS = tuple(_FIELDS)
 """Inputs that can be swept, by the names of their options."""
 DEFAULTS: Mapping[str, Any] = {
-    **{field_key(each): each.default for each in fields_of(PlanRequest) if not each.required},
+    **{field_key(field): field.default for field in fields_of(PlanRequest) if not field.required},
     "basis": "any",
     "speed": 50.0,
     "cost": None,
@@ -74,13 +74,13 @@ def swept(text: str) -> tuple[str, list[Any]]:
         raise InputError("--sweep", text, f"values of this key are read as {_FIELDS[key].name}") from error
 
 
-def cases(given: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def cases(axes: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """Every combination of what is swept, in order; formats that the chip has where none are named.
 
     Errors: :class:`InputError` for unknown models and systems, before any work is done.
     """
     for values in itertools.product(*sweeps.values()):
-        case = {**DEFAULTS, **given, **dict(zip(sweeps, values, strict=True))}
+        case = {**DEFAULTS, **axes, **dict(zip(sweeps, values, strict=True))}
         architecture, system = catalogue.model(case["model"]), catalogue.system(case["on"])
         if case["weights"] is None:
             own = dict.fromkeys(v.weights for v in supported(architecture, system.chip))
@@ -94,15 +94,15 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
 
     Errors: :class:`InputError` for numbers out of range.
     """
-    question = question_of(PlanRequest(**{each.name: case[field_key(each)] for each in fields_of(PlanRequest)}))
-    found = dict.fromkeys(_SCHEMA) | {key: case[key] for key in KEYS}
+    question = question_of(PlanRequest(**{field.name: case[field_key(field)] for field in fields_of(PlanRequest)}))
+    facts = dict.fromkeys(_SCHEMA) | {key: case[key] for key in KEYS}
     try:
         system = question.system
         comparable = case["basis"] in ("any", system.price_basis) or case["usd-per-gpu-hour"] is not None
-        found |= _points(question, case["speed"], case["cost"], question.price if comparable else None)
+        facts |= _points(question, case["speed"], case["cost"], question.price if comparable else None)
     except DoesNotFit as error:
-        found["reason"] = str(error)
-    return {name: None if found[name] is None else kind(found[name]) for name, kind in _SCHEMA.items()}
+        facts["reason"] = str(error)
+    return {name: None if facts[name] is None else kind(facts[name]) for name, kind in _SCHEMA.items()}
 
 
 def _points(question: PlanQuestion, speed: float, cost: float | None, price: float | None) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _points(question: PlanQuestion, speed: float, cost: float | None, price: flo
         return {"evaluated": result.evaluated, "reason": f"the first token takes at least {shortest:.3g} s"}
     speeds, per_gpu = 1 / p.time_per_output_token[inside], p.per_gpu[inside] * question.work.output
     dollars = None if price is None else price / per_gpu * 1e6
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "evaluated": result.evaluated,
         "fastest": float(speeds.max()),
         "most_per_gpu": float(per_gpu.max()),
@@ -125,17 +125,17 @@ def _points(question: PlanQuestion, speed: float, cost: float | None, price: flo
     if len(quick):
         best = int(quick[np.argmax(per_gpu[quick])])
         low, high = question.range("throughput")
-        found |= {
+        facts |= {
             "tokens_per_second_per_gpu_at_speed": float(per_gpu[best]),
             "batch_at_speed": float(p.batch[inside[best]]),
             "best_layout": describe(result.layouts, p, int(inside[best])),
         }
         if dollars is not None:
             at = float(dollars[best])
-            found |= {"usd_per_million_at_speed": at, "low_at_speed": at / high, "high_at_speed": at / low}
+            facts |= {"usd_per_million_at_speed": at, "low_at_speed": at / high, "high_at_speed": at / low}
     else:
-        found["reason"] = f"no deployment writes {speed:g} tokens/s for a user"
+        facts["reason"] = f"no deployment writes {speed:g} tokens/s for a user"
     if cost is not None and dollars is not None:
         cheap = speeds[dollars <= cost]
-        found["speed_at_cost"] = float(cheap.max()) if len(cheap) else None
-    return found
+        facts["speed_at_cost"] = float(cheap.max()) if len(cheap) else None
+    return facts

@@ -41,23 +41,23 @@ def replays(requests: Sequence[SimulateRequest], where: Where, progress: Callabl
     Errors: :class:`InputError` for a folder that holds something else, a cluster that does not answer.
     """
     chunks = [chunk_of_run(request) for request in requests]
-    found: dict[str, Facts] = {}
+    entries: dict[str, Facts] = {}
     folder = None if where.folder is None else Folder(where.folder, {"holds": "runs of the simulator"})
     if folder is not None:
         done = folder.done()
         for chunk in chunks:
             if chunk.name in done:
-                found[chunk.name] = _facts(pl.read_parquet(folder.path / f"part-{chunk.name}.parquet"))
-    left = [chunk for chunk in chunks if chunk.name not in found]
+                entries[chunk.name] = _facts(pl.read_parquet(folder.path / f"part-{chunk.name}.parquet"))
+    left = [chunk for chunk in chunks if chunk.name not in entries]
     # With one run to do, starting processes would take longer than the work.
     workers = 1 if len(left) == 1 and where.workers is None else where.workers
     source = on_this_machine(left, workers) if where.cluster is None else on_cluster(left, where.cluster)
     for chunk, table in source:
         if folder is not None:
             folder.keep(chunk, table)
-        found[chunk.name] = _facts(table)
-        progress(f"{len(found)} of {len(chunks)} runs")
-    return [found[chunk.name] for chunk in chunks]
+        entries[chunk.name] = _facts(table)
+        progress(f"{len(entries)} of {len(chunks)} runs")
+    return [entries[chunk.name] for chunk in chunks]
 
 
 def _facts(table: pl.DataFrame) -> Facts:

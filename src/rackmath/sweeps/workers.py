@@ -56,8 +56,8 @@ def on_this_machine(chunks: Iterable[Chunk], workers: int | None = None) -> Iter
                     if not flying:
                         return
                     for future in wait(flying, return_when=FIRST_COMPLETED).done:
-                        found = future.result()
-                        yield flying.pop(future), found
+                        result = future.result()
+                        yield flying.pop(future), result
         except BrokenProcessPool as error:
             waiting.extend(flying.values())
             for chunk in flying.values():
@@ -125,8 +125,8 @@ def _cluster_results(api: Any, chunks: Iterable[Chunk]) -> Iterator[Result]:
             return
         done, _ = api.wait(list(flying), num_returns=1)
         for reference in done:
-            found = api.get(reference)
-            yield flying.pop(reference), pl.read_ipc(io.BytesIO(found))
+            results = api.get(reference)
+            yield flying.pop(reference), pl.read_ipc(io.BytesIO(results))
 
 
 def _as_bytes(text: str) -> bytes:

@@ -60,7 +60,9 @@ def repeated(architecture: Architecture, recompute: str, length: float) -> float
     if recompute != "selective":
         return 0.0 if recompute == "none" else 1.0
     work = Pass(phase="train", sequences=1.0, new_tokens=length, context=length)
-    flops = [(one.name, one.count * float(np.max(one.flops))) for one in operators(architecture, work)]
+    flops = [
+        (operator.name, operator.count * float(np.max(operator.flops))) for operator in operators(architecture, work)
+    ]
     return sum(value for name, value in flops if name == "attention") / sum(value for _, value in flops)
 
 
@@ -68,36 +70,38 @@ def _layers(architecture: Architecture) -> Iterator[list[Operator]]:
     """Operators of each kind of layer."""
     work = Pass(phase="train", sequences=1.0, new_tokens=_TOKENS, context=_TOKENS)
     group: list[Operator] = []
-    for one in operators(architecture, work):
-        if not one.layered:
+    for operator in operators(architecture, work):
+        if not operator.layered:
             continue
-        if any(one.name == other.name for other in group):
+        if any(operator.name == other.name for other in group):
             yield group
             group = []
-        group.append(one)
+        group.append(operator)
     if group:
         yield group
 
 
 def _layer(group: list[Operator], hidden: int) -> tuple[float, float]:
     """Bytes per token of one layer, and those of them that selective recomputation makes again."""
-    products = [one for one in group if one.kind in ("product", "experts") and np.isfinite(one.sides[1])]
-    last = {one.role: one for one in products}
+    products = [
+        operator for operator in group if operator.kind in ("product", "experts") and np.isfinite(operator.sides[1])
+    ]
+    last = {product.role: product for product in products}
     stored = again = 0.0
-    for one in products:
-        out, into = one.sides
+    for product in products:
+        out, into = product.sides
         # Tokens meet a matrix once, or once for each expert that they are sent to.
-        times = float(np.max(one.flops)) / (2 * out * into * _TOKENS)
-        if one is last[one.role] and len([other for other in products if other.role == one.role]) > 1:
+        times = float(np.max(product.flops)) / (2 * out * into * _TOKENS)
+        if product is last[product.role] and len([other for other in products if other.role == product.role]) > 1:
             stored += times * into
             again += times * into
         else:
             stored += times * out
-    experts = [one for one in products if one.kind == "experts"]
+    experts = [product for product in products if product.kind == "experts"]
     if experts:
         out, into = experts[0].sides
         stored += float(np.max(experts[0].flops)) / (2 * out * into * _TOKENS) * hidden
-    norms = sum(one.sides[0] for one in group if one.role == "norm" and one.name == "norm")
+    norms = sum(operator.sides[0] for operator in group if operator.role == "norm" and operator.name == "norm")
     stored += 2 * norms
     again += norms
     return stored * _BYTES, again * _BYTES

@@ -60,10 +60,11 @@ def _each(architecture: Architecture) -> float:
 
 def depths(architecture: Architecture, layers: int) -> list[Depth]:
     """All ways for layers like a model's, in the mean of its kinds. Bytes per token at 16 bit."""
-    each = _each(architecture)
+    per_layer = _each(architecture)
     boundary = 2.0 * architecture.hidden
     return [
-        Depth(way=way, memory=memory_with_depth(each, boundary, layers, way), overhead=OVERHEAD[way]) for way in WAYS
+        Depth(way=way, memory=memory_with_depth(per_layer, boundary, layers, way), overhead=OVERHEAD[way])
+        for way in WAYS
     ]
 
 

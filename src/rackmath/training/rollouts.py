@@ -175,11 +175,11 @@ def loop_cost(
     flight = max(loop.lag, 1)
 
     def at(many: int) -> LoopCost:
-        each = ceil(loop.rollouts / many)
-        writing = writing_time(float(each * flight), loop, servers.seats, servers.step) / flight
+        per_replica = ceil(loop.rollouts / many)
+        writing = writing_time(float(per_replica * flight), loop, servers.seats, servers.step) / flight
         layout = int(writing.argmin())
         trainers = float(gpus - many * servers.gpus) if loop.lag else float(gpus)
-        reading = each * loop.prompt * servers.read
+        reading = per_replica * loop.prompt * servers.read
         generation, trained = reading + float(writing[layout]), training / trainers
         time = max(generation + refresh, trained) if loop.lag else generation + refresh + trained
         written = many * servers.gpus * float(writing[layout])
@@ -191,8 +191,8 @@ def loop_cost(
             training_time=trained,
             refresh_time=refresh,
             servers=many,
-            rollouts_per_server=float(each),
-            at_once=float(min(servers.seats[layout], each * flight)),
+            rollouts_per_server=float(per_replica),
+            at_once=float(min(servers.seats[layout], per_replica * flight)),
             layout=layout,
             trainers=trainers,
             writing_share=spent / (spent + training),

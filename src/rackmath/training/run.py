@@ -110,9 +110,9 @@ def training_memory(architecture: Architecture, system: System, options: Options
     spread = stack_layouts(options.layouts)
     held = memory(plain, spread, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights / _WEIGHT
     params = np.broadcast_to(np.asarray(held, dtype=float), (len(options),))
-    gpus = np.array([float(one.gpus) for one in options.layouts]) * options.context
+    gpus = np.array([float(layout.gpus) for layout in options.layouts]) * options.context
     even = total_params(architecture) / gpus
-    shared = np.array([SHARDED.index(one) for one in options.sharded])
+    shared = np.array([SHARDED.index(sharding) for sharding in options.sharded])
     tokens = options.microbatch * recipe.length / spread.tensor / options.context
     micro = np.maximum(recipe.sequences / (options.microbatch * spread.data), 1.0)
     ways = {way: kept(plain, way) for way in set(options.recompute)}
@@ -135,10 +135,10 @@ def all_options(architecture: Architecture, system: System, gpus: int, recipe: R
 
     Errors: :class:`InputError` where nothing divides.
     """
-    found = options_of(architecture, list(_layouts(architecture, system, gpus, recipe.length)), recipe)
-    if not len(found):
+    options = options_of(architecture, list(_layouts(architecture, system, gpus, recipe.length)), recipe)
+    if not len(options):
         raise InputError("--gpus", gpus, f"no layout divides {architecture.name} and {recipe.sequences:g} sequences")
-    return found
+    return options
 
 
 def options_of(architecture: Architecture, layouts: list[tuple[Layout, int]], recipe: Recipe) -> Options:
@@ -158,12 +158,12 @@ def options_of(architecture: Architecture, layouts: list[tuple[Layout, int]], re
         if shared != "all" or layout.pipeline == 1 or len(recipe.sharded) == 1
     ]
     return Options(
-        layouts=[one[0] for one in columns],
-        context=np.array([float(one[1]) for one in columns]),
-        microbatch=np.array([one[2] for one in columns]),
-        chunks=np.array([float(one[3]) for one in columns]),
-        recompute=[one[4] for one in columns],
-        sharded=[one[5] for one in columns],
+        layouts=[column[0] for column in columns],
+        context=np.array([float(column[1]) for column in columns]),
+        microbatch=np.array([column[2] for column in columns]),
+        chunks=np.array([float(column[3]) for column in columns]),
+        recompute=[column[4] for column in columns],
+        sharded=[column[5] for column in columns],
     )
 
 
@@ -187,17 +187,19 @@ def step_times(
         microbatch=options.microbatch,
         sequences=recipe.sequences,
         length=recipe.length,
-        sharded=np.array([float(one == "all") for one in options.sharded]),
+        sharded=np.array([float(sharding == "all") for sharding in options.sharded]),
         recompute=np.array([again[way] for way in options.recompute]),
     )
-    found = step_time(architecture, system, run, timer, exposed)
-    return np.broadcast_to(np.asarray(found, dtype=float), (len(options),))
+    times = step_time(architecture, system, run, timer, exposed)
+    return np.broadcast_to(np.asarray(times, dtype=float), (len(options),))
 
 
 def model_flops(architecture: Architecture, length: float) -> float:
     """FLOPs of training per token: three forward passes, causal attention counted once. [FLOP]"""
     work = Pass(phase="train", sequences=1.0, new_tokens=length, context=length)
-    return 3 * sum(one.count * float(np.max(one.flops)) for one in operators(architecture, work)) / length
+    return (
+        3 * sum(operator.count * float(np.max(operator.flops)) for operator in operators(architecture, work)) / length
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,14 +87,16 @@ class LossLaw:
 
     def outside(self, params: float, tokens: float) -> tuple[str, ...]:
         """What lies beyond the runs that were fitted, in words; nothing where the law interpolates."""
-        found: list[str] = []
+        reasons: list[str] = []
         for what, value, (low, high) in (
             ("parameters", params, self.params),
             ("tokens per parameter", tokens / params, self.per_param),
         ):
             if not low <= value <= high:
-                found.append(f"{what}: {value:.3g} is outside of {low:.3g} to {high:.3g}, where {self.name} was fitted")
-        return tuple(found)
+                reasons.append(
+                    f"{what}: {value:.3g} is outside of {low:.3g} to {high:.3g}, where {self.name} was fitted"
+                )
+        return tuple(reasons)
 
 
 _HOFFMANN_PARAMS, _HOFFMANN_PER = (5.7e7, 1.62e10), (0.04, 340.0)
@@ -207,7 +209,7 @@ def efficiency_leverage(active: float, granularity: float, flops: float) -> floa
     return saturated ** (1.23 - 0.0761 * log(flops) / log(10) + 0.0167 * fine**2 - 0.117 * fine)
 
 
-def critical_overhead(found: LossLaw, flops: float, part: float) -> float:
+def critical_overhead(law: LossLaw, flops: float, part: float) -> float:
     r"""Compute that a model of a part of the optimal size needs beyond the optimum's, as a part of it.
 
     .. math:: k_N \left(1 - (k_N^{-\alpha} - 1) \frac{A N^{-\alpha}}{B D^{-\beta}}\right)^{-1/\beta} - 1
@@ -216,10 +218,10 @@ def critical_overhead(found: LossLaw, flops: float, part: float) -> float:
     """
     if not 0 < part <= 1:
         raise InputError("part", part, "write a part of the optimal size, above 0 and at most 1")
-    params, tokens = found.optimal(flops)
-    ratio = found.size * params ** (-found.alpha) / (found.data * tokens ** (-found.beta))
-    left = 1 - (part ** (-found.alpha) - 1) * ratio
-    return part * left ** (-1 / found.beta) - 1 if left > 0 else float("inf")
+    params, tokens = law.optimal(flops)
+    ratio = law.size * params ** (-law.alpha) / (law.data * tokens ** (-law.beta))
+    left = 1 - (part ** (-law.alpha) - 1) * ratio
+    return part * left ** (-1 / law.beta) - 1 if left > 0 else float("inf")
 
 
 def _positive(**numbers: float) -> None:

@@ -79,9 +79,9 @@ class Group:
 
 def groups(questions: Sequence[Question]) -> list[Group]:
     """Sort questions into groups that one broadcast can answer."""
-    found: defaultdict[tuple[int, str, str, str], list[int]] = defaultdict(list)
+    members: defaultdict[tuple[int, str, str, str], list[int]] = defaultdict(list)
     for i, q in enumerate(questions):
-        found[id(q.architecture), q.system.name, q.kind, q.row.family].append(i)
+        members[id(q.architecture), q.system.name, q.kind, q.row.family].append(i)
     return [
         Group(
             architecture=questions[places[0]].architecture,
@@ -90,7 +90,7 @@ def groups(questions: Sequence[Question]) -> list[Group]:
             questions=tuple(questions[i] for i in places),
             index=np.array(places),
         )
-        for key, places in found.items()
+        for key, places in members.items()
     ]
 
 
@@ -164,17 +164,17 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         decode = Pool(layout=layout, workers=workers)
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
         return state, np.ones(len(group.questions))
-    each = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0), seats=load.seats / workers)
+    per_worker = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0), seats=load.seats / workers)
     if group.kind == "open":
         many = np.array([q.row.num_requests or np.inf for q in group.questions])
-        each = replace(each, concurrency=np.maximum(many / workers, 1.0))
-        return at_rate(a, system, layout, each, group.array("rate") / workers, timer, s, running), workers
+        per_worker = replace(per_worker, concurrency=np.maximum(many / workers, 1.0))
+        return at_rate(a, system, layout, per_worker, group.array("rate") / workers, timer, s, running), workers
     if group.kind == "server":
         limits = [q.limits for q in group.questions]
         first = np.array([limit.time_to_first_token for limit in limits])
         per_token = np.array([limit.time_per_output_token for limit in limits])
-        return open_loop(a, system, layout, each, first, per_token, timer, s, running), workers
-    return closed_loop(a, system, layout, each, timer, s, running), workers
+        return open_loop(a, system, layout, per_worker, first, per_token, timer, s, running), workers
+    return closed_loop(a, system, layout, per_worker, timer, s, running), workers
 
 
 def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
@@ -193,8 +193,8 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     if group.kind == "prefill":
         speed = batch * workers * length / prompt
         # What a user measures through an interface includes the time of a request outside the engine.
-        asked = np.array([q.row.per in ("request", "user") for q in group.questions])
-        return np.where(latency, prompt + asked * s.arrival, speed), batch
+        per_request = np.array([q.row.per in ("request", "user") for q in group.questions])
+        return np.where(latency, prompt + per_request * s.arrival, speed), batch
     total = prompt + output * timer("decode", layout, batch, length + output / 2, 0.0)
     made = batch * workers * output / total
     return np.where(latency, total, made), batch

@@ -64,16 +64,16 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
         "source": "benchmark of the user's own",
         **said,
     }
-    found: list[dict[str, str]] = []
+    rows: list[dict[str, str]] = []
     for key, metric, statistic, per, scale in _METRICS:
         value = _number(data, key)
         if value:
             cells = {"metric": metric, "statistic": statistic, "per": per, "value": repr(value * scale)}
-            found.append({**common, **cells})
-    if not found:
+            rows.append({**common, **cells})
+    if not rows:
         known = ", ".join(dict.fromkeys(m[0] for m in _METRICS))
         raise InputError("--add", sorted(data)[:5], f"holds none of {known}")
-    return found
+    return rows
 
 
 def _mean(data: Mapping[str, Any], total: str, *nominal: str) -> float | None:

@@ -64,24 +64,24 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
 
     A row is left out where it cannot be asked, has no value, or is flagged as flawed.
     """
-    found: list[Question] = []
+    questions: list[Question] = []
     others: list[tuple[str, str]] = []
     for i, cells in enumerate(table):
         name = cells.get("id", "") or f"line {i + 2}"
         try:
-            one = question(read_row(cells, i + 2))
-            one.system.require_network(int(float(one.deployment.layout.gpus)))
+            answerable = question(read_row(cells, i + 2))
+            answerable.system.require_network(int(float(answerable.deployment.layout.gpus)))
         except RackmathError as error:
             others.append((name, str(error)))
             continue
-        flaw = next((flag for flag in FLAWED if one.row.flag(flag)), "")
+        flaw = next((flag for flag in FLAWED if answerable.row.flag(flag)), "")
         if flaw:
             others.append((name, f"flagged: {flaw}"))
-        elif one.row.value:
-            found.append(one)
+        elif answerable.row.value:
+            questions.append(answerable)
         else:
             others.append((name, "no measured value"))
-    return found, others
+    return questions, others
 
 
 def calibrate(
@@ -231,15 +231,15 @@ _ROUNDING = 0.9
 
 def _shipped_priors(shipped: Constants, questions: Sequence[Question]) -> tuple[Prior, ...]:
     """Priors of the rows' own members, and of every move that is shipped, which stays as it is."""
-    found = list(priors(questions, kernel_files.timed_generations()))
-    known = {(p.name, p.member) for p in found}
+    result = list(priors(questions, kernel_files.timed_generations()))
+    known = {(p.name, p.member) for p in result}
     kept = ((name, member) for name, members in shipped.moves.items() for member in members)
-    found += [
+    result += [
         Prior(name=name, kind="move", member=member, axis="", centre=0.0, width=1.0)
         for name, member in kept
         if (name, member) not in known
     ]
-    return tuple(found)
+    return tuple(result)
 
 
 def _narrowed(prior: Prior, shipped: Constants, spread: Mapping[tuple[str, str, str], float]) -> Prior:

@@ -81,12 +81,12 @@ def _pool(row: Row, which: str, architecture: Architecture) -> tuple[Layout, flo
     total = int(gpus or 1)
     ranks = int(tensor or 1) * int(data or 1)
     count = int(workers or max(total // max(ranks, int(expert or 1)), 1))
-    each = max(total // max(count, 1), 1)
-    heads = head_count(architecture) or each
-    wide = min(int(tensor or each), each)
-    if data is None and tensor is None and (int(expert or 1) > 1 or heads % each):
+    per_worker = max(total // max(count, 1), 1)
+    heads = head_count(architecture) or per_worker
+    wide = min(int(tensor or per_worker), per_worker)
+    if data is None and tensor is None and (int(expert or 1) > 1 or heads % per_worker):
         wide = 1
-    groups = int(data) if data and wide * int(data) <= each else max(each // wide, 1)
+    groups = int(data) if data and wide * int(data) <= per_worker else max(per_worker // wide, 1)
     layout = _layout(wide, 1, groups, expert, None, architecture)
     return layout, max(total / float(layout.gpus), 1.0)
 

@@ -60,8 +60,8 @@ class Features:
         total = np.zeros(len(self.passes))
         for kind, ops in self.operators.items():
             at = self.question[ops.owner]
-            each = Losses().factors._replace(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
-            seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, each, ops.training)
+            constants = Losses().factors._replace(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
+            seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, constants, ops.training)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + shown_time(self.work, self.collectives, of_pass, total)
         total = total + host_time(self.work.kernels, self.work.routed, self.work.sequences, total, of_pass)
@@ -84,9 +84,9 @@ class Recorder:
         hidden = self.group.two_batch
         loads = {"batch": batch, "context": context, "drafted": drafted, "cached": cached, "two_batch": hidden}
         point = {**wide, **{n: _wide(v, size) for n, v in loads.items()}}
-        found = gathered(self.group.architecture, self.group.system, phase, point, None)
-        self.made.append((found.work, _wide(found.passes, size)))
-        return _wide(found.passes * (sum(op.time for op in found.work.operators) + found.work.exchange), size)
+        work = gathered(self.group.architecture, self.group.system, phase, point, None)
+        self.made.append((work.work, _wide(work.passes, size)))
+        return _wide(work.passes * (sum(op.time for op in work.work.operators) + work.work.exchange), size)
 
 
 def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Features:
@@ -132,8 +132,8 @@ def _operators(placed: Sequence[_Placed]) -> dict[str, Operators]:
     parts: defaultdict[str, list[tuple[list[Array], Ints]]] = defaultdict(list)
     for p in placed:
         for op in p.work.operators:
-            found = p.kernels.curve(op.kernel).seconds(op.load)
-            numbers = (*found, op.time, op.scores, p.work.ranks, p.work.training)
+            seconds = p.kernels.curve(op.kernel).seconds(op.load)
+            numbers = (*seconds, op.time, op.scores, p.work.ranks, p.work.training)
             parts[op.kernel].append(([p.wide(number) for number in numbers], p.owner))
     result: dict[str, Operators] = {}
     for kind, rows in parts.items():
@@ -173,8 +173,8 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
 
 def _with_kernels(placed: Sequence[_Placed]) -> CollectiveSeconds:
     """Seconds of the collectives of all passes with each chip's kernels."""
-    found = [(p, collectives_time(p.work, p.kernels)) for p in placed]
-    return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in found]) for i in range(4)))
+    timed = [(p, collectives_time(p.work, p.kernels)) for p in placed]
+    return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in timed]) for i in range(4)))
 
 
 class Replay:

@@ -240,11 +240,11 @@ def as_constants(theta: Array, priors: Sequence[Prior], basis: str = "") -> Cons
 
 def as_vector(constants: Constants, priors: Sequence[Prior]) -> Array:
     """Constants -> vector on the inner scale; what they lack starts at its centre."""
-    found: list[float] = []
+    numbers: list[float] = []
     for p in priors:
         if p.kind == "base":
             known = constants.base.get(p.name)
-            found.append(p.centre if known is None else inward(known, TERM[p.name].scale))
+            numbers.append(p.centre if known is None else inward(known, TERM[p.name].scale))
         else:
-            found.append(constants.moves.get(p.name, {}).get(p.member, p.centre))
-    return np.array(found)
+            numbers.append(constants.moves.get(p.name, {}).get(p.member, p.centre))
+    return np.array(numbers)

@@ -59,7 +59,7 @@ def weights(questions: Sequence[Question]) -> Array:
     """
     names = [(source_of(q), q.architecture.name, q.system.chip.name, q.kind) for q in questions]
     sizes = Counter(names)
-    found = np.array([sizes[n] ** -0.5 for n in names])
+    result = np.array([sizes[n] ** -0.5 for n in names])
     unsure = [
         q.row.confidence == "low"
         or bool(q.deployment.inferred)
@@ -69,8 +69,8 @@ def weights(questions: Sequence[Question]) -> Array:
         or q.row.flag("random_tokens_mtp_acceptance")
         for q in questions
     ]
-    found = found * np.where(unsure, _UNSURE, 1.0)
-    return found / found.mean()
+    result = result * np.where(unsure, _UNSURE, 1.0)
+    return result / result.mean()
 
 
 def folds(questions: Sequence[Question], grouping: str) -> Array:
@@ -95,8 +95,8 @@ def left_out(questions: Sequence[Question], constants: Constants, priors: Sequen
     values = np.full(len(questions), np.nan)
     jobs = [_Job(list(questions), constants, tuple(priors), part == f) for f in np.unique(part)]
     with ProcessPoolExecutor(_WORKERS) as pool:
-        for job, found in zip(jobs, pool.map(_predicted, jobs), strict=True):
-            values[job.test] = found
+        for job, predictions in zip(jobs, pool.map(_predicted, jobs), strict=True):
+            values[job.test] = predictions
     return values
 
 
@@ -111,5 +111,5 @@ class _Job:
 def _predicted(job: _Job) -> Array:
     train = [q for q, out in zip(job.questions, job.test, strict=True) if not out]
     test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    found = fit(train, weights(train), job.priors, None, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False)
-    return evaluate(test, found.constants)[0]
+    fitted = fit(train, weights(train), job.priors, None, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False)
+    return evaluate(test, fitted.constants)[0]

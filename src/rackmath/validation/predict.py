@@ -58,26 +58,26 @@ def predict(table: Sequence[Mapping[str, str]], constants: Constants) -> list[Pr
     constants : Constants
         Fitted constants with their ranges.
     """
-    asked: list[tuple[int, Question]] = []
-    found: list[Prediction | None] = [None] * len(table)
+    questions: list[tuple[int, Question]] = []
+    predictions: list[Prediction | None] = [None] * len(table)
     for i, cells in enumerate(table):
         row: Row | None = None
         try:
             row = read_row(cells, i + 2)
-            one = question(row)
-            one.system.require_network(int(float(one.deployment.layout.gpus)))
-            asked.append((i, one))
+            query = question(row)
+            query.system.require_network(int(float(query.deployment.layout.gpus)))
+            questions.append((i, query))
         except RackmathError as error:
-            found[i] = Prediction(row=row, predicted=None, low=None, high=None, reason=str(error))
-    for start in range(0, len(asked), MOST_AT_ONCE):
-        part = asked[start : start + MOST_AT_ONCE]
-        values = _values([one for _, one in part], constants)
-        for (i, one), value in zip(part, values, strict=True):
+            predictions[i] = Prediction(row=row, predicted=None, low=None, high=None, reason=str(error))
+    for start in range(0, len(questions), MOST_AT_ONCE):
+        part = questions[start : start + MOST_AT_ONCE]
+        values = _values([query for _, query in part], constants)
+        for (i, query), value in zip(part, values, strict=True):
             if isinstance(value, str):
-                found[i] = Prediction(row=one.row, predicted=None, low=None, high=None, reason=value)
+                predictions[i] = Prediction(row=query.row, predicted=None, low=None, high=None, reason=value)
             else:
-                found[i] = _prediction(one, value, constants)
-    return [p for p in found if p is not None]
+                predictions[i] = _prediction(query, value, constants)
+    return [p for p in predictions if p is not None]
 
 
 def _values(questions: Sequence[Question], constants: Constants) -> list[float | str]:
@@ -91,15 +91,17 @@ def _values(questions: Sequence[Question], constants: Constants) -> list[float |
     return [*_values(questions[:half], constants), *_values(questions[half:], constants)]
 
 
-def _prediction(one: Question, value: float, constants: Constants) -> Prediction:
+def _prediction(question: Question, value: float, constants: Constants) -> Prediction:
     if not np.isfinite(value) or value <= 0:
-        return Prediction(row=one.row, predicted=None, low=None, high=None, reason="does not fit: no batch can run")
-    low, high = row_range(one, constants)
+        return Prediction(
+            row=question.row, predicted=None, low=None, high=None, reason="does not fit: no batch can run"
+        )
+    low, high = row_range(question, constants)
     return Prediction(
-        row=one.row,
+        row=question.row,
         predicted=value,
         low=value * low,
         high=value * high,
-        reason="; ".join(one.assumed),
-        question=one,
+        reason="; ".join(question.assumed),
+        question=question,
     )

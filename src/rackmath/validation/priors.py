@@ -38,7 +38,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
     timed : frozenset of str
         Generations with kernel timings.
     """
-    found = [
+    rows = [
         Prior(name=t.name, kind="base", member="", axis="", centre=inward(t.centre, t.scale), width=t.width)
         for t in TERMS
     ]
@@ -52,7 +52,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                 if t.name in _KERNELS and known:
                     # Kernels of engines and chips with timings are as they were timed.
                     continue
-                found.append(
+                rows.append(
                     Prior(
                         name=t.name,
                         kind="move",
@@ -62,7 +62,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                         width=FREE_WIDTH if free else START_WIDTH,
                     )
                 )
-    return tuple(found)
+    return tuple(rows)
 
 
 def _members(questions: Sequence[Question]) -> dict[str, list[str]]:

@@ -84,28 +84,28 @@ def question(row: Row) -> Question:
         return _training(row, system)
     cache = row.kv or _usual_cache(row)
     architecture = model_at(_model(row), row.weights, cache, row.expert_weights)
-    found = deployment(row, architecture)
+    answer = deployment(row, architecture)
     assumed = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
-    if found is None:
-        found = _inferred(row, system, architecture, alone=kind not in ("full", "server"))
-    if found.inferred:
-        assumed.append(found.inferred)
+    if answer is None:
+        answer = _inferred(row, system, architecture, alone=kind not in ("full", "server"))
+    if answer.inferred:
+        assumed.append(answer.inferred)
     length, limits, named = _of_benchmark(row, kind, architecture)
     assumed += named
     _check(row, kind, length, limits)
-    if kind == "closed" and found.prefill is not None:
+    if kind == "closed" and answer.prefill is not None:
         kind = "pools"
     context = row.context
     if kind == "decode" and context is None:
         context = (length or 0.0) + (row.output_mean or 0) / 2
-    engines = found.workers * float(found.layout.data)
+    engines = answer.workers * float(answer.layout.data)
     return Question(
         row=row,
         architecture=architecture,
         system=system,
         kind=kind,
         quantity=quantity,
-        deployment=found,
+        deployment=answer,
         load=_most(row, kind),
         rate=row.request_rate or 0.0,
         input=length or 0.0,
@@ -259,7 +259,7 @@ def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bo
         widths = (w for w in range(1, int(layout.tensor) + 1) if layout.tensor % w == 0)
         stages = (s for s in range(2, row.gpus + 1) if row.gpus % (s * layout.tensor) == 0)
         choices = [*(Layout(tensor=w) for w in widths), *(Layout(tensor=layout.tensor, pipeline=s) for s in stages)]
-        layout = next((one for one in choices if _roomy(architecture, system, one)), layout)
+        layout = next((choice for choice in choices if _roomy(architecture, system, choice)), layout)
     if row.gpus % int(layout.gpus):
         raise NotUnderstood("tp", row.tp, f"state it: {row.gpus} GPUs do not divide into domains")
     staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""

@@ -78,7 +78,7 @@ def fitted_ranges(
     measured = np.array([q.row.value for q in questions], dtype=float)
     classes = np.array([class_of(q) for q in questions])
     pairs = np.array([pair(q) for q in questions])
-    found: dict[str, Mapping[str, tuple[float, float]]] = {}
+    entries: dict[str, Mapping[str, tuple[float, float]]] = {}
     for name in (ALL, *sorted(set(classes))):
         inside = np.full(len(classes), True) if name == ALL else classes == name
         ratios = {key: (measured / left[key])[inside] for key in ("source", "chip", "engine on generation")}
@@ -89,13 +89,13 @@ def fitted_ranges(
         }
         low, high = table["member"]
         table["none"] = (low**_WIDER, high**_WIDER)
-        for each in sorted(set(pairs[inside])):
-            own = (measured / left["source"])[inside & (pairs == each)]
+        for item in sorted(set(pairs[inside])):
+            own = (measured / left["source"])[inside & (pairs == item)]
             own = own[np.isfinite(own)]
             if len(own) >= _FEWEST:
-                table[each] = _range(own)
-        found[name] = table
-    return found
+                table[item] = _range(own)
+        entries[name] = table
+    return entries
 
 
 def pair(question: Question) -> str:

@@ -101,10 +101,10 @@ class Row:
     @property
     def when(self) -> float:
         """Date of the run, the middle of what it leaves open. [years]"""
-        found = re.match(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", self.date)
-        if not found:
+        match = re.match(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", self.date)
+        if not match:
             return _UNDATED
-        year, month, day = found.groups()
+        year, month, day = match.groups()
         if not month:
             return int(year) + 0.5
         return int(year) + (int(month) - 1 + (int(day) / 31 if day else 0.5)) / 12

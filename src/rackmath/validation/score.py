@@ -54,10 +54,10 @@ def score(name: str, predictions: Sequence[Prediction]) -> Score:
 
 def scores(predictions: Sequence[Prediction]) -> list[Score]:
     """Score every group of :data:`GROUPS`, largest first within each."""
-    found: list[Score] = []
+    result: list[Score] = []
     for kind, key in GROUPS.items():
         parts: dict[str, list[Prediction]] = {}
         for p in predictions:
             parts.setdefault(key(p), []).append(p)
-        found += [score(f"{kind}: {name}", part) for name, part in sorted(parts.items(), key=lambda i: -len(i[1]))]
-    return found
+        result += [score(f"{kind}: {name}", part) for name, part in sorted(parts.items(), key=lambda i: -len(i[1]))]
+    return result

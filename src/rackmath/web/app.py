@@ -98,8 +98,8 @@ def _add(app: FastAPI, view: View, pool: Workers) -> None:
     )(answer)
 
     async def still(request: Request) -> Response:
-        given = {key: value for key, value in fields_of(view, request.query_params).items() if value != ""}
-        shown = await found(request, view.inputs(**given))
+        inputs = {key: value for key, value in fields_of(view, request.query_params).items() if value != ""}
+        shown = await found(request, view.inputs(**inputs))
         return Response(await run_in_threadpool(stills.svg, shown["figures"]), media_type="image/svg+xml")
 
     app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)

@@ -14,17 +14,17 @@ _STEPS = 400
 """Places of a slider."""
 
 
-def controls(inputs: type[Inputs], given: Mapping[str, str]) -> list[dict[str, Any]]:
+def controls(inputs: type[Inputs], values: Mapping[str, str]) -> list[dict[str, Any]]:
     """One for each field, in their order, as the templates read them."""
-    return [_control(name, field, given.get(name)) for name, field in inputs.model_fields.items()]
+    return [_control(name, field, values.get(name)) for name, field in inputs.model_fields.items()]
 
 
-def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
+def _control(name: str, field: FieldInfo, text: str | None) -> dict[str, Any]:
     extra = extra_of(field)
     kind = str(extra.get("control", "text"))
     default = field.default
-    value = given if given is not None else ("" if default is None else _text(default))
-    found: dict[str, Any] = {
+    value = text if text is not None else ("" if default is None else _text(default))
+    facts: dict[str, Any] = {
         "name": name,
         "label": field.title or name,
         "kind": kind,
@@ -36,25 +36,25 @@ def _control(name: str, field: FieldInfo, given: str | None) -> dict[str, Any]:
     }
     if kind in ("slider", "number"):
         low, high = _bound(field, "ge"), _bound(field, "le")
-        found |= {"low": low, "high": high, "whole": bool(extra.get("whole")), "optional": default is None}
+        facts |= {"low": low, "high": high, "whole": bool(extra.get("whole")), "optional": default is None}
         if kind == "slider":
             log = bool(extra.get("log")) and low > 0
-            found |= {"log": log, "steps": _STEPS, "place": _place(value, low, high, log)}
+            facts |= {"log": log, "steps": _STEPS, "place": _place(value, low, high, log)}
     elif kind == "choice":
-        found["values"] = list(_values(field))
+        facts["values"] = list(_values(field))
     elif kind in ("model", "system"):
-        found["values"] = list(known(kind))
+        facts["values"] = list(known(kind))
     elif kind == "tick":
-        found["value"] = str(value).lower() in ("true", "1", "on")
-    return found
+        facts["value"] = str(value).lower() in ("true", "1", "on")
+    return facts
 
 
 def _values(field: FieldInfo) -> tuple[str, ...]:
-    return tuple(str(one) for one in get_args(field.annotation))
+    return tuple(str(choice) for choice in get_args(field.annotation))
 
 
 def _bound(field: FieldInfo, name: str) -> float:
-    return float(next(getattr(one, name) for one in field.metadata if hasattr(one, name)))
+    return float(next(getattr(constraint, name) for constraint in field.metadata if hasattr(constraint, name)))
 
 
 def _text(value: Any) -> str:
@@ -64,9 +64,9 @@ def _text(value: Any) -> str:
 def _place(value: str, low: float, high: float, log: bool) -> int:
     """Where a value stands on its slider, from 0 to the last place."""
     try:
-        asked = float(value)
+        position = float(value)
     except ValueError:
         return 0
-    number = min(max(asked, low), high) if isfinite(asked) else low
+    number = min(max(position, low), high) if isfinite(position) else low
     part = (log10(number / low) / log10(high / low)) if log else (number - low) / (high - low)
     return round(part * _STEPS)

@@ -85,22 +85,22 @@ _LONGEST = 60
 
 def of_chapter(chapter: int) -> list[dict[str, Any]]:
     """Equations of a chapter with their markup, symbols and usual values."""
-    return [_described(one) for one in EQUATIONS if one.chapter == chapter]
+    return [_described(equation) for equation in EQUATIONS if equation.chapter == chapter]
 
 
 @lru_cache(maxsize=128)
-def _described(one: Equation) -> dict[str, Any]:
-    unknown = one.text.partition(" = ")[0].split("*")[-1].strip()
-    unknown = unknown if unknown in QUANTITIES else one.quantities[0].name
+def _described(equation: Equation) -> dict[str, Any]:
+    unknown = equation.text.partition(" = ")[0].split("*")[-1].strip()
+    unknown = unknown if unknown in QUANTITIES else equation.quantities[0].name
     return {
-        "id": one.id,
-        "note": one.note,
-        "time": one.time,
-        "mathml": markup(one.equality),
+        "id": equation.id,
+        "note": equation.note,
+        "time": equation.time,
+        "mathml": markup(equation.equality),
         "unknown": unknown,
         "symbols": [
             {"name": q.name, "unit": q.unit, "meaning": q.meaning, "usual": _USUAL.get(q.name, "1")}
-            for q in one.quantities
+            for q in equation.quantities
         ],
     }
 
@@ -111,16 +111,16 @@ def markup(expression: Any) -> str:
     return f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{inner}</math>'
 
 
-def solved(name: str, symbol: str, given: Mapping[str, str]) -> dict[str, Any]:
+def solved(name: str, symbol: str, entries: Mapping[str, str]) -> dict[str, Any]:
     """What ``rackmath lecture solve`` prints for an equation and a symbol, and the line to type.
 
     Errors: :class:`InputError` for equations, symbols and values that are unknown or impossible.
     """
     known = [q.name for q in find(name).quantities]
-    for key, value in given.items():
+    for key, value in entries.items():
         # Nothing but symbols and short numbers becomes a word of the command.
         if key not in known or len(value) > _LONGEST:
             raise InputError(key, value, f"write a short number for one of {', '.join(known)}")
-    values = {key: value for key, value in given.items() if value and key != symbol}
+    values = {key: value for key, value in entries.items() if value and key != symbol}
     words = ["lecture", "solve", name, f"--for={symbol}", *(f"{key}={value}" for key, value in values.items())]
     return to_plain(solution_facts(solve(name, symbol, values))) | {"command": command_line(words)}

@@ -14,14 +14,14 @@ from rackmath.web.views import accuracy, lecture, money, tools, traffic, trainin
 @lru_cache(maxsize=1)
 def views() -> Mapping[str, View]:
     """All views by name."""
-    found = [v for module in (lecture, tools, money, training, traffic, accuracy) for v in module.views()]
-    return {one.name: one for one in found}
+    all_views = [v for module in (lecture, tools, money, training, traffic, accuracy) for v in module.views()]
+    return {view.name: view for view in all_views}
 
 
 @lru_cache(maxsize=1)
 def pages() -> Mapping[str, Page]:
     """All pages by their address, in the order of the navigation."""
-    return {one.path: one for one in (*chapters(), *_tools())}
+    return {page.path: page for page in (*chapters(), *_tools())}
 
 
 def _tools() -> list[Page]:

@@ -43,30 +43,30 @@ def fields_of(view: View, query: Mapping[str, str]) -> dict[str, str]:
 
 def said(error: Any) -> list[dict[str, str]]:
     """What Pydantic or FastAPI refuse, as a page shows it: the field at fault, and one line."""
-    fields = [(str(one["loc"][-1]), one["msg"].removeprefix("Value error, ")) for one in error.errors()]
+    fields = [(str(problem["loc"][-1]), problem["msg"].removeprefix("Value error, ")) for problem in error.errors()]
     return [{"field": field, "message": f"{field}: {message}"} for field, message in fields]
 
 
 def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
-    given = fields_of(view, query)
-    found: dict[str, Any] = {
+    inputs = fields_of(view, query)
+    facts: dict[str, Any] = {
         "view": view,
-        "controls": controls(view.inputs, given),
+        "controls": controls(view.inputs, inputs),
         "answer": None,
         "errors": [],
-        "query": urlencode({f"{view.name}.{key}": value for key, value in given.items()}),
+        "query": urlencode({f"{view.name}.{key}": value for key, value in inputs.items()}),
         "presets": json.dumps(view.presets),
     }
     if view.heavy:
-        return found
+        return facts
     try:
-        known = {key: value for key, value in given.items() if key in view.inputs.model_fields and value != ""}
-        found["answer"] = as_json(view.answer(view.inputs(**known)))
+        known = {key: value for key, value in inputs.items() if key in view.inputs.model_fields and value != ""}
+        facts["answer"] = as_json(view.answer(view.inputs(**known)))
     except ValidationError as error:
-        found["errors"] = [one["message"] for one in said(error)]
+        facts["errors"] = [text["message"] for text in said(error)]
     except RackmathError as error:
-        found["errors"] = [str(error)]
-    return found
+        facts["errors"] = [str(error)]
+    return facts
 
 
 def _equations(page: Page) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ def listening(host: str, port: int) -> socket.socket:
 
     Errors: :class:`InputError` for one that is taken or not this machine's.
     """
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind((host, port))
+        listener.bind((host, port))
     except (OSError, OverflowError) as error:
-        found.close()
+        listener.close()
         raise InputError("--port", f"{host}:{port}", f"cannot be listened at: {error}; name another") from error
-    found.listen(_BACKLOG)
-    return found
+    listener.listen(_BACKLOG)
+    return listener

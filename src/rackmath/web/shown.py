@@ -64,11 +64,11 @@ class View:
 
 def drawn(figure: Figure) -> list[dict[str, Any]]:
     """Every panel of a figure as a picture of its own: a narrow screen puts them below each other."""
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for panel in figure.panels:
         across, up = axes(panel)
         stacked = any(s.kind == "bars" for s in panel.series)
-        found.append(
+        rows.append(
             {
                 "title": panel.title
                 or (f"{panel.up} against {panel.across}" if panel.across and panel.up else figure.title),
@@ -76,7 +76,7 @@ def drawn(figure: Figure) -> list[dict[str, Any]]:
                 "layout": {"xaxis": across, "yaxis": up, **({"barmode": "stack"} if stacked else {})},
             }
         )
-    return found
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def answered(command: str, request: Any) -> Answered:
     }
     names |= {str(Path(path).parent): "." for path in names}
     result = answer(request)
-    words = [*command.split(), *(_renamed(one, names) for one in words_of(request))]
+    words = [*command.split(), *(_renamed(word, names) for word in words_of(request))]
     return Answered(result=result, facts=_renamed(result.to_dict(), names), command=command_line(words))
 
 
@@ -108,8 +108,8 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
             value = value.replace(old, new)
         return value
     if isinstance(value, Mapping):
-        return {key: _renamed(one, names) for key, one in value.items()}
-    return [_renamed(one, names) for one in value] if isinstance(value, list) else value
+        return {key: _renamed(item, names) for key, item in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, list) else value
 
 
 def command_line(words: Sequence[str]) -> str:
@@ -123,8 +123,8 @@ def as_json(shown: Shown) -> dict[str, Any]:
         "figures": list(shown.figures),
         "pairs": [list(pair) for pair in shown.pairs],
         "tables": [
-            {"title": one.title, "columns": list(one.columns), "rows": [list(row) for row in one.rows]}
-            for one in shown.tables
+            {"title": table.title, "columns": list(table.columns), "rows": [list(row) for row in table.rows]}
+            for table in shown.tables
         ],
         "facts": shown.facts,
         "command": shown.command,

@@ -17,9 +17,9 @@ _WIDE, _ROW, _HEAD = 900, 22, 30
 
 def svg(figures: Sequence[Mapping[str, Any]]) -> str:
     """All pictures of a view as one SVG."""
-    if any("base" in trace for one in figures for trace in one["data"]):
+    if any("base" in trace for figure in figures for trace in figure["data"]):
         return _charts(figures)
-    panels = [_panel(one) for one in figures]
+    panels = [_panel(figure) for figure in figures]
     # Matplotlib's state is the process's.
     with _one_at_a_time:
         return svg_text(Figure(title="", panels=panels))
@@ -28,14 +28,14 @@ def svg(figures: Sequence[Mapping[str, Any]]) -> str:
 def _charts(figures: Sequence[Mapping[str, Any]]) -> str:
     """Charts of time, one below the other: a rectangle for each bar from its base."""
     parts, top = [], 0
-    for one in figures:
-        scale = _WIDE / one["layout"]["xaxis"]["range"][1]
-        rows = 1 + max(max(trace["y"]) for trace in one["data"])
-        parts.append(f'<text x="0" y="{top + 20}" font-family="sans-serif">{escape(one["title"])}</text>')
+    for figure in figures:
+        scale = _WIDE / figure["layout"]["xaxis"]["range"][1]
+        rows = 1 + max(max(trace["y"]) for trace in figure["data"])
+        parts.append(f'<text x="0" y="{top + 20}" font-family="sans-serif">{escape(figure["title"])}</text>')
         parts += [
             f'<rect x="{base * scale:.2f}" y="{top + _HEAD + _ROW * row}" width="{length * scale:.2f}" '
             f'height="{_ROW - 3}" fill="{trace["marker"]["color"]}"/>'
-            for trace in one["data"]
+            for trace in figure["data"]
             for base, length, row in zip(trace["base"], trace["x"], trace["y"], strict=True)
         ]
         top += _HEAD + _ROW * rows + 10
@@ -46,17 +46,17 @@ def _charts(figures: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _panel(one: Mapping[str, Any]) -> Panel:
-    axes = one["layout"]
-    turned = any(trace.get("orientation") == "h" for trace in one["data"])
+def _panel(facts: Mapping[str, Any]) -> Panel:
+    axes = facts["layout"]
+    turned = any(trace.get("orientation") == "h" for trace in facts["data"])
     across, up = (axes["yaxis"], axes["xaxis"]) if turned else (axes["xaxis"], axes["yaxis"])
     return Panel(
-        title=one["title"],
+        title=facts["title"],
         across=_text(across),
         up=_text(up),
         log_across=across.get("type") == "log",
         log_up=up.get("type") == "log",
-        series=[_series(trace, turned) for trace in one["data"] if trace.get("hoverinfo") != "skip"],
+        series=[_series(trace, turned) for trace in facts["data"] if trace.get("hoverinfo") != "skip"],
     )
 
 

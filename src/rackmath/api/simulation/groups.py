@@ -84,7 +84,7 @@ def beside_of(texts: Sequence[str]) -> list[Beside]:
 
     Errors: :class:`InputError` for keys that are unknown and values that cannot be meant.
     """
-    found: list[Beside] = []
+    groups: list[Beside] = []
     for text in texts:
         parts = dict(_pair(text, part) for part in text.split())
         share = parts.pop("share", None)
@@ -97,8 +97,8 @@ def beside_of(texts: Sequence[str]) -> list[Beside]:
             raise InputError("--beside", text, "give share or for, not both")
         numbers = {key: _whole(text, parts[key]) for key in ("gpus", "seats", "budget") if key in parts}
         part = None if share is None else _share(text, share)
-        found.append(Beside(options=parts | numbers, share=part, wanted=wanted))
-    return found
+        groups.append(Beside(options=parts | numbers, share=part, wanted=wanted))
+    return groups
 
 
 def _pair(text: str, part: str) -> tuple[str, str]:
@@ -116,12 +116,12 @@ def _whole(text: str, value: str) -> int:
 
 def _share(text: str, value: str) -> float:
     try:
-        found = float(value)
+        share = float(value)
     except ValueError as error:
         raise InputError("--beside", text, f"{value} is no share") from error
-    if not 0 < found < 1:
+    if not 0 < share < 1:
         raise InputError("--beside", text, "a share is between 0 and 1")
-    return found
+    return share
 
 
 def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workload, list[int]]:
@@ -131,19 +131,19 @@ def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workl
     """
     service = np.zeros(len(work), np.int32)
     numbers: list[int] = []
-    for one in beside:
-        if one.wanted is not None:
-            if one.wanted not in work.names:
+    for group in beside:
+        if group.wanted is not None:
+            if group.wanted not in work.names:
                 known = ", ".join(work.names) or "none: it has no column model"
-                raise InputError("--beside for", one.wanted, f"the trace names {known}")
+                raise InputError("--beside for", group.wanted, f"the trace names {known}")
             assert work.service is not None, "names come with numbers"
             numbers.append(len(set(numbers) - {0}) + 1)
-            service[work.service == work.names.index(one.wanted)] = numbers[-1]
-        elif one.share is not None:
+            service[work.service == work.names.index(group.wanted)] = numbers[-1]
+        elif group.share is not None:
             numbers.append(len(set(numbers) - {0}) + 1)
         else:
             numbers.append(0)
-    shares = [one.share or 0.0 for one in beside]
+    shares = [group.share or 0.0 for group in beside]
     if sum(shares) >= 1:
         raise InputError("--beside share", sum(shares), "leave some requests to the others")
     if any(shares):
@@ -160,11 +160,11 @@ def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workl
 
 def _heads(work: Workload) -> np.ndarray:
     """First request of everybody's session."""
-    found = np.arange(len(work))
+    heads = np.arange(len(work))
     if work.then is not None:
         for i in np.flatnonzero(work.then >= 0):
-            found[work.then[i]] = found[i]
-    return found
+            heads[work.then[i]] = heads[i]
+    return heads
 
 
 def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:

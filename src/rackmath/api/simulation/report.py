@@ -24,15 +24,15 @@ _RANGED = 200_000
 F = NDArray[np.float64]
 
 
-def user_times(setup: Setup, found: tuple[Outcome, ...]) -> Times:
+def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
     """Times of all requests as their users see them."""
-    arrival = found[0].requests["arrival"]
-    return request_times(found[-1], setup.groups[0].batching.outside, setup.work.output, arrival)
+    arrival = outcomes[0].requests["arrival"]
+    return request_times(outcomes[-1], setup.groups[0].batching.outside, setup.work.output, arrival)
 
 
-def facts_of(setup: Setup, found: tuple[Outcome, ...]) -> dict[str, Any]:
+def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     """What ``rackmath simulate --json`` prints, without clocks and ranges."""
-    times, first, last = user_times(setup, found), found[0], found[-1]
+    times, first, last = user_times(setup, outcomes), outcomes[0], outcomes[-1]
     r, members = setup.request, setup.groups
     span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
     written = float(setup.work.output.sum())
@@ -41,23 +41,23 @@ def facts_of(setup: Setup, found: tuple[Outcome, ...]) -> dict[str, Any]:
     rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
-    blocks = _each(writers, last, [one.batching.memory // one.batching.block for one in writers])
-    pools = list(zip(found, setup.pools, strict=True))
-    spent = [_gpu_seconds(one, pool, one.replica_seconds) for one, pool in pools]
-    busy = sum(float(_gpu_seconds(one, pool, one.replicas.own["busy"]).sum()) for one, pool in pools)
+    blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
+    pools = list(zip(outcomes, setup.pools, strict=True))
+    spent = [_gpu_seconds(outcome, pool, outcome.replica_seconds) for outcome, pool in pools]
+    busy = sum(float(_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]).sum()) for outcome, pool in pools)
     paid = np.concatenate(spent)
     held, rent = _held(setup, first), _rent(setup, first, span)
     return {
         "model": members[0].architecture.name,
         "system": members[0].system.name,
-        "layout": [one.deployment.layout.text() for one in members],
-        "replicas": [one.replicas for one in members],
+        "layout": [group.deployment.layout.text() for group in members],
+        "replicas": [group.replicas for group in members],
         "requests": len(setup.work),
         "time_to_first_token": _spread(times.first),
         "time_per_output_token": _spread(times.per_token),
         "latency": _spread(times.whole),
         "queueing": _spread(
-            times.queueing if len(found) == 1 else request_times(first, 0.0, setup.work.output).queueing
+            times.queueing if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output).queueing
         ),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
@@ -75,14 +75,14 @@ def facts_of(setup: Setup, found: tuple[Outcome, ...]) -> dict[str, Any]:
         "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
         "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
         "preempted": int((last.requests["dropped"] > 0).sum()),
-        "failures": sum(one.failures for one in found),
-        "most_replicas": max(one.most_replicas for one in found),
+        "failures": sum(group.failures for group in outcomes),
+        "most_replicas": max(group.most_replicas for group in outcomes),
         "span": span,
         "energy_kwh": _energy(members, paid),
         "tier_bytes": held,
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, written, rent),
-        "table_error": max(one.deployment.times.error for one in members),
+        "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid) if len(setup.pools[0]) > 1 else [],
     }
 
@@ -101,8 +101,8 @@ def _each(pool: tuple[ReplicaGroup, ...], outcome: Outcome, values: list[float])
 
 def _gpu_seconds(outcome: Outcome, pool: tuple[ReplicaGroup, ...], seconds: F) -> F:
     """Accelerator seconds by kind. (kinds,) [s]"""
-    each = seconds * _each(pool, outcome, [one.gpus_each for one in pool])
-    return np.array([float(each[outcome.replicas.own["kind"] == k].sum()) for k in range(len(pool))])
+    per_replica = seconds * _each(pool, outcome, [group.gpus_each for group in pool])
+    return np.array([float(per_replica[outcome.replicas.own["kind"] == k].sum()) for k in range(len(pool))])
 
 
 def _held(setup: Setup, outcome: Outcome) -> dict[str, float]:
@@ -126,29 +126,29 @@ def _rent(setup: Setup, outcome: Outcome, span: float) -> float:
 
 
 def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more: float = 0.0) -> float | None:
-    if any(one.price is None for one in members):
+    if any(member.price is None for member in members):
         return None
-    spent = sum(float(t) * (one.price or 0.0) for one, t in zip(members, seconds, strict=True))
+    spent = sum(float(t) * (member.price or 0.0) for member, t in zip(members, seconds, strict=True))
     return (spent + more) / max(tokens, 1e-9) * 1e6
 
 
 def _energy(members: tuple[ReplicaGroup, ...], seconds: F) -> float | None:
-    if any(one.system.chip.power is None for one in members):
+    if any(member.system.chip.power is None for member in members):
         return None
-    return sum(float(t) * (one.system.chip.power or 0.0) for one, t in zip(members, seconds, strict=True)) / 3.6e6
+    return sum(float(t) * (member.system.chip.power or 0.0) for member, t in zip(members, seconds, strict=True)) / 3.6e6
 
 
 def _services(setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:
     """What each service's users saw, and what its replicas cost."""
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
-    found: list[dict[str, Any]] = []
-    for service in sorted({one.service for one in setup.groups}):
+    rows: list[dict[str, Any]] = []
+    for service in sorted({group.service for group in setup.groups}):
         mine = of == service
-        which = [k for k, one in enumerate(setup.groups) if one.service == service]
+        which = [k for k, group in enumerate(setup.groups) if group.service == service]
         members = tuple(setup.groups[k] for k in which)
-        found.append(
+        rows.append(
             {
-                "replicas": [f"{one.replicas} x {one.text}" for one in members],
+                "replicas": [f"{member.replicas} x {member.text}" for member in members],
                 "requests": int(mine.sum()),
                 "time_to_first_token": _spread(times.first[mine]),
                 "time_per_output_token": _spread(times.per_token[mine]),
@@ -157,12 +157,12 @@ def _services(setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F) -
                 "usd_per_million_tokens": _dollars(members, seconds[which], float(setup.work.output[mine].sum())),
             }
         )
-    return found
+    return rows
 
 
 def _spread(values: Any) -> dict[str, Any] | None:
-    found = spread(values)
-    return None if found is None else asdict(found)
+    percentiles = spread(values)
+    return None if percentiles is None else asdict(percentiles)
 
 
 def range_ends(setup: Setup) -> dict[str, Any] | None:
@@ -170,27 +170,27 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
     if setup.groups[0].software is None or len(setup.work) > _RANGED:
         return None
     spans = {
-        one.system.chip.name: constants_file.range_of(one.system, one.software, "time per token")
-        for one in setup.groups
-        if one.software is not None
+        group.system.chip.name: constants_file.range_of(group.system, group.software, "time per token")
+        for group in setup.groups
+        if group.software is not None
     }
-    found: dict[str, Any] = {"steps": list(spans[setup.groups[0].system.chip.name])}
+    ends_of: dict[str, Any] = {"steps": list(spans[setup.groups[0].system.chip.name])}
     for end, name in enumerate(("low", "high")):
         other = slowed(setup, {chip: span[end] for chip, span in spans.items()})
         facts = facts_of(other, run(other))
-        found[name] = {
+        ends_of[name] = {
             key: {p: facts[key][p] for p in ("mean", "p50", "p90", "p99")}
             for key in ("time_to_first_token", "time_per_output_token", "latency")
             if facts[key] is not None
         } | {"throughput": facts["throughput"], "goodput": facts["goodput"]}
-    return found
+    return ends_of
 
 
 def assumptions(setup: Setup) -> list[str]:
     """What a report has to say of its numbers."""
     r, last = setup.request, setup.groups[-1]
-    priced = {one.system.name: one.system for one in setup.groups}
-    layouts = [one.deployment.layout for one in setup.groups]
+    priced = {group.system.name: group.system for group in setup.groups}
+    layouts = [group.deployment.layout for group in setup.groups]
     worst = max(group.deployment.times.error for group in setup.groups)
     shared = bool(setup.cache.tiers) and setup.cache.tiers[0].shared
     return [
@@ -198,11 +198,11 @@ def assumptions(setup: Setup) -> list[str]:
         *(note for system in priced.values() for note in catalogue.price_note(system, r.usd_per_gpu_hour)),
         "the bound, without losses" if last.software is None
         else f"step times of {r.engine} of {r.year:g}",
-        *dict.fromkeys(note for one in setup.groups if one.software is not None
-                       for note in constants_file.unseen_notes(one.system, one.software, "time per token")),
+        *dict.fromkeys(note for group in setup.groups if group.software is not None
+                       for note in constants_file.unseen_notes(group.system, group.software, "time per token")),
         f"tables within {worst:.1%} of the engine where they were checked",
-        *(f"a replica of {one.deployment.layout.text()} holds {one.batching.memory:,} tokens of cache in blocks of "
-          f"{one.batching.block}, {one.batching.seats} seats" for one in setup.groups),
+        *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
+          f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),
         f"{last.batching.policy}, {last.batching.preemption}, {r.router}; seed {r.seed}",
         *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
           if any(int(layout.data) > 1 for layout in layouts) else []),

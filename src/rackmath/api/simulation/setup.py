@@ -67,16 +67,16 @@ def setup_of(r: SimulateRequest) -> Setup:
         raise InputError("--beside", r.beside[0], "two pools are of one kind each: leave --prefill-gpus out")
     if prefilling:
         prefill = replace(r, on=r.prefill_on or r.on, gpus=prefilling, layout=r.prefill_layout or r.layout)
-        groups = [group_of(each, work, 0) for each in (prefill, replace(r, gpus=r.gpus - prefilling))]
+        groups = [group_of(part, work, 0) for part in (prefill, replace(r, gpus=r.gpus - prefilling))]
     else:
         for field, value in (("--prefill-layout", r.prefill_layout), ("--prefill-on", r.prefill_on)):
             if value:
                 raise InputError(field, value, "say how many accelerators prefill: --prefill-gpus")
         groups = [group_of(r, work, 0)]
-        for each, number in zip(beside, numbers, strict=True):
+        for part, number in zip(beside, numbers, strict=True):
             # Another system has its own price.
-            price = r.usd_per_gpu_hour if "on" not in each.options else None
-            other: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(each.options)))
+            price = r.usd_per_gpu_hour if "on" not in part.options else None
+            other: SimulateRequest = replace(r, **({"layout": None, "usd_per_gpu_hour": price} | dict(part.options)))
             groups.append(group_of(other, work, number))
     first, last = groups[0], groups[-1]
     return Setup(

@@ -16,7 +16,7 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
     shared is what running requests leave, inf has no end, none is no tiers; ``all:`` is one for all replicas. Tiers
     of the catalogue (``ddr5``, ``cxl``, ``nvme-tlc``, ...) bring bandwidth and price of as many devices as they fill.
     """
-    found: list[Tier] = []
+    tiers: list[Tier] = []
     known = catalogue.tiers()
     for part in text.split(",") if text and text != "none" else ():
         name, _, rest = part.partition("=")
@@ -27,14 +27,14 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
             raise InputError("--tiers", part, "write name=capacity, then @bandwidth and +latency, as dram=1TB@50GB/s")
         device = known.get(name)
         capacity = float("inf") if size in ("inf", "shared") else parse(size, "B", "--tiers")
-        if found and not bandwidth and device is None:
+        if tiers and not bandwidth and device is None:
             raise InputError(
                 "--tiers", part, f"say how fast, as {name}={size}@50GB/s, or name one of {', '.join(known)}"
             )
         usual = float("inf")
         if device is not None:
             usual = device.bandwidth * (max(capacity // device.capacity, 1.0) if isfinite(capacity) else 1.0)
-        found.append(
+        tiers.append(
             Tier(
                 name=name,
                 capacity=capacity,
@@ -45,4 +45,4 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
                 price=0.0 if device is None else device.price,
             )
         )
-    return tuple(found)
+    return tuple(tiers)

@@ -72,11 +72,11 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
 
     if out is not None and not out.endswith(".toml"):
         raise InputError("--out", out, "end the name with .toml")
-    found, ceilings = laboratory.experiment(machine.find(device), _budget(seconds), small=small)
+    experiment, ceilings = laboratory.experiment(machine.find(device), _budget(seconds), small=small)
     if out is not None:
         write_text(Path(out), record(ceilings, datetime.now(UTC).date()), "--out")
         render.show_note(f"lab: wrote {out}, give it to any command as --on {out}")
-    deliver(found, plot, as_json)
+    deliver(experiment, plot, as_json)
 
 
 @click.command("decode", epilog="Example: rackmath lab decode --plot decode.svg")
@@ -93,14 +93,14 @@ def decode(
     from rackmath.lab import decode as laboratory
 
     budget = _budget(seconds)
-    found = laboratory.experiment(
+    experiment = laboratory.experiment(
         _ceilings(device, budget),
         budget,
         batches=[b for b in laboratory.BATCHES if b <= most],
         contexts=[c for c in laboratory.CONTEXTS if c <= longest],
         library=library,
     )
-    deliver(found, plot, as_json)
+    deliver(experiment, plot, as_json)
 
 
 @click.command("train-departs", epilog="Example: rackmath lab train-departs --load 0.7 --seconds 20")
@@ -113,8 +113,8 @@ def train_departs(seats: int, load: float, seconds: float, device: str | None, p
     need_torch()
     from rackmath.lab import departures, machine
 
-    found = departures.experiment(machine.find(device), _budget(seconds), seats=seats, load=load)
-    deliver(found, plot, as_json)
+    experiment = departures.experiment(machine.find(device), _budget(seconds), seats=seats, load=load)
+    deliver(experiment, plot, as_json)
 
 
 @click.command("alltoall", epilog="Example: rackmath lab alltoall --ranks 4 --ratio 8")
@@ -126,8 +126,8 @@ def alltoall(ranks: int, ratio: float, seconds: float, plot: str | None, as_json
     need_torch()
     from rackmath.lab import exchange, machine
 
-    found = exchange.experiment(machine.find(_HOST), _budget(seconds), ranks=ranks, ratio=ratio)
-    deliver(found, plot, as_json)
+    experiment = exchange.experiment(machine.find(_HOST), _budget(seconds), ranks=ranks, ratio=ratio)
+    deliver(experiment, plot, as_json)
 
 
 @click.command("pipeline", epilog="Example: rackmath lab pipeline --stages 4")
@@ -140,8 +140,8 @@ def pipeline(stages: int, pace: float, seconds: float, plot: str | None, as_json
     from rackmath.lab import machine
     from rackmath.lab import stages as laboratory
 
-    found = laboratory.experiment(machine.find(_HOST), _budget(seconds), stages=stages, pace=pace)
-    deliver(found, plot, as_json)
+    experiment = laboratory.experiment(machine.find(_HOST), _budget(seconds), stages=stages, pace=pace)
+    deliver(experiment, plot, as_json)
 
 
 @click.command("revnet", epilog="Example: rackmath lab revnet --deepest 16 --plot revnet.svg")
@@ -194,7 +194,7 @@ def kv_tiers(
     from rackmath.lab import kv_tiers as laboratory
 
     budget = _budget(seconds)
-    found = laboratory.experiment(
+    experiment = laboratory.experiment(
         _ceilings(device, budget),
         budget,
         model=model,
@@ -202,7 +202,7 @@ def kv_tiers(
         usd_per_hour=usd_per_hour,
         folder=folder,
     )
-    deliver(found, plot, as_json)
+    deliver(experiment, plot, as_json)
 
 
 EXPERIMENTS: tuple[Any, ...] = (roofline, decode, train_departs, alltoall, pipeline, revnet, feistel, kv_tiers)

@@ -71,7 +71,7 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
                 "date": str(datetime.now(UTC).date()),
                 "version": __version__,
                 "seconds": perf_counter() - started,
-                "experiments": [as_data(one) for one in done],
+                "experiments": [as_data(row) for row in done],
             }
         )
     else:
@@ -107,9 +107,9 @@ def _jobs(device: str | None, quick: bool, budget: Budget) -> Iterator[Job]:
 
 
 def _show(done: list[Experiment]) -> None:
-    for one in done:
-        error = "" if one.median_error is None else f", median error {one.median_error:.0%}"
-        render.show_lines(f"{one.title} ({one.name}): {one.seconds:.0f} s{error}", one.findings)
+    for row in done:
+        error = "" if row.median_error is None else f", median error {row.median_error:.0%}"
+        render.show_lines(f"{row.title} ({row.name}): {row.seconds:.0f} s{error}", row.findings)
 
 
 def _page(done: list[Experiment], seconds: float) -> str:
@@ -121,17 +121,17 @@ def _page(done: list[Experiment], seconds: float) -> str:
         "Points are measured, lines predicted by the engine from the machine's own ceilings.</p>",
         "<table><tr><th>experiment</th><th class='n'>seconds</th><th class='n'>median error</th></tr>",
         *(
-            f'<tr><td><a href="#{one.name}">{escape(one.title)}</a></td><td class="n">{one.seconds:.0f}</td>'
-            f'<td class="n">{"" if one.median_error is None else f"{one.median_error:.0%}"}</td></tr>'
-            for one in done
+            f'<tr><td><a href="#{row.name}">{escape(row.title)}</a></td><td class="n">{row.seconds:.0f}</td>'
+            f'<td class="n">{"" if row.median_error is None else f"{row.median_error:.0%}"}</td></tr>'
+            for row in done
         ),
         "</table>",
     ]
-    for one in done:
-        body.append(f'<h2 id="{one.name}">{escape(one.title)}</h2>')
-        body += [f"<p>{escape(line)}</p>" for line in one.findings]
-        body.append(f"<figure>{svg_text(figure(one))}</figure>")
-        if one.ceilings:
-            listed = "; ".join(f"{name} {show(value)}" for name, value in one.ceilings.items())
+    for row in done:
+        body.append(f'<h2 id="{row.name}">{escape(row.title)}</h2>')
+        body += [f"<p>{escape(line)}</p>" for line in row.findings]
+        body.append(f"<figure>{svg_text(figure(row))}</figure>")
+        if row.ceilings:
+            listed = "; ".join(f"{name} {show(value)}" for name, value in row.ceilings.items())
             body.append(f'<p class="small">Ceilings, SI: {escape(listed)}</p>')
     return page("The lecture on this machine", body)

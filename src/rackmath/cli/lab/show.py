@@ -28,46 +28,46 @@ def need_torch() -> None:
         raise InputError("lab", "PyTorch", "is not installed: pip install 'rackmath[lab]'") from error
 
 
-def deliver(found: Experiment, plot: str | None, as_json: bool) -> None:
+def deliver(experiment: Experiment, plot: str | None, as_json: bool) -> None:
     """Save the picture, print."""
     drawn = check_picture(plot)
     if drawn is not None:
-        write_figure(figure(found), drawn)
+        write_figure(figure(experiment), drawn)
     if as_json:
-        render.show_json(as_data(found))
+        render.show_json(as_data(experiment))
         return
-    show_experiment(found)
+    show_experiment(experiment)
 
 
-def as_data(found: Experiment) -> dict[str, Any]:
+def as_data(experiment: Experiment) -> dict[str, Any]:
     """What JSON holds."""
     return {
-        "experiment": found.name,
-        "title": found.title,
-        "machine": found.machine,
-        "ceilings": found.ceilings,
-        "facts": found.facts,
-        "findings": list(found.findings),
-        "median_error": found.median_error,
-        "seconds": found.seconds,
-        "curves": list(found.curves),
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "machine": experiment.machine,
+        "ceilings": experiment.ceilings,
+        "facts": experiment.facts,
+        "findings": list(experiment.findings),
+        "median_error": experiment.median_error,
+        "seconds": experiment.seconds,
+        "curves": list(experiment.curves),
     }
 
 
-def show_experiment(found: Experiment) -> None:
+def show_experiment(experiment: Experiment) -> None:
     """Tables of measured against predicted, and what they say."""
-    render.show_title(f"{found.title}: {found.machine.text()}")
-    for panel, curves in panels(found):
+    render.show_title(f"{experiment.title}: {experiment.machine.text()}")
+    for panel, curves in panels(experiment):
         show_panel(panel, curves)
-    render.show_lines("what it says", found.findings)
-    if found.ceilings:
+    render.show_lines("what it says", experiment.findings)
+    if experiment.ceilings:
         render.show_pairs(
             "ceilings that predictions used",
-            [(name, show(value, _unit(name), 4)) for name, value in found.ceilings.items()],
+            [(name, show(value, _unit(name), 4)) for name, value in experiment.ceilings.items()],
         )
-    error = found.median_error
+    error = experiment.median_error
     tail = "" if error is None else f"; median error of what was predicted {error:.1%}"
-    render.show_lines("", [f"{found.seconds:.1f} s{tail}"])
+    render.show_lines("", [f"{experiment.seconds:.1f} s{tail}"])
 
 
 def show_panel(title: str, curves: list[Curve]) -> None:
@@ -103,16 +103,16 @@ def _thinned(places: list[float], shared: set[float]) -> list[float]:
     return sorted({*kept, max(shared, default=places[-1]), places[-1]})
 
 
-def panels(found: Experiment) -> Iterator[tuple[str, list[Curve]]]:
+def panels(experiment: Experiment) -> Iterator[tuple[str, list[Curve]]]:
     """Curves that share axes."""
-    for panel in dict.fromkeys(curve.panel for curve in found.curves):
-        yield panel, [curve for curve in found.curves if curve.panel == panel]
+    for panel in dict.fromkeys(curve.panel for curve in experiment.curves):
+        yield panel, [curve for curve in experiment.curves if curve.panel == panel]
 
 
-def figure(found: Experiment) -> Figure:
+def figure(experiment: Experiment) -> Figure:
     """Measured points with their spread, predicted lines."""
     drawn: list[Panel] = []
-    for panel, curves in panels(found):
+    for panel, curves in panels(experiment):
         series: list[Series] = []
         for i, curve in enumerate(curves):
             series.append(
@@ -144,9 +144,9 @@ def figure(found: Experiment) -> Figure:
             )
         )
     return Figure(
-        title=f"{found.title}, measured (points) and predicted (lines)",
+        title=f"{experiment.title}, measured (points) and predicted (lines)",
         panels=drawn,
-        note=f"{found.machine.text()}; bars from the 10th to the 90th percentile of repeats",
+        note=f"{experiment.machine.text()}; bars from the 10th to the 90th percentile of repeats",
     )
 
 

@@ -72,8 +72,8 @@ def _lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         for side in (tiers.below, tiers.above)
     )
     written = [
-        (f"{one.write:.4g} (x{one.write / page.input:.4g} of input), in {one.tier}")
-        for one in (page.minutes, page.hour)
+        (f"{rate.write:.4g} (x{rate.write / page.input:.4g} of input), in {rate.tier}")
+        for rate in (page.minutes, page.hour)
     ]
     loaded = f"x{page.cached_over_input:.2g} of input if the load overlaps, x{page.waited_over_input:.2g} if not"
     lines = [

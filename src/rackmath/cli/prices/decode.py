@@ -46,10 +46,10 @@ def decode_prices(request: PriceRequest, plot: str | None, explain: bool, as_jso
     render.show_lines("assumed", result.assumptions)
 
 
-def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
+def _equations(market: Market, decoded: Decoded) -> tuple[str, ...]:
     """Equations of the answer, the numbers at the posterior's medians put in, the result."""
-    active, total = one.active_params.median / 1e9, one.total_params.median / 1e9
-    level, chunk = one.product.median * FLOOR, float(np.exp(market.chunk))
+    active, total = decoded.active_params.median / 1e9, decoded.total_params.median / 1e9
+    level, chunk = decoded.product.median * FLOOR, float(np.exp(market.chunk))
     # Medians of a posterior need not satisfy its equations exactly; the line shows sizes, not digits.
     price = level * active * (1 + total / active * RIDGE / chunk)
     hosts = market.hosts
@@ -57,7 +57,7 @@ def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
         "input price = C N (1 + r 295 / K)   N active parameters in billions, r total over active parameters",
         "295   tokens for which reading an 8-bit weight takes as long as using it, on an H100",
         f"K     tokens of a prompt that share a read of the weights: {chunk:,.0f}",
-        f"C     floor x product = {FLOOR:.3g} $ x {one.product.median:.3g} = {level:.3g} $",
+        f"C     floor x product = {FLOOR:.3g} $ x {decoded.product.median:.3g} = {level:.3g} $",
         "floor 2e15 FLOP (a million tokens, a billion parameters) / 1,979 TFLOP/s x 2.35 $ per hour",
         f"prior of C: {np.exp(market.level):.3g} $ x N^-{market.economy:.2f}, spread {market.level_scale:.2f} in ln",
         f"medians put in: N = {active:.3g}, r = {total / active:.3g}: {price:.3g} $",
@@ -67,26 +67,27 @@ def _equations(market: Market, one: Decoded) -> tuple[str, ...]:
     )
 
 
-def _show(one: Decoded, offers: Sequence[Offer]) -> None:
+def _show(decoded: Decoded, offers: Sequence[Offer]) -> None:
     rows = [
         (label, *(_shown(value, scale) for value in (span.median, span.low50, span.high50, span.low90, span.high90)))
-        for label, span, scale in _quantities(one)
+        for label, span, scale in _quantities(decoded)
     ]
-    title = f"{one.model}: offers {len(offers)}, with different prices {one.hosts}"
-    note = f"dense with probability {one.dense:.2f}; {one.effective_draws:,.0f} effective draws, k {one.pareto_k:.2f}"
-    if one.effective_draws < _LEAST_DRAWS or one.pareto_k > _WORST_TAIL:
+    title = f"{decoded.model}: offers {len(offers)}, with different prices {decoded.hosts}"
+    note = f"dense with probability {decoded.dense:.2f}; {decoded.effective_draws:,.0f} effective draws, "
+    note += f"k {decoded.pareto_k:.2f}"
+    if decoded.effective_draws < _LEAST_DRAWS or decoded.pareto_k > _WORST_TAIL:
         note += "; the draws are too few or too uneven to be trusted: the prices are far from any known model"
     render.show_table(title, ("", "median", "50 % from", "to", "90 % from", "to"), rows, note)
-    render.show_lines("cannot tell", one.cannot_tell)
+    render.show_lines("cannot tell", decoded.cannot_tell)
 
 
-def _quantities(one: Decoded) -> tuple[tuple[str, Interval, float], ...]:
+def _quantities(decoded: Decoded) -> tuple[tuple[str, Interval, float], ...]:
     return (
-        ("active parameters, B", one.active_params, 1e9),
-        ("total parameters, B", one.total_params, 1e9),
-        ("KV bytes per token, 16 bit", one.kv_bytes_per_token, 1.0),
-        ("price over ideal cost", one.product, 1.0),
-        ("margin: price over cost", one.margin, 1.0),
+        ("active parameters, B", decoded.active_params, 1e9),
+        ("total parameters, B", decoded.total_params, 1e9),
+        ("KV bytes per token, 16 bit", decoded.kv_bytes_per_token, 1.0),
+        ("price over ideal cost", decoded.product, 1.0),
+        ("margin: price over cost", decoded.margin, 1.0),
     )
 
 

@@ -27,36 +27,36 @@ _EQUATIONS = (
 )
 
 
-def show_page(found: Mapping[str, Any], explain: bool) -> None:
+def show_page(facts: Mapping[str, Any], explain: bool) -> None:
     """One provider."""
-    rows = [_line(one["model"], one) for one in found["models"]]
-    title = f"{found['provider']}: what is sold by the token, $ per million and multiples"
+    rows = [_line(model["model"], model) for model in facts["models"]]
+    title = f"{facts['provider']}: what is sold by the token, $ per million and multiples"
     heads = ["model", ">input", ">output/in", ">cached/in", ">write", ">hour", ">batch", ">flex", ">prio", ">fast"]
     render.show_table(title, [*heads, ">above"], rows)
     render.show_table(
         "what each ratio would imply",
         ["ratio", ">value", ">models", "hypothesis", ">foretold (90 %)", ">log10 BF", "implies, median (90 %)"],
-        [row for reading in found["readings"] for row in hypothesis_rows(reading)],
+        [row for reading in facts["readings"] for row in hypothesis_rows(reading)],
         "log10 BF: Bayes factor against convention, what other providers print; -2 is a hundred to one against",
     )
-    _show_changes(found["changes"])
+    _show_changes(facts["changes"])
     if explain:
         render.show_lines("equations", _EQUATIONS)
-    render.show_lines("assumed", _assumed(found))
+    render.show_lines("assumed", _assumed(facts))
 
 
 def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
     """All providers."""
     heads = ["provider", ">models", ">output/in", ">cached/in", ">write", ">hour", ">batch", ">flex", ">prio", ">fast"]
     rows = [
-        (one["provider"], str(len(one["models"])), *_middles(one["models"]), _cliffs(one["models"]))
-        for one in sorted(pages, key=lambda one: -len(one["models"]))
+        (page["provider"], str(len(page["models"])), *_middles(page["models"]), _cliffs(page["models"]))
+        for page in sorted(pages, key=lambda page: -len(page["models"]))
     ]
     render.show_table("medians over models", [*heads, "cliffs (models)"], rows)
     kinds: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for one in pages:
+    for priced in pages:
         own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        for reading in one["readings"]:
+        for reading in priced["readings"]:
             for told in reading["hypotheses"]:
                 own[reading["kind"], told["hypothesis"]].append(told["log10_bayes_factor"])
         for (kind, hypothesis), values in own.items():
@@ -106,11 +106,11 @@ def _number(value: float) -> str:
 
 
 def _line(name: str, model: Mapping[str, Any]) -> tuple[str, ...]:
-    found = {(one["kind"], one["above"]): one["value"] for one in model["ratios"]}
-    cells = [f"{found[kind, None]:.3g}" if (kind, None) in found else "-" for kind in _SHOWN]
+    values = {(ratio["kind"], ratio["above"]): ratio["value"] for ratio in model["ratios"]}
+    cells = [f"{values[kind, None]:.3g}" if (kind, None) in values else "-" for kind in _SHOWN]
     above = [
-        f"{start / 1000:.4g}k: {value:.3g} {found.get((page.OUTPUT_ABOVE, start), 0):.3g}"
-        for (kind, start), value in found.items()
+        f"{start / 1000:.4g}k: {value:.3g} {values.get((page.OUTPUT_ABOVE, start), 0):.3g}"
+        for (kind, start), value in values.items()
         if kind == page.INPUT_ABOVE
     ]
     return (name, f"{model['input']:g}", *cells, "; ".join(above) or "-")
@@ -119,7 +119,7 @@ def _line(name: str, model: Mapping[str, Any]) -> tuple[str, ...]:
 def _middles(models: Sequence[Mapping[str, Any]]) -> list[str]:
     cells: list[str] = []
     for kind in _SHOWN:
-        values = [one["value"] for model in models for one in model["ratios"] if one["kind"] == kind]
+        values = [ratio["value"] for model in models for ratio in model["ratios"] if ratio["kind"] == kind]
         cells.append(f"{np.median(values):.3g}" if values else "-")
     return cells
 
@@ -127,35 +127,35 @@ def _middles(models: Sequence[Mapping[str, Any]]) -> list[str]:
 def _cliffs(models: Sequence[Mapping[str, Any]]) -> str:
     starts: defaultdict[float, int] = defaultdict(int)
     for model in models:
-        for one in model["ratios"]:
-            if one["kind"] == page.CLIFF:
-                starts[one["value"]] += 1
+        for ratio in model["ratios"]:
+            if ratio["kind"] == page.CLIFF:
+                starts[ratio["value"]] += 1
     return ", ".join(f"{start / 1000:.4g}k ({count})" for start, count in sorted(starts.items())) or "-"
 
 
-def _show_changes(found: Sequence[page.Change]) -> None:
-    if not found:
+def _show_changes(changes: Sequence[page.Change]) -> None:
+    if not changes:
         return
     known = sources()
     render.show_table(
         "what changed, as far as it is dated",
         ["day", "model", "what", ">from", ">to", "source"],
         [
-            (one.day, one.model, one.what, one.before, one.after, known[one.source].publisher)
-            if one.source in known
-            else (one.day, one.model, one.what, one.before, one.after, one.source)
-            for one in found
+            (change.day, change.model, change.what, change.before, change.after, known[change.source].publisher)
+            if change.source in known
+            else (change.day, change.model, change.what, change.before, change.after, change.source)
+            for change in changes
         ],
     )
 
 
-def _assumed(found: Mapping[str, Any]) -> list[str]:
+def _assumed(facts: Mapping[str, Any]) -> list[str]:
     lines = [
         "models behind the page are drawn as open-weight models are priced, given the input price",
         "convention: other providers' other models, each provider once, and one provider's worth of an even spread",
         "a hypothesis is given 1 % for being right about a page that it does not describe",
         "ratios of one provider are not independent: their factors must not be multiplied",
     ]
-    if any(reading["above"] for reading in found["readings"]):
+    if any(reading["above"] for reading in facts["readings"]):
         lines.append("above a cliff: requests from its start to the next, or to five times the last")
     return lines

@@ -50,7 +50,7 @@ def _facts(model: str, provider: str | None, at: date) -> dict[str, Any]:
     offers = price_book.published(model, at)
     prices = price_book.price_list(model, provider, at)
     own = _listing(prices.provider, model, at)
-    found = pages(prices.provider, own.prices.model, at)[0]
+    page_facts = pages(prices.provider, own.prices.model, at)[0]
     return {
         "model": model,
         "day": str(at),
@@ -58,7 +58,10 @@ def _facts(model: str, provider: str | None, at: date) -> dict[str, Any]:
         "decoded": decode(offers, market),
         "prior": decode([Offer(model=model, provider="nobody")], market),
         "provider": prices.provider,
-        "page": {**found, "changes": [one for one in found["changes"] if one.model == own.prices.model]},
+        "page": {
+            **page_facts,
+            "changes": [change for change in page_facts["changes"] if change.model == own.prices.model],
+        },
         "market": market,
         "version": __version__,
     }
@@ -67,7 +70,7 @@ def _facts(model: str, provider: str | None, at: date) -> dict[str, Any]:
 def _listing(provider: str, model: str, at: date) -> Listing:
     """A provider's entry of a model, whatever prefix it has there."""
     plain = model.rsplit("/", 1)[-1].lower()
-    for one in price_book.listings(provider, at):
-        if one.prices.model.rsplit("/", 1)[-1].lower() == plain:
-            return one
+    for listing in price_book.listings(provider, at):
+        if listing.prices.model.rsplit("/", 1)[-1].lower() == plain:
+            return listing
     raise InputError("--provider", provider, f"has no entry named {plain}")

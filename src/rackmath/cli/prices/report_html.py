@@ -53,7 +53,7 @@ def report_html(facts: Mapping[str, Any]) -> str:
             [
                 "prices: genai-prices, a public dated record of list prices",
                 f"market: {facts['market'].basis}, fitted by tools/prices.py; prices of {facts['market'].year:.1f}",
-                *(_source(one.source) for one in facts["page"]["changes"] if one.source in sources()),
+                *(_source(change.source) for change in facts["page"]["changes"] if change.source in sources()),
                 "equations: docs/commands/prices.md of the project",
             ]
         ),
@@ -74,8 +74,8 @@ def _summary(decoded: Decoded) -> str:
 
 def _offers(offers: Sequence[Offer]) -> str:
     rows = [
-        (one.provider, _price(one.input), _price(one.cached), _price(one.output))
-        for one in sorted(offers, key=lambda one: (one.input or 0.0, one.output or 0.0))
+        (offer.provider, _price(offer.input), _price(offer.cached), _price(offer.output))
+        for offer in sorted(offers, key=lambda offer: (offer.input or 0.0, offer.output or 0.0))
     ]
     return _table(("host", ">input", ">cached", ">output"), rows, "USD per million tokens")
 
@@ -85,7 +85,7 @@ def _price(value: float | None) -> str:
 
 
 def _implied(decoded: Decoded, prior: Decoded) -> str:
-    found = [
+    estimates = [
         (name, getattr(decoded, field), getattr(prior, field), scale)
         for name, field, scale in (
             ("active parameters, billions", "active_params", 1e9),
@@ -95,7 +95,7 @@ def _implied(decoded: Decoded, prior: Decoded) -> str:
             ("margin: price over cost, by stated priors of the split", "margin", 1.0),
         )
     ]
-    rows = [(name, _span(now, size), _middle(now, size), _span(before, size)) for name, now, before, size in found]
+    rows = [(name, _span(now, size), _middle(now, size), _span(before, size)) for name, now, before, size in estimates]
     note = (
         f"dense with probability {decoded.dense:.2f}; {decoded.effective_draws:,.0f} effective draws, Pareto k "
         f"{decoded.pareto_k:.2f}"
@@ -115,19 +115,19 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _ratios(found: Mapping[str, Any]) -> str:
+def _ratios(facts: Mapping[str, Any]) -> str:
     rows = [
         (name, value, hypothesis, foretold, factor, meant)
-        for reading in found["readings"]
+        for reading in facts["readings"]
         for name, value, _, hypothesis, foretold, factor, meant in hypothesis_rows(reading)
     ]
     return _table(("ratio", ">published", "hypothesis", ">foretold (90 %)", ">log10 BF", "would imply"), rows)
 
 
-def _changes(found: Sequence[Any]) -> str:
-    if not found:
+def _changes(changes: Sequence[Any]) -> str:
+    if not changes:
         return '<p class="small">No change of these prices is dated.</p>'
-    rows = [(one.day, one.what, one.before, one.after) for one in found]
+    rows = [(change.day, change.what, change.before, change.after) for change in changes]
     return "<h2>What changed</h2>" + _table(("day", "what", ">from", ">to"), rows)
 
 
@@ -138,9 +138,9 @@ def _source(key: str) -> str:
 
 def _asked_figure(model: str, offers: Sequence[Offer]) -> Figure:
     hosts: dict[tuple[float, float], list[str]] = {}
-    for one in offers:
-        if one.input is not None and one.output is not None:
-            hosts.setdefault((one.input, one.output), []).append(one.provider)
+    for offer in offers:
+        if offer.input is not None and offer.output is not None:
+            hosts.setdefault((offer.input, offer.output), []).append(offer.provider)
     labels = [f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0] for names in hosts.values()]
     points = Series(
         name="hosts with one price",

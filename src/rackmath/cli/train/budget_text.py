@@ -9,23 +9,23 @@ from rackmath.cli import render
 from rackmath.training.scaling_laws import LossLaw
 
 
-def show_budget(found: LossLaw, facts: dict[str, Any]) -> None:
+def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
     """Tables: the four ways to reach the loss, what they mean, the law's ranges."""
     rows = [("least cost", facts), ("compute optimum", facts["compute_optimal"]), ("as given", facts["given"])]
     if facts["heuristic"] is not None:
         rows.insert(1, ("equal costs (lecture)", facts["heuristic"]))
     render.show_table(
-        f"{found.name}: loss {facts['loss']:.4f}; FLOP at training's utilisation",
+        f"{law.name}: loss {facts['loss']:.4f}; FLOP at training's utilisation",
         ["", ">parameters", ">tokens", ">over-trained", ">pre-training", ">RL", ">inference", ">total"],
         [
             (
                 label,
-                render.params(one["params"]),
-                render.params(one["tokens"]),
-                f"{one['overtraining']:.3g}x",
-                *(f"{one[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
+                render.params(row["params"]),
+                render.params(row["tokens"]),
+                f"{row['overtraining']:.3g}x",
+                *(f"{row[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
             )
-            for label, one in rows
+            for label, row in rows
         ],
     )
     lines = [
@@ -92,15 +92,15 @@ def show_known(law: str, rows: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-def equations(found: LossLaw, facts: dict[str, Any]) -> tuple[str, ...]:
+def equations(law: LossLaw, facts: dict[str, Any]) -> tuple[str, ...]:
     """Equations with their numbers."""
-    ratio = found.balance(facts["params"], facts["tokens"])
-    terms = f"{found.floor:g} + {found.size:g} / N^{found.alpha:g} + {found.data:g} / D^{found.beta:g}"
+    ratio = law.balance(facts["params"], facts["tokens"])
+    terms = f"{law.floor:g} + {law.size:g} / N^{law.alpha:g} + {law.data:g} / D^{law.beta:g}"
     trained = facts["cost_pretrain"] + facts["cost_rl"]
     return (
         f"L = {terms} = {facts['loss']:.4f}",
         "cost = 6 N D (1 + RL share) + 2 N (tokens read / efficiency + tokens written / efficiency) x success",
         "least where (alpha A N^-alpha) / (beta B D^-beta) = 1 + inference / training",
         f"             {ratio:.4f} = 1 + {facts['cost_inference']:.3g} / {trained:.3g}",
-        f"over-training x = D / D*(N), x^beta = {facts['overtraining']:.4g}^{found.beta:g} = {ratio:.4f}",
+        f"over-training x = D / D*(N), x^beta = {facts['overtraining']:.4g}^{law.beta:g} = {ratio:.4f}",
     )

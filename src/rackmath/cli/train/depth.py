@@ -32,15 +32,17 @@ def depth_command(request: DepthRequest, plot: str | None, as_json: bool) -> Non
     _show(*result.details)
 
 
-def _show(architecture: Architecture, tokens: float, found: dict[int, list[Depth]], pays: dict[str, int]) -> None:
+def _show(
+    architecture: Architecture, tokens: float, depths_by_layers: dict[int, list[Depth]], pays: dict[str, int]
+) -> None:
     render.show_table(
         f"activations of {tokens:,.0f} tokens through layers like those of {architecture.name}, at 16 bit",
-        ["way", ">more computation", *(f">{count} layers" for count in found)],
+        ["way", ">more computation", *(f">{count} layers" for count in depths_by_layers)],
         [
             (
                 way,
-                f"{next(iter(found.values()))[place].overhead:.0%}",
-                *(show(ways[place].memory * tokens, "B") for ways in found.values()),
+                f"{next(iter(depths_by_layers.values()))[place].overhead:.0%}",
+                *(show(ways[place].memory * tokens, "B") for ways in depths_by_layers.values()),
             )
             for place, way in enumerate(WAYS)
         ],

@@ -19,14 +19,14 @@ COLOURS = ("#5b8fd1", "#e0a458", "#7ab67a", "#c97b52", "#8d6fb0")
 NAMES = ("forward", "gradient of inputs", "gradient of weights", "both gradients", "forward beside backward")
 
 
-def gantt_lines(found: Timeline) -> list[str]:
+def gantt_lines(timeline: Timeline) -> list[str]:
     """One line per rank: what it does for most of each cell, a dot where it waits."""
-    start = min(begun[0] for begun in found.start if begun)
-    cell = found.makespan / _WIDE
+    start = min(begun[0] for begun in timeline.start if begun)
+    cell = timeline.makespan / _WIDE
     lines: list[str] = []
-    for rank, operations in enumerate(found.order.operations):
+    for rank, operations in enumerate(timeline.order.operations):
         busy = [[0.0] * len(LETTERS) for _ in range(_WIDE)]
-        for (kind, *_), begun, ended in zip(operations, found.start[rank], found.end[rank], strict=True):
+        for (kind, *_), begun, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
             first, last = (begun - start) / cell, (ended - start) / cell
             for place in range(int(first), min(int(last) + 1, _WIDE)):
                 busy[place][kind] += min(last, place + 1) - max(first, place)
@@ -40,49 +40,49 @@ def _letter(parts: list[float]) -> str:
     return "." if idle > most or most <= 0 else LETTERS[parts.index(most)]
 
 
-def save_gantt(found: Timeline, path: Path) -> None:
+def save_gantt(timeline: Timeline, path: Path) -> None:
     """Write the chart; the file appears whole or not at all.
 
     Errors: :class:`InputError` for more operations than a picture can show.
     """
-    many = sum(len(operations) for operations in found.order.operations)
+    many = sum(len(operations) for operations in timeline.order.operations)
     if many > _MOST:
         raise InputError("--plot", many, f"operations are more than a picture shows, {_MOST:,}: take fewer")
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".svg" if path.suffix == ".html" else path.suffix)
     os.close(handle)
     written = Path(name)
     try:
-        _draw(found, written)
+        _draw(timeline, written)
         if path.suffix == ".html":
             text = written.read_text(encoding="utf-8")
-            written.write_text(_page(found, text[text.index("<svg") :]), encoding="utf-8")
+            written.write_text(_page(timeline, text[text.index("<svg") :]), encoding="utf-8")
         written.chmod(0o644)
         written.replace(path)
     finally:
         written.unlink(missing_ok=True)
 
 
-def _page(found: Timeline, picture: str) -> str:
-    title = escape(f"{found.order.name}: {found.order.ranks} stages, {found.order.microbatches} micro-batches")
+def _page(timeline: Timeline, picture: str) -> str:
+    title = escape(f"{timeline.order.name}: {timeline.order.ranks} stages, {timeline.order.microbatches} micro-batches")
     head = f'<meta charset="utf-8"><title>{title}</title><style>svg {{ width: 100%; height: auto; }}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{picture}</body></html>\n'
 
 
-def _draw(found: Timeline, path: Path) -> None:
+def _draw(timeline: Timeline, path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("agg")
     mpl.rcParams.update({"svg.hashsalt": "rackmath", "svg.fonttype": "none", "font.size": 9})
     from matplotlib import pyplot as plt
 
-    ranks = found.order.ranks
+    ranks = timeline.order.ranks
     drawn, axis = plt.subplots(figsize=(12, 1.4 + 0.3 * ranks), layout="constrained")
     used: dict[int, Any] = {}
-    for rank, operations in enumerate(found.order.operations):
+    for rank, operations in enumerate(timeline.order.operations):
         for kind in sorted({op[0] for op in operations}):
             bars = [
                 (begun, ended - begun)
-                for op, begun, ended in zip(operations, found.start[rank], found.end[rank], strict=True)
+                for op, begun, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True)
                 if op[0] == kind
             ]
             used[kind] = axis.broken_barh(
@@ -103,8 +103,8 @@ def _draw(found: Timeline, path: Path) -> None:
         bbox_to_anchor=(0, 1),
     )
     axis.set_title(
-        f"{found.order.name}: bubble {found.bubble_makespan:.1%} of the makespan,"
-        f" {found.bubble_longest_span:.1%} of the longest span",
+        f"{timeline.order.name}: bubble {timeline.bubble_makespan:.1%} of the makespan,"
+        f" {timeline.bubble_longest_span:.1%} of the longest span",
         loc="right",
         fontsize=10,
     )

@@ -59,10 +59,10 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return lines
 
 
-def _definitions(found: Timeline) -> tuple[str, ...]:
+def _definitions(timeline: Timeline) -> tuple[str, ...]:
     return (
-        f"bubble of the makespan     1 - work / makespan = 1 - {found.work:.6g} / {found.makespan:.6g}",
-        f"bubble of the longest span 1 - work / longest span = 1 - {found.work:.6g} / {found.longest_span:.6g}",
+        f"bubble of the makespan     1 - work / makespan = 1 - {timeline.work:.6g} / {timeline.makespan:.6g}",
+        f"bubble of the longest span 1 - work / longest span = 1 - {timeline.work:.6g} / {timeline.longest_span:.6g}",
         "makespan: first start to last end of all ranks, what an optimizer sees that waits for all of them",
         "longest span: of one rank, from its first start to its last end; what counts where iterations may skew",
         "peak activations: in activations of one micro-batch on a whole rank",

@@ -25,11 +25,11 @@ def is_convolved(fields: Fields) -> bool:
     return fields.has(*COMPRESSED, RELATIVE)
 
 
-def convolved(fields: Fields, one: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
+def convolved(fields: Fields, attention: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
     """The attention of a layer with what its convolutions remember, and the layer's loose tensors."""
     if fields.has(*COMPRESSED):
-        return _compressed(fields, one, hidden, layer)
-    return _relative(fields, one, hidden, layer)
+        return _compressed(fields, attention, hidden, layer)
+    return _relative(fields, attention, hidden, layer)
 
 
 def model_weights(fields: Fields, hidden: int) -> Iterator[Weight]:
@@ -41,19 +41,19 @@ def model_weights(fields: Fields, hidden: int) -> Iterator[Weight]:
         yield vector("final_input.query", "other", hidden)
 
 
-def _compressed(fields: Fields, one: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
+def _compressed(fields: Fields, attention: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
     """Queries and keys pass a depthwise and a grouped convolution; half of each value is the token before's."""
     depthwise, grouped = (fields.integer(name) for name in COMPRESSED)
-    heads = one.query_heads + one.kv_heads
-    channels = heads * one.key_dim
+    heads = attention.query_heads + attention.kv_heads
+    channels = heads * attention.key_dim
     router = fields.integer("router_hidden_size")
     slots = fields.integer("num_experts", kind="experts") + 1
-    kept = channels * (depthwise + grouped - 2) + one.kv_heads * one.value_dim // 2
-    return replace(one, convolution=kept), (
+    kept = channels * (depthwise + grouped - 2) + attention.kv_heads * attention.value_dim // 2
+    return replace(attention, convolution=kept), (
         vector("self_attn.conv_qk_depthwise", "attention", channels * (depthwise + 1), "heads"),
-        matrix("self_attn.conv_qk_grouped", "attention", one.key_dim * grouped, channels, "heads"),
+        matrix("self_attn.conv_qk_grouped", "attention", attention.key_dim * grouped, channels, "heads"),
         vector("self_attn.conv_qk_grouped.bias", "attention", channels, "heads"),
-        vector("self_attn.qk_norm.temp", "norm", one.kv_heads),
+        vector("self_attn.qk_norm.temp", "norm", attention.kv_heads),
         vector("residual_scales", "other", 8 * hidden),
         matrix("mlp.gate.down_proj", "router", hidden, router),
         replace(matrix("mlp.gate.router_mlp.fc", "router", router, router), copies=2),
@@ -63,25 +63,25 @@ def _compressed(fields: Fields, one: Grouped, hidden: int, layer: int) -> tuple[
     )
 
 
-def _relative(fields: Fields, one: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
+def _relative(fields: Fields, attention: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
     """Keys, values and both outputs pass short convolutions; positions are relative, and each block has queries."""
     width, kernel = fields.integer(RELATIVE), fields.integer("conv_kernel_size", "sconv_kernel_size")
-    keys, values = one.kv_heads * one.key_dim, one.kv_heads * one.value_dim
-    full = one.window is None
-    extent = fields.integer("rel_extent", kind="tokens") if full else one.window or 0
+    keys, values = attention.kv_heads * attention.key_dim, attention.kv_heads * attention.value_dim
+    full = attention.window is None
+    extent = fields.integer("rel_extent", kind="tokens") if full else attention.window or 0
     fields.ignore(("rel_extent",))
     queries = (3 if full else 1) * (layer > 0) + 1
     extras = [
-        matrix("self_attn.r_proj", "attention", hidden, one.query_heads * width, "heads"),
+        matrix("self_attn.r_proj", "attention", hidden, attention.query_heads * width, "heads"),
         matrix("self_attn.rel_logits_proj", "attention", width, extent),
-        matrix("self_attn.sink_proj", "attention", hidden, one.query_heads, "heads"),
-        vector("self_attn.l2_clips", "norm", one.query_heads * (one.key_dim + width), "heads"),
+        matrix("self_attn.sink_proj", "attention", hidden, attention.query_heads, "heads"),
+        vector("self_attn.l2_clips", "norm", attention.query_heads * (attention.key_dim + width), "heads"),
         vector("self_attn.sconv", "attention", (keys + values) * kernel, "kv_heads"),
         vector("output_convolutions", "other", 2 * hidden * kernel),
         vector("residual_queries", "other", queries * hidden),
     ]
     if full:
-        taps = matrix("self_attn.sconv.weight_proj", "attention", hidden, one.kv_heads * kernel, "kv_heads")
+        taps = matrix("self_attn.sconv.weight_proj", "attention", hidden, attention.kv_heads * kernel, "kv_heads")
         extras += [replace(taps, copies=2), vector("kv_input_layernorms", "norm", 2 * hidden)]
     kept = (keys + values + 2 * hidden) * kernel
-    return replace(one, convolution=kept, gate_width=one.query_heads * one.value_dim), tuple(extras)
+    return replace(attention, convolution=kept, gate_width=attention.query_heads * attention.value_dim), tuple(extras)

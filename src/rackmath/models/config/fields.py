@@ -58,18 +58,18 @@ class Fields:
         Errors: :class:`InputError` if it is missing without a default, has another
         type, or lies outside the limits.
         """
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             if default is None:
                 raise InputError(names[0], None, "the config has no such field; give its value")
             self.default(names[0], default)
             return default
-        return checked_integer(*found, kind=kind, low=low)
+        return checked_integer(*entry, kind=kind, low=low)
 
     def optional(self, *names: str, kind: str = "width", low: int = 0) -> int | None:
         """Read an integer or None, where absence has a meaning of its own."""
-        found = self.find(*names)
-        return None if found is None else checked_integer(*found, kind=kind, low=low)
+        entry = self.find(*names)
+        return None if entry is None else checked_integer(*entry, kind=kind, low=low)
 
     def flag(self, *names: str, default: bool) -> bool:
         """Read true or false; absence is recorded as a default."""
@@ -81,41 +81,41 @@ class Fields:
 
     def choice(self, *names: str) -> bool | None:
         """Read true, false or, where the key is absent, None."""
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             return None
-        name, value = found
+        name, value = entry
         if not isinstance(value, bool):
             raise InputError(name, value, "write true or false")
         return value
 
     def number(self, *names: str, default: float) -> float:
         """Read a finite positive number."""
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             self.default(names[0], default)
             return default
-        name, value = found
+        name, value = entry
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1e4:
             raise InputError(name, value, "write a number above 0 and up to 10,000")
         return float(value)
 
     def text(self, *names: str) -> str | None:
         """Read a string or None."""
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             return None
-        name, value = found
+        name, value = entry
         if not isinstance(value, str):
             raise InputError(name, value, "write a string")
         return value
 
     def items(self, *names: str) -> list[Any] | None:
         """Read a list (or a string of comma-separated integers) or None."""
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             return None
-        name, value = found
+        name, value = entry
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
             value = [int(part) if part.isdigit() else part for part in value]
@@ -128,20 +128,20 @@ class Fields:
 
     def mapping(self, *names: str) -> Mapping[str, Any] | None:
         """Read a nested object or None."""
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             return None
-        name, value = found
+        name, value = entry
         if not isinstance(value, Mapping):
             raise InputError(name, value, "write an object")
         return cast("Mapping[str, Any]", value)
 
     def per_layer(self, *names: str, layer: int, kind: str = "width", low: int = 0) -> int | None:
         """Read an integer that may be one per layer; lists are indexed by ``layer``."""
-        found = self.find(*names)
-        if found is None:
+        entry = self.find(*names)
+        if entry is None:
             return None
-        name, value = found
+        name, value = entry
         if isinstance(value, list):
             entries = cast("list[Any]", value)
             if not entries:

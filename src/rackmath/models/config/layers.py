@@ -47,8 +47,8 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
         parallel = _parallel(fields, convention)
         extras = layer_extras(fields, hidden)
         if is_convolved(fields) and isinstance(mixers[0], Grouped):
-            one, more = convolved(fields, mixers[0], hidden, i)
-            mixers, extras = (one,), (*extras, *more)
+            mixer, more = convolved(fields, mixers[0], hidden, i)
+            mixers, extras = (mixer,), (*extras, *more)
         built.append(
             Layer(
                 mixers=mixers,
@@ -64,16 +64,16 @@ def build_layers(fields: Fields, count: int, hidden: int, convention: Convention
 def _mixers(fields: Fields, kind: str, layer: int, hidden: int, convention: Convention) -> tuple[Mixer, ...]:
     if kind == "recurrent":
         return (recurrent_mixer(fields, hidden, convention),)
-    one = attention(fields, kind, layer, hidden, convention)
-    if isinstance(one, Grouped) and layer in _cross_layers(fields):
-        return (replace(one, cross=True, norm_elements=2 * one.key_dim),)
+    mixer = attention(fields, kind, layer, hidden, convention)
+    if isinstance(mixer, Grouped) and layer in _cross_layers(fields):
+        return (replace(mixer, cross=True, norm_elements=2 * mixer.key_dim),)
     if fields.has("mamba_d_ssm"):
         # Falcon-H1 runs a state-space block beside attention in each layer.
-        return (one, recurrent_mixer(fields, hidden))
+        return (mixer, recurrent_mixer(fields, hidden))
     if fields.has("zero_expert_num"):
         # LongCat: two attentions and two dense blocks around one mixture.
-        return (one, one)
-    return (one,)
+        return (mixer, mixer)
+    return (mixer,)
 
 
 def _cross_layers(fields: Fields) -> set[int]:

@@ -68,10 +68,10 @@ def layer_count(fields: Fields) -> int:
 def single_blocks(fields: Fields, layers: int) -> list[str] | None:
     """Words for models whose layers are one block each: mixer or feed-forward (Nemotron-H)."""
     names = ("hybrid_override_pattern", "layers_block_type")
-    found = fields.find(*names)
-    if found is None:
+    blocks = fields.find(*names)
+    if blocks is None:
         return None
-    name, pattern = found
+    name, pattern = blocks
     if not isinstance(pattern, (str, list)):
         raise InputError(name, pattern, "write a string or a list with one entry per layer")
     entries = [c for c in cast("Sequence[Any]", pattern) if c != "|"]
@@ -127,14 +127,14 @@ def _grouped_layers(fields: Fields, layers: int) -> list[str] | None:
 
 def _flags(fields: Fields, layers: int) -> list[str] | None:
     """Lists of 0 and 1 per layer, each with its own meaning of 1."""
-    for name, one, zero in (
+    for name, key, zero in (
         ("attn_type_list", "full", "recurrent"),
         ("hybrid_layer_pattern", "window", "full"),
     ):
         entries = fields.items(name)
         if entries:
             flags = [checked_integer(name, e, kind="count", low=0) for e in entries]
-            return _fitted(name, [one if flag else zero for flag in flags], layers, fields)
+            return _fitted(name, [key if flag else zero for flag in flags], layers, fields)
     return None
 
 

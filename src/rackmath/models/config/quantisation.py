@@ -101,14 +101,14 @@ def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tup
     everywhere, here = rules.special.get(None, ()), rules.special.get(str(index), ())
     special = [(pattern, chosen) for _, pattern, chosen in sorted((*everywhere, *here), key=itemgetter(0))]
     kept = (*rules.kept.get(None, ()), *rules.kept.get(str(index), ()))
-    found: list[tuple[str, Format]] = []
+    formats: list[tuple[str, Format]] = []
     for weight in layer_weights(layer, hidden):
         if weight.columns == 0 or weight.role not in CONVERTED:
             continue
         chosen = _format(rules, special, kept, weight.name, weight.role)
         if chosen != BF16:
-            found.append((weight.name, chosen))
-    return tuple(found)
+            formats.append((weight.name, chosen))
+    return tuple(formats)
 
 
 def _format(rules: Rules, special: Sequence[tuple[str, Format]], kept: Sequence[str], name: str, role: str) -> Format:

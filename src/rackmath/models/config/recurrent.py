@@ -106,12 +106,12 @@ def _mamba1(fields: Fields, hidden: int) -> Mamba1:
         # Pure Mamba states its inner width; an expansion beside it is not read.
         inner = fields.optional("intermediate_size", low=1) or inner
     state = fields.integer(*_STATE)
-    found = fields.find("mamba_dt_rank", "time_step_rank")
-    if found is None or found[1] == "auto":
+    step_rank = fields.find("mamba_dt_rank", "time_step_rank")
+    if step_rank is None or step_rank[1] == "auto":
         rank = -(-hidden // 16)
         fields.default("mamba_dt_rank", f"{rank} (hidden_size / 16)")
     else:
-        rank = fields.integer(found[0])
+        rank = fields.integer(step_rank[0])
     # Jamba normalises the low-rank inputs; pure Mamba has no attention beside it and no norms.
     normed = fields.has("attn_layer_period", "layers_block_type")
     return Mamba1(

@@ -95,9 +95,9 @@ def shared_block(fields: Fields, hidden: int, index: int, convention: Convention
     """
     owned = index < fields.integer("num_mem_blocks", kind="count", default=1)
     width = fields.optional("attention_hidden_size") or 2 * hidden
-    one = attention(fields, "full", 0, hidden, convention)
-    if isinstance(one, Grouped):
-        one = replace(one, input_width=width, owned=owned)
+    mixer = attention(fields, "full", 0, hidden, convention)
+    if isinstance(mixer, Grouped):
+        mixer = replace(mixer, input_width=width, owned=owned)
     feed = dense(fields, 0, hidden, convention)
     adapters = fields.choice("use_shared_mlp_adapter")
     rank = fields.integer("adapter_rank", default=128) if adapters is not False else 0
@@ -105,12 +105,16 @@ def shared_block(fields: Fields, hidden: int, index: int, convention: Convention
     fields.ignore(("use_shared_attention_adapter",))
     if owned:
         extras.append(vector("shared.norms", "norm", width + hidden))
-    if isinstance(one, Grouped) and fields.choice("use_shared_attention_adapter"):
-        for outputs in (one.query_heads * one.key_dim, one.kv_heads * one.key_dim, one.kv_heads * one.value_dim):
+    if isinstance(mixer, Grouped) and fields.choice("use_shared_attention_adapter"):
+        for outputs in (
+            mixer.query_heads * mixer.key_dim,
+            mixer.kv_heads * mixer.key_dim,
+            mixer.kv_heads * mixer.value_dim,
+        ):
             extras.append(matrix("adapter.down", "other", width, rank))
             extras.append(matrix("adapter.up", "other", rank, outputs))
     return Layer(
-        mixers=(one, recurrent_mixer(fields, hidden)),
+        mixers=(mixer, recurrent_mixer(fields, hidden)),
         feed_forwards=(Dense(width=feed.width, gated=feed.gated, bias=feed.bias, owned=owned, adapter_rank=rank),),
         norm_elements=hidden,
         extras=tuple(extras),

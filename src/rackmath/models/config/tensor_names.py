@@ -92,9 +92,9 @@ def placed(pattern: str) -> tuple[str | None, str]:
     """Split ``model.layers.7.mlp.gate`` into ('7', 'mlp.gate'); a rule of all layers has None."""
     if pattern.startswith("re:"):
         return None, pattern
-    found = _LAYER.search(pattern)
-    if not found:
+    match = _LAYER.search(pattern)
+    if not match:
         return None, pattern
-    rest = found.group(2)
-    layer = None if found.group(1) == "*" else found.group(1)
+    rest = match.group(2)
+    layer = None if match.group(1) == "*" else match.group(1)
     return layer, rest if rest not in ("", "*") else "*"

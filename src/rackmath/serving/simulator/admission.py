@@ -33,14 +33,14 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     for k in range(f.classes):
         while s.queue[r, k, 0] != NONE:
             i = s.queue[r, k, 0]
-            one = q[i]
-            length = one.todo + int(ceil(float(one.stored)))
+            request = q[i]
+            length = request.todo + int(ceil(float(request.stored)))
             if me.running + me.reading >= f.seats:
                 return
             # One block of air, so that a step can follow.
-            air = 1 if one.left and f.preemption != RESERVE else 0
-            need = blocks_of(f, length + (one.left * one.growth if f.preemption == RESERVE else 0))
-            room, sharing = need, f.shared and one.todo > 0 and one.stored == 0
+            air = 1 if request.left and f.preemption != RESERVE else 0
+            need = blocks_of(f, length + (request.left * request.growth if f.preemption == RESERVE else 0))
+            room, sharing = need, f.shared and request.todo > 0 and request.stored == 0
             if sharing:
                 need -= prefix.whole(f, q, i) * f.per
                 room = need + prefix.unused(f, c, q, r, i) * f.per
@@ -48,7 +48,7 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
                 return
             unlink(s.queue[r], q, k, i)
             me.waiting -= 1
-            one.held = need
+            request.held = need
             _begin(f, s, q, c, r, i, room)
 
 
@@ -56,34 +56,34 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
 def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int) -> None:
     """A request has its seat and takes its room: look up its prefix, or bring it back from the host."""
     me = s.own[r]
-    one = q[i]
+    request = q[i]
     now = me.clock
     if f.shared:
         # Blocks given up before this moment cannot be found.
         prefix.shrink(f, c, r, me.free, now)
     me.free -= room
-    if np.isnan(one.admitted):
-        one.admitted = now
-    one.ready = now
-    if one.todo == 0:
-        if one.dropped and one.stored > 0:
-            me.stall += f.swap * one.held
+    if np.isnan(request.admitted):
+        request.admitted = now
+    request.ready = now
+    if request.todo == 0:
+        if request.dropped and request.stored > 0:
+            me.stall += f.swap * request.held
         enter(f, s, q, c, r, i)
         return
-    if len(f.capacity) and one.stop > one.start and one.stored == 0:
+    if len(f.capacity) and request.stop > request.start and request.stored == 0:
         hit, time = prefix.take(f, c, q, r, i, now)
         if f.shared:
             prefix.pin(f, c, q, r, i, now)
         else:
             prefix.put(f, c, q, r, i, now)
         # The last token is always read: its output is the first one of the answer.
-        hit = min(hit, one.prompt - 1, one.todo - 1)
-        if one.dropped == 0:
-            one.hit = hit
-        one.stored = float(hit)
-        one.todo -= hit
+        hit = min(hit, request.prompt - 1, request.todo - 1)
+        if request.dropped == 0:
+            request.hit = hit
+        request.stored = float(hit)
+        request.todo -= hit
         if f.overlapped:
-            one.ready = now + time
+            request.ready = now + time
         else:
             me.stall += time
     s.prompts[r, me.reading] = i

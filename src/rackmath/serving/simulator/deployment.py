@@ -196,13 +196,13 @@ def transfer_of(
     """
     if systems[0] == systems[1]:
         return lambda tokens: np.asarray(transfer_time(architecture, systems[0], readers, writers, tokens, float(gpus)))
-    for one in systems:
-        if one.scale_out is None:
-            raise DoesNotFit(f"caches from {systems[0].name} to {systems[1].name}", f"{one.name} has no network out")
+    for system in systems:
+        if system.scale_out is None:
+            raise DoesNotFit(f"caches from {systems[0].name} to {systems[1].name}", f"{system.name} has no network out")
 
     def slower(tokens: F) -> F:
-        far = (transfer_time(architecture, one, readers, writers, tokens, 2.0 * one.domain) for one in systems)
-        one, other = (np.asarray(time, dtype=float) for time in far)
-        return np.maximum(one, other)
+        far = (transfer_time(architecture, first, readers, writers, tokens, 2.0 * first.domain) for first in systems)
+        first, other = (np.asarray(time, dtype=float) for time in far)
+        return np.maximum(first, other)
 
     return slower

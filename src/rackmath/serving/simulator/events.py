@@ -103,17 +103,17 @@ class Events:
 
     def paid(self, end: float, most: int) -> NDArray[np.float64]:
         """Seconds of each replica until the end. (most,) [s]"""
-        found = np.zeros(most)
+        values = np.zeros(most)
         for r, spent in self.bill.items():
-            found[r] += spent
+            values[r] += spent
         for r, since in self.since.items():
-            found[r] += max(end - since, 0.0)
-        return found
+            values[r] += max(end - since, 0.0)
+        return values
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that is still to happen, as arrays that a file keeps exactly."""
-        found = self.random.bit_generator.state
-        drawn = (found["state"]["state"], found["state"]["inc"], found["has_uint32"], found["uinteger"])
+        result = self.random.bit_generator.state
+        drawn = (result["state"]["state"], result["state"]["inc"], result["has_uint32"], result["uinteger"])
         return {
             "heap": np.array(self.heap).reshape(-1, 3),
             "counts": np.array([self.failures, self.peak]),

@@ -35,15 +35,15 @@ def check(kinds: Sequence[Kind], work: Workload, q: Requests, fixed: Sequence[Fi
 
     Errors: :class:`InputError`, :class:`DoesNotFit`.
     """
-    one = kinds[0].batching
+    batching = kinds[0].batching
     for other in kinds[1:]:
         for name in ("policy", "preemption", "block", "drafted", "acceptance"):
-            if getattr(other.batching, name) != getattr(one, name):
+            if getattr(other.batching, name) != getattr(batching, name):
                 raise InputError(name, getattr(other.batching, name), "kinds of replicas differ in size and speed only")
-    given = {kind.service for kind in kinds}
-    asked = {0} if work.service is None else set(np.unique(work.service).tolist())
-    if asked - given:
-        raise InputError("service", min(asked - given), "no replica serves such requests")
+    served = {kind.service for kind in kinds}
+    services = {0} if work.service is None else set(np.unique(work.service).tolist())
+    if services - served:
+        raise InputError("service", min(services - served), "no replica serves such requests")
     tokens = q["prompt"] + q["steps"] * q["growth"]
     for kind, f in zip(kinds, fixed, strict=True):
         mine = np.flatnonzero(q["service"] == kind.service)

@@ -34,11 +34,11 @@ from rackmath.serving.simulator.state import (
 def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
     """A request reaches a replica and waits for a step to begin."""
     me = s.own[r]
-    one = q[i]
+    request = q[i]
     if me.running == 0 and me.reading == 0 and me.clock < now:
         me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
-    one.place = r
-    append(s.queue[r], q, one.rank, i)
+    request.place = r
+    append(s.queue[r], q, request.rank, i)
     me.waiting += 1
 
 
@@ -79,14 +79,14 @@ def _plan(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
     tokens, pairs = 0, 0.0
     for at in range(me.reading):
         i = s.prompts[r, at]
-        one = q[i]
-        if one.ready > me.clock:
+        request = q[i]
+        if request.ready > me.clock:
             continue
-        n = min(one.todo, left - tokens)
+        n = min(request.todo, left - tokens)
         if n <= 0:
             break
         tokens += n
-        pairs += n * one.stored + n * (n + 1) / 2
+        pairs += n * request.stored + n * (n + 1) / 2
     return tokens, pairs
 
 
@@ -107,26 +107,26 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
     n, spent = 0, 0
     for at in range(me.reading):
         i = s.prompts[r, at]
-        one = q[i]
+        request = q[i]
         part = 0
-        if one.ready <= me.clock and spent < tokens:
-            part = min(one.todo, tokens - spent)
+        if request.ready <= me.clock and spent < tokens:
+            part = min(request.todo, tokens - spent)
         spent += part
-        one.todo -= part
-        one.stored += part
+        request.todo -= part
+        request.stored += part
     _pass_time(f, s, r, time, 1)
     if beside:
         _grow(f, s, r)
         _finish(f, s, q, c, r)
     for at in range(me.reading):
         i = s.prompts[r, at]
-        one = q[i]
-        if one.todo > 0:
+        request = q[i]
+        if request.todo > 0:
             s.prompts[r, n] = i
             n += 1
         else:
-            if np.isnan(one.first):
-                one.first = me.clock
+            if np.isnan(request.first):
+                request.first = me.clock
                 me.tokens += 1
             enter(f, s, q, c, r, i)
     me.reading = n
@@ -231,11 +231,11 @@ def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         return
     while me.running > 0 and s.ends[r, 0] <= me.iteration:
         i = s.who[r, 0]
-        one = q[i]
+        request = q[i]
         if f.policy == STATIC:
             # Seats of a static batch stay taken until its last one ends; nobody writes beyond his answer.
-            over = me.iteration - one.entered - one.left
-            me.tokens -= over * one.growth
+            over = me.iteration - request.entered - request.left
+            me.tokens -= over * request.growth
         leave(f, s, q, c, r, i)
         pop_end(s, r)
         end(s, q, r, i)

@@ -49,7 +49,7 @@ class Times:
     """From arrival to the last token."""
 
 
-def request_times(found: Outcome, outside: float, output: NDArray[np.int32], arrival: F | None = None) -> Times:
+def request_times(outcome: Outcome, outside: float, output: NDArray[np.int32], arrival: F | None = None) -> Times:
     """Times of all requests as users see them.
 
     Parameters
@@ -59,7 +59,7 @@ def request_times(found: Outcome, outside: float, output: NDArray[np.int32], arr
     arrival : array, optional
         When requests were sent, where they came to these replicas later. (requests,) [s]
     """
-    q = found.requests
+    q = outcome.requests
     sent = q["arrival"] if arrival is None else arrival
     rest = np.maximum(output - 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -85,11 +85,11 @@ def spread(values: F) -> Spread | None:
     known = np.sort(in_order)
     if not len(known):
         return None
-    found = {f"p{round(100 * p)}": float(np.quantile(known, p)) for p in PERCENTILES}
+    percentiles = {f"p{round(100 * p)}": float(np.quantile(known, p)) for p in PERCENTILES}
     return Spread(
         mean=float(known.mean()),
         confidence={f"p{round(100 * p)}": _interval(in_order, known, p) for p in PERCENTILES},
-        **found,
+        **percentiles,
     )
 
 
@@ -111,7 +111,7 @@ def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
     return (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
 
 
-def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: int, bins: int = 200) -> dict[str, F]:
+def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block: int, bins: int = 200) -> dict[str, F]:
     """What the fleet did over time, by bin.
 
     Requests that arrive, wait and decode, tokens per second, the part of prompts that was found in caches, and
@@ -119,8 +119,8 @@ def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: i
     are those who look prefixes up, in blocks of ``block`` tokens; what each of their tiers gave stands apart.
     Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
     """
-    q = found.requests
-    edges = np.linspace(0.0, max(found.end, 1e-9), bins + 1)
+    q = outcome.requests
+    edges = np.linspace(0.0, max(outcome.end, 1e-9), bins + 1)
     width = edges[1] - edges[0]
 
     def below(times: F) -> F:
@@ -130,7 +130,7 @@ def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: i
     # An answer's tokens are spread evenly from its first to its last.
     made = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
-    asked = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
+    tokens = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
     found_before = np.histogram(admitted, edges, weights=readers.requests["hit"].astype(float))[0]
     return {
         "time": edges[:-1],
@@ -139,13 +139,13 @@ def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: i
         "decoding": below(q["first"]) - below(q["finish"]),
         "tokens_per_second": made / width,
         **_waits_over_time(q, edges),
-        "cached_share": np.divide(found_before, asked, out=np.zeros_like(asked), where=asked > 0),
+        "cached_share": np.divide(found_before, tokens, out=np.zeros_like(tokens), where=tokens > 0),
         **{
             f"cached_share_{name}": np.divide(
                 np.histogram(admitted, edges, weights=blocks * float(block))[0],
-                asked,
-                out=np.zeros_like(asked),
-                where=asked > 0,
+                tokens,
+                out=np.zeros_like(tokens),
+                where=tokens > 0,
             )
             for name, blocks in readers.given.items()
         },
@@ -154,14 +154,14 @@ def series(found: Outcome, output: NDArray[np.int32], readers: Outcome, block: i
 
 def _waits_over_time(q: Requests, edges: F) -> dict[str, F]:
     """Median and 99th percentile of the time to the first token, by the bin of arrival. (bins,) [s]"""
-    found = {name: np.full(len(edges) - 1, np.nan) for name in ("first_p50", "first_p99")}
+    waits = {name: np.full(len(edges) - 1, np.nan) for name in ("first_p50", "first_p99")}
     order = np.argsort(q["arrival"], kind="stable")
     wait = (q["first"] - q["arrival"])[order]
     ends = np.searchsorted(q["arrival"][order], edges)
     for k in range(len(edges) - 1):
         if ends[k + 1] > ends[k]:
-            found["first_p50"][k], found["first_p99"][k] = np.quantile(wait[ends[k] : ends[k + 1]], (0.5, 0.99))
-    return found
+            waits["first_p50"][k], waits["first_p99"][k] = np.quantile(wait[ends[k] : ends[k + 1]], (0.5, 0.99))
+    return waits
 
 
 def spread_over(start: F, stop: F, amount: F, edges: F) -> F:
@@ -182,20 +182,20 @@ def _sums(values: F) -> F:
     return np.concatenate(([0.0], np.cumsum(values)))
 
 
-def timeline(found: Outcome, most: int = 2000) -> list[dict[str, object]]:
+def timeline(outcome: Outcome, most: int = 2000) -> list[dict[str, object]]:
     """Chrome's trace events of the first requests, for Perfetto: one track per replica and lane. [us]"""
-    q = found.requests[:most]
+    q = outcome.requests[:most]
     events: list[dict[str, object]] = []
     lanes: dict[int, list[float]] = {}
     for at in np.argsort(q["arrival"], kind="stable"):
-        one = q[at]
-        free = lanes.setdefault(int(one["place"]), [])
-        lane = next((i for i, until in enumerate(free) if until <= one["arrival"]), len(free))
-        free[lane : lane + 1] = [float(one["finish"])]
+        request = q[at]
+        free = lanes.setdefault(int(request["place"]), [])
+        lane = next((i for i, until in enumerate(free) if until <= request["arrival"]), len(free))
+        free[lane : lane + 1] = [float(request["finish"])]
         for name, start, stop in (
-            ("wait", one["arrival"], one["admitted"]),
-            ("prompt", one["admitted"], one["first"]),
-            ("answer", one["first"], one["finish"]),
+            ("wait", request["arrival"], request["admitted"]),
+            ("prompt", request["admitted"], request["first"]),
+            ("answer", request["first"], request["finish"]),
         ):
             if stop > start:
                 events.append(
@@ -205,9 +205,9 @@ def timeline(found: Outcome, most: int = 2000) -> list[dict[str, object]]:
                         "ph": "X",
                         "ts": float(start) * 1e6,
                         "dur": float(stop - start) * 1e6,
-                        "pid": int(one["place"]),
+                        "pid": int(request["place"]),
                         "tid": lane,
-                        "args": {"request": int(at), "prompt": int(one["prompt"]), "hit": int(one["hit"])},
+                        "args": {"request": int(at), "prompt": int(request["prompt"]), "hit": int(request["hit"])},
                     }
                 )
     return events

@@ -16,44 +16,44 @@ from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Pr
 def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Take a decoding request's place away; what it has written is read again, with its prompt."""
     me = s.own[r]
-    one = q[i]
-    done = me.iteration - one.entered
+    request = q[i]
+    done = me.iteration - request.entered
     leave(f, s, q, c, r, i)
-    one.left -= done
-    one.stored += done * one.growth
-    one.todo = int(ceil(float(one.stored)))
-    one.dropped += 1
+    request.left -= done
+    request.stored += done * request.growth
+    request.todo = int(ceil(float(request.stored)))
+    request.dropped += 1
     remove_end(s, r, i)
 
 
 @compiled
-def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndarray) -> int:
+def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, requests: np.ndarray) -> int:
     """Everything of a replica that fails loses its place; returns how many there are, written to ``found``."""
     me = s.own[r]
     n = 0
     for k in range(f.classes):
         while s.order[r, k, 0] != NONE:
             i = s.order[r, k, 0]
-            one = q[i]
+            request = q[i]
             drop(f, s, q, c, r, i)
-            one.stored = 0.0
-            found[n] = i
+            request.stored = 0.0
+            requests[n] = i
             n += 1
     for at in range(me.reading):
         i = s.prompts[r, at]
-        one = q[i]
-        one.todo = int(ceil(float(one.stored))) + one.todo
-        one.stored = 0.0
-        one.dropped += 1
-        found[n] = i
+        request = q[i]
+        request.todo = int(ceil(float(request.stored))) + request.todo
+        request.stored = 0.0
+        request.dropped += 1
+        requests[n] = i
         n += 1
     me.reading = 0
     for k in range(f.classes):
         while s.queue[r, k, 0] != NONE:
             i = s.queue[r, k, 0]
-            one = q[i]
+            request = q[i]
             unlink(s.queue[r], q, k, i)
-            found[n] = i
+            requests[n] = i
             n += 1
     me.waiting = 0
     me.free = f.blocks
@@ -62,8 +62,8 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, found: np.ndar
     me.grows = 0.0
     me.stall = 0.0
     for at in range(n):
-        q[found[at]].held = 0
-        q[found[at]].pinned = 0
+        q[requests[at]].held = 0
+        q[requests[at]].pinned = 0
     if len(f.capacity):
         prefix.clear(f, c, r, me.clock)
     return n
@@ -80,15 +80,15 @@ def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         while s.order[r, k, 1] == NONE:
             k -= 1
         i = s.order[r, k, 1]
-        one = q[i]
+        request = q[i]
         drop(f, s, q, c, r, i)
         if f.preemption != RECOMPUTE:
             # On the host: its blocks wait there, nothing is read again.
-            me.stall += f.swap * blocks_of(f, one.stored)
-            one.todo = 0
+            me.stall += f.swap * blocks_of(f, request.stored)
+            request.todo = 0
         else:
-            one.stored = 0.0
-        one.held = 0
+            request.stored = 0.0
+        request.held = 0
         prepend(s.queue[r], q, k, i)
         me.waiting += 1
 
@@ -115,26 +115,26 @@ def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
 def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Begin to decode, or end where the first token was all."""
     me = s.own[r]
-    one = q[i]
-    if one.left == 0:
+    request = q[i]
+    if request.left == 0:
         _give_back(f, s, q, c, r, i)
         end(s, q, r, i)
         return
-    one.entered = me.iteration
-    me.attended += one.stored + 1
-    me.grows += one.growth
-    s.phase[r, (me.iteration - int(one.stored)) % f.block] += 1
-    push_end(s, r, i, me.iteration + one.left)
-    append(s.order[r], q, one.rank, i)
+    request.entered = me.iteration
+    me.attended += request.stored + 1
+    me.grows += request.growth
+    s.phase[r, (me.iteration - int(request.stored)) % f.block] += 1
+    push_end(s, r, i, me.iteration + request.left)
+    append(s.order[r], q, request.rank, i)
 
 
 @inlined
 def end(s: Replicas, q: Requests, r: int, i: int) -> None:
     """A request has all of its answer."""
     me = s.own[r]
-    one = q[i]
-    one.finish = me.clock
-    if one.then != NONE:
+    request = q[i]
+    request.finish = me.clock
+    if request.then != NONE:
         s.done[s.ended[0]] = i
         s.ended[0] += 1
 
@@ -143,17 +143,17 @@ def end(s: Replicas, q: Requests, r: int, i: int) -> None:
 def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Stop to decode: blocks and sums go back."""
     me = s.own[r]
-    one = q[i]
-    done = me.iteration - one.entered
-    stored = one.stored + done * one.growth
+    request = q[i]
+    done = me.iteration - request.entered
+    stored = request.stored + done * request.growth
     me.attended -= stored + 1
-    me.grows -= one.growth
-    phase = (one.entered - int(one.stored)) % f.block
+    me.grows -= request.growth
+    phase = (request.entered - int(request.stored)) % f.block
     s.phase[r, phase] -= 1
     if f.preemption != RESERVE:
-        one.held = blocks_of(f, stored) - one.pinned * f.per
+        request.held = blocks_of(f, stored) - request.pinned * f.per
     _give_back(f, s, q, c, r, i)
-    unlink(s.order[r], q, one.rank, i)
+    unlink(s.order[r], q, request.rank, i)
     if me.grows < 1e-9:
         # Sums of thousands of additions and subtractions begin afresh.
         me.attended = 0.0
@@ -164,12 +164,12 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
 def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
     """Blocks of a request are free again; what it shared stays where it is until somebody needs the room."""
     me = s.own[r]
-    one = q[i]
+    request = q[i]
     if f.shared:
         # What the cache kept must go before room comes back, or it would be kept for longer.
         prefix.shrink(f, c, r, me.free, me.clock)
         me.free += prefix.unpin(f, c, q, r, i, me.clock)
-    me.free += one.held
+    me.free += request.held
 
 
 @inlined

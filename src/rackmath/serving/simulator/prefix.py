@@ -12,10 +12,10 @@ from rackmath.serving.simulator.state import LFU, NONE, TTL, Fixed, Prefixes, Re
 @compiled
 def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
     """Blocks of a request that the caches of a replica hold, from its beginning without a gap."""
-    asked = q[i]
+    request = q[i]
     n = 0
     expire(f, c, r, now)
-    for at in range(asked.start, asked.start + whole(f, q, i)):
+    for at in range(request.start, request.start + whole(f, q, i)):
         if _tier(f, c, r, c.ids[at], now) == NONE:
             break
         n += 1
@@ -25,17 +25,17 @@ def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
 @compiled
 def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
     """Look a request's blocks up: tokens found, and the time to bring them from their tiers."""
-    asked = q[i]
+    request = q[i]
     blocks, time, last, most = 0, 0.0, NONE, whole(f, q, i)
     expire(f, c, r, now)
     for tier in range(len(f.capacity)):
         c.given[i, tier] = 0
-    for at in range(asked.start, asked.stop):
+    for at in range(request.start, request.stop):
         c.seen[0] += 1
-        one = c.ids[at]
-        if blocks != at - asked.start or blocks == most:
+        block = c.ids[at]
+        if blocks != at - request.start or blocks == most:
             continue
-        tier = _tier(f, c, r, one, now)
+        tier = _tier(f, c, r, block, now)
         if tier == NONE:
             continue
         blocks += 1
@@ -51,17 +51,17 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
 @inlined
 def whole(f: Fixed, q: Requests, i: int) -> int:
     """Prefix blocks of a request that can be found: where they are shared, only those that its prompt fills."""
-    asked = q[i]
-    n = asked.stop - asked.start
-    return min(n, asked.prompt // f.prefix) if f.shared else n
+    request = q[i]
+    n = request.stop - request.start
+    return min(n, request.prompt // f.prefix) if f.shared else n
 
 
 @inlined
 def unused(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
     """Blocks of a request that no running one uses."""
-    asked = q[i]
+    request = q[i]
     n = 0
-    for at in range(asked.start, asked.start + whole(f, q, i)):
+    for at in range(request.start, request.start + whole(f, q, i)):
         n += c.uses[r, c.ids[at]].pins == 0
     return n
 
@@ -73,39 +73,39 @@ def expire(f: Fixed, c: Prefixes, r: int, now: float) -> None:
         return
     for tier in range(len(f.capacity)):
         row = _row(f, c, r, tier)
-        one = c.shelves[row, tier].oldest
-        while one != NONE and now - c.uses[row, one].used > f.lifetime:
-            _forget(f, c, row, tier, one, now)
-            one = c.shelves[row, tier].oldest
+        block = c.shelves[row, tier].oldest
+        while block != NONE and now - c.uses[row, block].used > f.lifetime:
+            _forget(f, c, row, tier, block, now)
+            block = c.shelves[row, tier].oldest
 
 
 @compiled
 def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     """A request begins to use its blocks; those that nobody else uses take their place in the cache."""
-    asked = q[i]
-    asked.pinned = whole(f, q, i)
-    for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
-        one = c.ids[at]
-        _use(f, c, r, one, now)
-        c.uses[r, one].pins += 1
-        if c.uses[r, one].pins == 1 and c.links[r, 0, one].inside:
-            _unlink(c, r, 0, one, now)
-        _below(f, c, r, one, now)
+    request = q[i]
+    request.pinned = whole(f, q, i)
+    for at in range(request.start + request.pinned - 1, request.start - 1, -1):
+        block = c.ids[at]
+        _use(f, c, r, block, now)
+        c.uses[r, block].pins += 1
+        if c.uses[r, block].pins == 1 and c.links[r, 0, block].inside:
+            _unlink(c, r, 0, block, now)
+        _below(f, c, r, block, now)
 
 
 @inlined
 def unpin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
     """A request needs its blocks no more, its last one first; returns the room of those that nobody uses now."""
-    asked = q[i]
+    request = q[i]
     room = 0
-    for at in range(asked.start + asked.pinned - 1, asked.start - 1, -1):
-        one = c.ids[at]
-        c.uses[r, one].pins -= 1
-        if c.uses[r, one].pins == 0:
-            c.uses[r, one].used = now
-            _link(c, r, 0, one, now)
+    for at in range(request.start + request.pinned - 1, request.start - 1, -1):
+        block = c.ids[at]
+        c.uses[r, block].pins -= 1
+        if c.uses[r, block].pins == 0:
+            c.uses[r, block].used = now
+            _link(c, r, 0, block, now)
             room += f.per
-    asked.pinned = 0
+    request.pinned = 0
     return room
 
 
@@ -122,19 +122,19 @@ def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
 @compiled
 def put(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     """Keep a request's blocks, its last one first, so that a prefix is never older than what stands on it."""
-    asked = q[i]
-    for at in range(asked.stop - 1, asked.start - 1, -1):
-        one = c.ids[at]
-        _use(f, c, r, one, now)
-        _below(f, c, r, one, now)
-        _insert(f, c, r, 0, one, now)
+    request = q[i]
+    for at in range(request.stop - 1, request.start - 1, -1):
+        block = c.ids[at]
+        _use(f, c, r, block, now)
+        _below(f, c, r, block, now)
+        _insert(f, c, r, 0, block, now)
 
 
 @inlined
 def clear(f: Fixed, c: Prefixes, r: int, now: float) -> None:
     """Forget everything that a replica keeps of its own, as it does when it fails."""
-    for one in range(c.uses.shape[1]):
-        c.uses[r, one].pins = 0
+    for column in range(c.uses.shape[1]):
+        c.uses[r, column].pins = 0
     for tier in range(len(f.capacity)):
         if not f.common[tier]:
             while c.shelves[r, tier].oldest != NONE:
@@ -156,81 +156,81 @@ def _row(f: Fixed, c: Prefixes, r: int, tier: int) -> int:
 
 
 @inlined
-def _use(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> None:
+def _use(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> None:
     """A block is used, here and, for tiers that are common, by anybody."""
-    c.uses[r, one].used = now
-    c.uses[r, one].times += 1
+    c.uses[r, block].used = now
+    c.uses[r, block].times += 1
     if f.pooled:
         last = c.uses.shape[0] - 1
-        c.uses[last, one].used = now
-        c.uses[last, one].times += 1
+        c.uses[last, block].used = now
+        c.uses[last, block].times += 1
 
 
 @inlined
-def _below(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> None:
+def _below(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> None:
     """What becomes of a block in the lower tiers when it is used: written there as well, or brought up from there."""
     for tier in range(1, len(f.capacity)):
         row = _row(f, c, r, tier)
         if f.through:
-            _keep(f, c, row, tier, one, now)
-        elif c.links[row, tier, one].inside:
-            _unlink(c, row, tier, one, now)
+            _keep(f, c, row, tier, block, now)
+        elif c.links[row, tier, block].inside:
+            _unlink(c, row, tier, block, now)
             if f.common[tier]:
                 # Others find it there still.
-                _link(c, row, tier, one, now)
+                _link(c, row, tier, block, now)
 
 
 @inlined
-def _tier(f: Fixed, c: Prefixes, r: int, one: int, now: float) -> int:
+def _tier(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> int:
     """Fastest tier that holds a block."""
-    if f.shared and c.uses[r, one].pins > 0:
+    if f.shared and c.uses[r, block].pins > 0:
         return 0
     for tier in range(len(f.capacity)):
         row = _row(f, c, r, tier)
-        if c.links[row, tier, one].inside:
-            if not _stale(f, c, row, one, now):
+        if c.links[row, tier, block].inside:
+            if not _stale(f, c, row, block, now):
                 return tier
             # A list that several replicas write to is not quite by last use.
-            _forget(f, c, row, tier, one, now)
+            _forget(f, c, row, tier, block, now)
     return NONE
 
 
 @inlined
-def _stale(f: Fixed, c: Prefixes, row: int, one: int, now: float) -> bool:
+def _stale(f: Fixed, c: Prefixes, row: int, block: int, now: float) -> bool:
     """Whether a block has been unused for too long."""
-    return f.eviction == TTL and now - c.uses[row, one].used > f.lifetime
+    return f.eviction == TTL and now - c.uses[row, block].used > f.lifetime
 
 
 @inlined
-def _forget(f: Fixed, c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
+def _forget(f: Fixed, c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
     """Give up a block as of the moment at which it had been unused for too long."""
-    _unlink(c, row, tier, one, now)
-    c.shelves[row, tier].area -= now - c.uses[row, one].used - f.lifetime
+    _unlink(c, row, tier, block, now)
+    c.shelves[row, tier].area -= now - c.uses[row, block].used - f.lifetime
 
 
 @compiled
-def _insert(f: Fixed, c: Prefixes, r: int, tier: int, one: int, now: float) -> None:
+def _insert(f: Fixed, c: Prefixes, r: int, tier: int, block: int, now: float) -> None:
     """Make a block the newest of a tier; what the tier gives up goes down one, unless all tiers have it already."""
     while tier < len(f.capacity):
         row = _row(f, c, r, tier)
-        one = _keep(f, c, row, tier, one, now)
-        if one == NONE or f.through or _stale(f, c, row, one, now):
+        block = _keep(f, c, row, tier, block, now)
+        if block == NONE or f.through or _stale(f, c, row, block, now):
             return
         tier += 1
 
 
 @inlined
-def _keep(f: Fixed, c: Prefixes, row: int, tier: int, one: int, now: float) -> int:
+def _keep(f: Fixed, c: Prefixes, row: int, tier: int, block: int, now: float) -> int:
     """Make a block the newest of a tier; returns what has no place there any more, NONE for nothing."""
-    if c.links[row, tier, one].inside:
-        _unlink(c, row, tier, one, now)
+    if c.links[row, tier, block].inside:
+        _unlink(c, row, tier, block, now)
     if f.capacity[tier] == 0:
-        return one
+        return block
     lost = NONE
     if c.shelves[row, tier].size >= f.capacity[tier]:
         lost = _victim(f, c, row, tier)
         _unlink(c, row, tier, lost, now)
-    _link(c, row, tier, one, now)
+    _link(c, row, tier, block, now)
     return lost
 
 
@@ -240,13 +240,13 @@ def _victim(f: Fixed, c: Prefixes, row: int, tier: int) -> int:
     oldest = c.shelves[row, tier].oldest
     if f.eviction != LFU:
         return oldest
-    best, one = oldest, oldest
-    while one != NONE:
-        if c.uses[row, one].times < c.uses[row, best].times:
-            best = one
+    best, block = oldest, oldest
+    while block != NONE:
+        if c.uses[row, block].times < c.uses[row, best].times:
+            best = block
         if c.uses[row, best].times == 1:
             break
-        one = c.links[row, tier, one].before
+        block = c.links[row, tier, block].before
     return best
 
 
@@ -261,24 +261,24 @@ def _count(c: Prefixes, row: int, tier: int, now: float) -> None:
 
 
 @inlined
-def _link(c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
+def _link(c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
     _count(c, row, tier, now)
     newest = c.shelves[row, tier].newest
-    c.links[row, tier, one].after = newest
-    c.links[row, tier, one].before = NONE
+    c.links[row, tier, block].after = newest
+    c.links[row, tier, block].before = NONE
     if newest != NONE:
-        c.links[row, tier, newest].before = one
+        c.links[row, tier, newest].before = block
     else:
-        c.shelves[row, tier].oldest = one
-    c.shelves[row, tier].newest = one
-    c.links[row, tier, one].inside = True
+        c.shelves[row, tier].oldest = block
+    c.shelves[row, tier].newest = block
+    c.links[row, tier, block].inside = True
     c.shelves[row, tier].size += 1
 
 
 @inlined
-def _unlink(c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
+def _unlink(c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
     _count(c, row, tier, now)
-    older, newer = c.links[row, tier, one].after, c.links[row, tier, one].before
+    older, newer = c.links[row, tier, block].after, c.links[row, tier, block].before
     if newer != NONE:
         c.links[row, tier, newer].after = older
     else:
@@ -287,5 +287,5 @@ def _unlink(c: Prefixes, row: int, tier: int, one: int, now: float) -> None:
         c.links[row, tier, older].before = newer
     else:
         c.shelves[row, tier].oldest = newer
-    c.links[row, tier, one].inside = False
+    c.links[row, tier, block].inside = False
     c.shelves[row, tier].size -= 1

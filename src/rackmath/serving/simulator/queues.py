@@ -74,9 +74,9 @@ def _sooner(s: Replicas, r: int, at: int, end: int, who: int) -> bool:
 @inlined
 def append(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Put a request last in class k of a list."""
-    one = q[i]
+    request = q[i]
     last = lists[k, 1]
-    one.before, one.after = last, NONE
+    request.before, request.after = last, NONE
     if last == NONE:
         lists[k, 0] = i
     else:
@@ -87,9 +87,9 @@ def append(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
 @inlined
 def prepend(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Put a request first in class k of a list."""
-    one = q[i]
+    request = q[i]
     head = lists[k, 0]
-    one.after, one.before = head, NONE
+    request.after, request.before = head, NONE
     if head == NONE:
         lists[k, 1] = i
     else:
@@ -100,8 +100,8 @@ def prepend(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
 @inlined
 def unlink(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Take a request out of class k of a list."""
-    one = q[i]
-    older, newer = one.before, one.after
+    request = q[i]
+    older, newer = request.before, request.after
     if older == NONE:
         lists[k, 0] = newer
     else:

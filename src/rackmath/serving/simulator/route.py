@@ -70,13 +70,13 @@ def converse(
     while True:
         sent = due[0] if count[0] else inf
         r, other = NONE, inf
-        for one in range(len(s.own)):
-            if load(s, one):
-                if r == NONE or s.own[one].clock < s.own[r].clock:
+        for column in range(len(s.own)):
+            if load(s, column):
+                if r == NONE or s.own[column].clock < s.own[r].clock:
                     other = inf if r == NONE else s.own[r].clock
-                    r = one
+                    r = column
                 else:
-                    other = min(other, s.own[one].clock)
+                    other = min(other, s.own[column].clock)
         behind = s.own[r].clock if r != NONE else inf
         if min(sent, behind) >= until:
             return
@@ -86,13 +86,13 @@ def converse(
                 return
             for at in range(s.ended[0]):
                 i = s.done[at]
-                one = q[i]
-                _later(due, who, count, one.finish + one.think, one.then)
+                column = q[i]
+                _later(due, who, count, column.finish + column.think, column.then)
             s.ended[0] = 0
         else:
             i = _first(due, who, count)
-            one = q[i]
-            one.arrival = sent
+            column = q[i]
+            column.arrival = sent
             place = _choose(kinds, s, q, c, i, sent, router, dice[i % len(dice)], turn)
             enqueue(kinds[s.own[place].kind], s, q, place, i, sent)
 
@@ -155,10 +155,10 @@ def _choose(
         turn[service] = r + 1
         return r
     if router == TWO_CHOICES:
-        one, two = _nth(s, service, dice[0]), _nth(s, service, dice[1])
-        advance(kinds[s.own[one].kind], s, q, c, one, t)
+        first, two = _nth(s, service, dice[0]), _nth(s, service, dice[1])
+        advance(kinds[s.own[first].kind], s, q, c, first, t)
         advance(kinds[s.own[two].kind], s, q, c, two, t)
-        return one if _weighted(s, one) <= _weighted(s, two) else two
+        return first if _weighted(s, first) <= _weighted(s, two) else two
     least, total, living = NONE, 0.0, 0
     for r in range(count):
         if _serves(s, r, service):

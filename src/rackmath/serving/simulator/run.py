@@ -206,14 +206,14 @@ def _busy(line: Line, s: Replicas) -> bool:
 def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: PrefixCache, events: Events) -> Outcome:
     end = float(np.nanmax(q["finish"])) + batching.outside
     # Traffic that names no prefix blocks asks for none, whatever tiers there are.
-    found = c.seen[1:] if len(c.seen) > 1 else np.zeros(len(cache.tiers))
+    seen = c.seen[1:] if len(c.seen) > 1 else np.zeros(len(cache.tiers))
     stood = c.shelves["area"].sum(0) / max(float(np.nanmax(q["finish"])), 1e-9)
     return Outcome(
         kept={tier.name: float(n) for tier, n in zip(cache.tiers, stood, strict=len(stood) > 0)},
         given={tier.name: c.given[:, k] for k, tier in enumerate(cache.tiers) if k < c.given.shape[1]},
         requests=q,
         replicas=s,
-        hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, found, strict=True)},
+        hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, seen, strict=True)},
         blocks_asked=int(c.seen[0]),
         replica_seconds=events.paid(end, len(s.own)),
         end=end,
@@ -223,11 +223,11 @@ def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: P
 
 
 def _snapshot(q: Requests, s: Replicas, c: Prefixes, line: Line, turn: NDArray[np.int64], events: Events) -> Snapshot:
-    found = {f"s.{name}": values for name, values in s._asdict().items()}
-    found |= {f"c.{name}": values for name, values in c._asdict().items() if name != "ids"}
+    arrays = {f"s.{name}": values for name, values in s._asdict().items()}
+    arrays |= {f"c.{name}": values for name, values in c._asdict().items() if name != "ids"}
     place = np.array([line.sent, line.looked])
-    found |= {"q": q, "due": line.due, "who": line.who, "count": line.count, "turn": turn, "place": place}
-    return found | {f"events.{name}": values for name, values in events.arrays().items()}
+    arrays |= {"q": q, "due": line.due, "who": line.who, "count": line.count, "turn": turn, "place": place}
+    return arrays | {f"events.{name}": values for name, values in events.arrays().items()}
 
 
 def _put_back(

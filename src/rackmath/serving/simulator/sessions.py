@@ -48,8 +48,8 @@ def agents(
     whole = prompt // block
     start = np.concatenate(([0], np.cumsum(whole.reshape(-1))))
     most = int(whole.max())
-    each: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in whole[s]]
-    ids = np.concatenate(each) if most else no_blocks()
+    orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in whole[s]]
+    ids = np.concatenate(orders) if most else no_blocks()
     arrival = np.full((count, turns), np.nan)
     arrival[:, 0] = sessions
     then = np.arange(count * turns, dtype=np.int32).reshape(count, turns) + 1

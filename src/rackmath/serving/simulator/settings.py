@@ -208,7 +208,7 @@ def _known(name: str, value: str, table: Mapping[str, int]) -> None:
         raise InputError(name, value, f"known are {', '.join(table)}")
 
 
-def _within(*asked: tuple[str, float, float, float]) -> None:
-    for name, value, low, high in asked:
+def _within(*bounds: tuple[str, float, float, float]) -> None:
+    for name, value, low, high in bounds:
         if not (isfinite(value) and low <= value <= high):
             raise InputError(name, value, f"write a number from {low:g} to {high:g}")

@@ -234,8 +234,8 @@ def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
     count = len(kind)
     own = np.zeros(count, REPLICA)
     own["kind"], own["weight"], own["up"] = kind, 1.0, True
-    own["free"] = np.array([one.blocks for one in kinds])[kind]
-    seats, classes, block = (max(getattr(one, name) for one in kinds) for name in ("seats", "classes", "block"))
+    own["free"] = np.array([kind.blocks for kind in kinds])[kind]
+    seats, classes, block = (max(getattr(kind, name) for kind in kinds) for name in ("seats", "classes", "block"))
     return Replicas(
         own=own,
         queue=np.full((count, classes, 2), NONE, np.int32),
@@ -270,15 +270,15 @@ def requests(
     arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, service: I4, then: I4, think: F, start: I8
 ) -> Requests:
     """Requests that nothing has happened to yet; ``start`` has one entry more than there are requests."""
-    found = np.zeros(len(arrival), REQUEST)
+    table = np.zeros(len(arrival), REQUEST)
     for name, values in (
         ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank),
         ("service", service), ("then", then),
         ("think", think), ("start", start[:-1]), ("stop", start[1:]), ("todo", prompt), ("left", steps),
     ):  # fmt: skip
-        found[name] = values
+        table[name] = values
     for name in ("admitted", "first", "finish"):
-        found[name] = np.nan
+        table[name] = np.nan
     for name in ("after", "before", "place"):
-        found[name] = NONE
-    return found
+        table[name] = NONE
+    return table

@@ -93,7 +93,7 @@ def execute(order: Order, times: Times, kept: float = 1.0) -> Timeline:
         rank = ready.pop()
         starts, ends = begun[rank], ended[rank]
         clock = ends[-1] if ends else 0.0
-        first, first_lag, second, second_lag, span, one, other = lanes[rank]
+        first, first_lag, second, second_lag, span, first_ops, other = lanes[rank]
         for at in range(len(ends), len(span)):
             when, then = done[first[at]], done[second[at]]
             if when < 0 or then < 0:
@@ -103,7 +103,7 @@ def execute(order: Order, times: Times, kept: float = 1.0) -> Timeline:
             starts.append(clock)
             clock += span[at]
             ends.append(clock)
-            for slot in (one[at], other[at]):
+            for slot in (first_ops[at], other[at]):
                 done[slot] = clock
                 if slot in waiting:
                     ready += waiting.pop(slot)
@@ -119,10 +119,10 @@ def _apart(operations: tuple[Op, ...]) -> tuple[Op, ...]:
     """Overlapped pairs as a forward pass and then a backward one."""
     if all(op[0] != BOTH for op in operations):
         return operations
-    found: list[Op] = []
+    ops: list[Op] = []
     for op in operations:
-        found += [forward(op[1], op[2]), backward(op[3], op[4])] if op[0] == BOTH else [op]
-    return tuple(found)
+        ops += [forward(op[1], op[2]), backward(op[3], op[4])] if op[0] == BOTH else [op]
+    return tuple(ops)
 
 
 class _Lane(NamedTuple):
@@ -175,21 +175,23 @@ def _lane(order: Order, rank: int, spans: Array, send: float) -> _Lane:
 def _durations(order: Order, times: Times) -> Array:
     """Time of each kind of operation on each stage. (kinds, stages)"""
     stages = len(order.place)
-    found: list[list[float]] = []
+    durations: list[list[float]] = []
     for field in ("forward", "backward_input", "backward_weight"):
-        given = getattr(times, field)
-        values = [float(given)] * stages if isinstance(given, (int, float)) else [float(value) for value in given]
+        duration = getattr(times, field)
+        values = (
+            [float(duration)] * stages if isinstance(duration, (int, float)) else [float(value) for value in duration]
+        )
         if len(values) == order.ranks and stages != order.ranks:
             values = [values[rank] for rank in order.place]
         if len(values) != stages:
             ways = f"one number, {order.ranks} or {stages} of them" if stages != order.ranks else f"one or {stages}"
             raise InputError(f"--{field.replace('_', '-')}", len(values), f"give {ways}")
-        found.append([value * order.part for value in values])
-    checked = [*(value for side in found for value in side), times.send, times.overlapped or 0.0]
+        durations.append([value * order.part for value in values])
+    checked = [*(value for side in durations for value in side), times.send, times.overlapped or 0.0]
     for value in checked:
         if not (isfinite(value) and value >= 0):
             raise InputError("times", value, "write times that are not negative")
-    ahead, back, own = np.array(found)
+    ahead, back, own = np.array(durations)
     both = ahead + back + own if times.overlapped is None else np.full(stages, times.overlapped * order.part)
     return np.stack([ahead, back, own, back + own, both])
 

@@ -30,19 +30,19 @@ def zb_2p(ranks: int, microbatches: int, times: Times, kept: float = 1.0, memory
 
     Source: the idea of Qi et al. 2024, appendix E (their heuristic and integer programme differ).
     """
-    found: Timeline | None = None
+    best: Timeline | None = None
     held = memory * ranks
     for patience in _PATIENCE:
         for more in (-1, 0, 1):
             caps = [min(max(_first(rank, ranks, times) + more, 1), int(held)) for rank in range(ranks)]
             ran = execute(_greedy(ranks, microbatches, times, caps, (held, kept), patience), times, kept)
-            if found is None or (ran.longest_span, ran.makespan) < (found.longest_span, found.makespan):
-                found = ran
+            if best is None or (ran.longest_span, ran.makespan) < (best.longest_span, best.makespan):
+                best = ran
             # What is left of a long schedule is not worth many more tries.
-            if ranks * microbatches > _LONG and found.longest_span - found.work < max(_each(ranks, times)[0]):
-                return found
-    assert found is not None
-    return found
+            if ranks * microbatches > _LONG and best.longest_span - best.work < max(_each(ranks, times)[0]):
+                return best
+    assert best is not None
+    return best
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ def _greedy(
         place=tuple(range(ranks)),
         starts=frozenset({0}),
         part=1.0,
-        operations=tuple(tuple(one.order) for one in state),
+        operations=tuple(tuple(stage.order) for stage in state),
     )
 
 

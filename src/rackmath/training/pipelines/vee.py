@@ -40,13 +40,13 @@ def _zero_bubble(rank: int, ranks: int, microbatches: int) -> tuple[Op, ...]:
     """
     first, second = rank, 2 * ranks - 1 - rank
     many = max(microbatches, 2 * ranks - 1)
-    found: list[Op] = []
+    ops: list[Op] = []
     ahead, back, done = [0, 0], [0, 0], [0, 0]
 
     def step(kind: str, side: int) -> None:
         stage = (first, second)[side]
         counter, make = {"F": (ahead, forward), "I": (back, inputs), "W": (done, weights)}[kind]
-        found.append(make(stage, counter[side]))
+        ops.append(make(stage, counter[side]))
         counter[side] += 1
 
     for _ in range(2 * (ranks - rank) - 1):
@@ -76,7 +76,7 @@ def _zero_bubble(rank: int, ranks: int, microbatches: int) -> tuple[Op, ...]:
         step("W", 1)
     while done[0] < back[0]:
         step("W", 0)
-    return tuple(op for op in found if op[2] < microbatches)
+    return tuple(op for op in ops if op[2] < microbatches)
 
 
 def _repeated(hops: tuple[int, int, int, int], ranks: int, microbatches: int) -> list[tuple[Op, ...]]:

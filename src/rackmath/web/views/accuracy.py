@@ -101,7 +101,7 @@ def _scatter(chosen: list[dict[str, str]], measured: Any, predicted: Any) -> dic
                     "marker": {"size": 5, "opacity": 0.5},
                 }
             )
-    ends = [min(min(one["x"]) for one in data), max(max(one["x"]) for one in data)]
+    ends = [min(min(row["x"]) for row in data), max(max(row["x"]) for row in data)]
     line = {"type": "scatter", "mode": "lines", "name": "equal", "x": ends, "y": ends, "line": {"color": "#888888"}}
     return {
         "title": "predicted against measured, over the median of the class",
@@ -144,7 +144,7 @@ def _histogram(error: Any) -> dict[str, Any]:
 def _groups(chosen: list[dict[str, str]], error: Any, column: str) -> Table:
     names = np.array([row[column] for row in chosen])
     size = np.abs(error)
-    found = [
+    groups = [
         (
             name,
             count,
@@ -158,7 +158,7 @@ def _groups(chosen: list[dict[str, str]], error: Any, column: str) -> Table:
     return Table(
         title=f"by {column}",
         columns=[column, ">rows", ">median", ">p90", ">bias"],
-        rows=[(n, f"{c:,}", f"{m:.1%}", f"{p:.0%}", f"{b:+.1%}") for n, c, m, p, b in found],
+        rows=[(n, f"{c:,}", f"{m:.1%}", f"{p:.0%}", f"{b:+.1%}") for n, c, m, p, b in groups],
     )
 
 

@@ -30,14 +30,14 @@ class Page(Inputs):
 def page(i: Page) -> Shown:
     """Ratios, and what each of them implies."""
     answer = answered("prices page", PageRequest(**values_of(i, "provider", "model")))
-    found = answer.facts[0]
+    result = answer.facts[0]
     rows = [
         (
-            one["model"],
-            *(_dollars(one[key]) for key in ("input", "cached", "output")),
-            ", ".join(f"{r['kind']} {r['value']:.3g}" for r in one["ratios"]),
+            model["model"],
+            *(_dollars(model[key]) for key in ("input", "cached", "output")),
+            ", ".join(f"{r['kind']} {r['value']:.3g}" for r in model["ratios"]),
         )
-        for one in found["models"]
+        for model in result["models"]
     ]
     return Shown(
         figures=drawn(answer.result.picture()),
@@ -48,7 +48,7 @@ def page(i: Page) -> Shown:
                 columns=["model", ">input", ">cached", ">output", "ratios"],
                 rows=rows,
             ),
-            _hypotheses(found),
+            _hypotheses(result),
         ],
         facts=answer.facts,
         command=answer.command,
@@ -56,18 +56,18 @@ def page(i: Page) -> Shown:
     )
 
 
-def _hypotheses(found: Mapping[str, Any]) -> Table:
+def _hypotheses(facts: Mapping[str, Any]) -> Table:
     rows = [
         (
-            f"{one['kind']} {one['value']:.3g}",
+            f"{reading['kind']} {reading['value']:.3g}",
             h["hypothesis"],
             *_foretold(h["predicted"]),
             h["implies"] or "",
             _implied(h["implied"]),
             "" if h["log10_bayes_factor"] is None else f"{h['log10_bayes_factor']:+.2f}",
         )
-        for one in found["readings"]
-        for h in one["hypotheses"]
+        for reading in facts["readings"]
+        for h in reading["hypotheses"]
     ]
     return Table(
         title="what each hypothesis foretells, implies, and how it fares",
@@ -76,12 +76,18 @@ def _hypotheses(found: Mapping[str, Any]) -> Table:
     )
 
 
-def _foretold(one: Mapping[str, float] | None) -> tuple[str, str]:
-    return ("", "") if one is None else (f"{one['median']:.3g}", f"{one['low90']:.3g} to {one['high90']:.3g}")
+def _foretold(ratios: Mapping[str, float] | None) -> tuple[str, str]:
+    return (
+        ("", "") if ratios is None else (f"{ratios['median']:.3g}", f"{ratios['low90']:.3g} to {ratios['high90']:.3g}")
+    )
 
 
-def _implied(one: Mapping[str, float] | None) -> str:
-    return "nothing possible" if one is None else f"{one['median']:.3g}, {one['low90']:.3g} to {one['high90']:.3g}"
+def _implied(ratios: Mapping[str, float] | None) -> str:
+    return (
+        "nothing possible"
+        if ratios is None
+        else f"{ratios['median']:.3g}, {ratios['low90']:.3g} to {ratios['high90']:.3g}"
+    )
 
 
 def _dollars(value: float | None) -> str:
@@ -154,14 +160,14 @@ def cache(i: Cache) -> Shown:
     f = answer.facts
     rows = [
         (
-            one["tier"],
-            show(one["drain_time"], "s"),
-            f"{one['hold_usd_per_million_hour']:.3g}",
-            f"{one['retrieve_usd_per_million']:.3g}",
-            show(one["wait"], "s"),
-            show(one["accelerator_seconds"], "s"),
+            tier["tier"],
+            show(tier["drain_time"], "s"),
+            f"{tier['hold_usd_per_million_hour']:.3g}",
+            f"{tier['retrieve_usd_per_million']:.3g}",
+            show(tier["wait"], "s"),
+            show(tier["accelerator_seconds"], "s"),
         )
-        for one in f["tiers"]
+        for tier in f["tiers"]
     ]
     return Shown(
         figures=drawn(answer.result.picture()),
@@ -200,13 +206,13 @@ def agent(i: Agent) -> Shown:
     f = answer.facts
     rows = [
         (
-            one["lever"],
-            f"{one['usd_per_session']:.3g}",
-            f"{one['usd_per_day']:,.4g}",
-            f"{one['hit']:.1%}",
-            f"{one['saved']:.0%}",
+            lever["lever"],
+            f"{lever['usd_per_session']:.3g}",
+            f"{lever['usd_per_day']:,.4g}",
+            f"{lever['hit']:.1%}",
+            f"{lever['saved']:.0%}",
         )
-        for one in f["levers"]
+        for lever in f["levers"]
     ]
     return Shown(
         figures=drawn(answer.result.picture()),

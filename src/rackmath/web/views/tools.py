@@ -185,18 +185,18 @@ def _plain_range(point: Mapping[str, Any], key: str) -> str:
 def _first_tokens(f: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
     """Deployments of the frontier by the time that a user waits for the first token."""
     points = f["frontier"]
-    waits = [one["time_to_first_token"] for one in points]
+    waits = [point["time_to_first_token"] for point in points]
     deployments = Series(
         name="deployments",
         x=waits,
-        y=[one["tokens_per_second_per_gpu"] for one in points],
+        y=[point["tokens_per_second_per_gpu"] for point in points],
         kind="points",
-        labels=[f"{one['units']:.0f} x ({one['layout']}), batch {one['batch']:.0f}" for one in points],
+        labels=[f"{point['units']:.0f} x ({point['layout']}), batch {point['batch']:.0f}" for point in points],
         colour=1,
     )
     panel = Panel(across="time to the first token [s]", up="output tokens/s per GPU", series=[deployments])
     (shown,) = drawn(Figure(title=panel.up, panels=[panel]))
-    low, high = ([one[f"time_to_first_token_{end}"] for one in points] for end in ("low", "high"))
+    low, high = ([point[f"time_to_first_token_{end}"] for point in points] for end in ("low", "high"))
     shown["data"][0]["error_x"] = whiskers(waits, low, high)
     shown["layout"]["xaxis"]["rangemode"] = "tozero"
     shown["points"] = points
@@ -210,12 +210,12 @@ def _runners(f: Mapping[str, Any]) -> Table:
         columns=["deployment", ">behind", "spends more on", "stopped by"],
         rows=[
             (
-                f"{one['units']:.0f} x ({one['layout']})",
-                f"{one['behind']:.0%}",
-                one["spends_more_on"],
-                one["stopped_by"],
+                f"{runner['units']:.0f} x ({runner['layout']})",
+                f"{runner['behind']:.0%}",
+                runner["spends_more_on"],
+                runner["stopped_by"],
             )
-            for one in f["runners_up"]
+            for runner in f["runners_up"]
         ],
     )
 

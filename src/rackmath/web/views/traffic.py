@@ -109,8 +109,8 @@ def simulate(i: Simulate) -> Shown:
     )
 
 
-def _interval(one: dict[str, Any]) -> str:
-    low, high = one["confidence"]["p99"]
+def _interval(facts: dict[str, Any]) -> str:
+    low, high = facts["confidence"]["p99"]
     return f"{show(low, 's')} to {show(high, 's')}"
 
 

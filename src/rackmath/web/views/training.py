@@ -51,13 +51,13 @@ def budget(i: Budget) -> Shown:
     rows = [
         (
             name,
-            f"{one['params'] / 1e9:,.3g} B",
-            f"{one['tokens'] / 1e12:,.3g} T",
-            f"{one['overtraining']:.3g}",
-            *(f"{one[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
+            f"{item['params'] / 1e9:,.3g} B",
+            f"{item['tokens'] / 1e12:,.3g} T",
+            f"{item['overtraining']:.3g}",
+            *(f"{item[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
         )
-        for name, one in named
-        if one is not None
+        for name, item in named
+        if item is not None
     ]
     return Shown(
         figures=drawn(answer.result.picture()),
@@ -97,13 +97,13 @@ class Pipeline(Inputs):
 def pipeline(i: Pipeline) -> Shown:
     """Gantt charts, bubbles and peak activations."""
     common = values_of(i, "stages", "microbatches", "forward", "backward_input", "backward_weight", "send")
-    found: list[tuple[str, dict[str, Any], Timeline]] = []
+    timelines: list[tuple[str, dict[str, Any], Timeline]] = []
     lines = []
-    for name in dict.fromkeys(one for one in (i.schedule, i.beside) if one):
+    for name in dict.fromkeys(schedule for schedule in (i.schedule, i.beside) if schedule):
         answer = answered("train pipeline", PipelineRequest(schedule=name, **common))
-        found.append((name, answer.facts, answer.result.details))
+        timelines.append((name, answer.facts, answer.result.details))
         lines.append(answer.command)
-    longest = max(f["makespan"] for _, f, _ in found)
+    longest = max(f["makespan"] for _, f, _ in timelines)
     rows = [
         (
             name,
@@ -113,10 +113,10 @@ def pipeline(i: Pipeline) -> Shown:
             f"{max(f['peak_activations']):.4g}",
             f"{min(f['peak_activations']):.4g}",
         )
-        for name, f, _ in found
+        for name, f, _ in timelines
     ]
     return Shown(
-        figures=[_gantt(name, timeline, longest if i.together else f["makespan"]) for name, f, timeline in found],
+        figures=[_gantt(name, timeline, longest if i.together else f["makespan"]) for name, f, timeline in timelines],
         tables=[
             Table(
                 title="schedules",
@@ -131,18 +131,18 @@ def pipeline(i: Pipeline) -> Shown:
                 rows=rows,
             )
         ],
-        facts={name: f for name, f, _ in found},
+        facts={name: f for name, f, _ in timelines},
         command="\n".join(lines),
         notes=["peak activations count whole micro-batches on a whole stage"],
     )
 
 
-def _gantt(name: str, found: Timeline, until: float) -> dict[str, Any]:
+def _gantt(name: str, timeline: Timeline, until: float) -> dict[str, Any]:
     """Bars of one colour per kind of work, stages downwards."""
     bars: dict[int, tuple[list[float], list[float], list[int], list[str]]] = {}
     count = 0
-    for rank, operations in enumerate(found.order.operations):
-        for (kind, *rest), begun, ended in zip(operations, found.start[rank], found.end[rank], strict=True):
+    for rank, operations in enumerate(timeline.order.operations):
+        for (kind, *rest), begun, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
             base, length, row, text = bars.setdefault(kind, ([], [], [], []))
             base.append(begun)
             length.append(ended - begun)

@@ -6,4 +6,4 @@ from rackmath.web.views.lecture import batch, cliff, lifetime, rack, rounds, sta
 
 def views() -> list[View]:
     """One for each chapter."""
-    return [one.view() for one in (batch, rack, stages, lifetime, cliff, rounds)]
+    return [chapter.view() for chapter in (batch, rack, stages, lifetime, cliff, rounds)]

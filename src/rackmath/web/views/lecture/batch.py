@@ -126,7 +126,7 @@ def _figure(i: Batch, across: Any, time: Any, compute: Any, memory: Any) -> Figu
 @lru_cache(maxsize=1)
 def presets() -> dict[str, dict[str, float]]:
     """Models and systems of the catalogue in the fields of chapter 1."""
-    found: dict[str, dict[str, float]] = {
+    choices: dict[str, dict[str, float]] = {
         "the lecture's model and rack": {
             "active": 100,
             "total": 800,
@@ -141,7 +141,7 @@ def presets() -> dict[str, dict[str, float]]:
     for name in MODELS:
         a = catalogue.model(name)
         total = float(total_params(a))
-        found[f"model: {name}"] = {
+        choices[f"model: {name}"] = {
             "active": float(active_params(a)) / 1e9,
             "total": total / 1e9,
             "stored": sum(weight_bytes(a).values()) / total,
@@ -150,12 +150,12 @@ def presets() -> dict[str, dict[str, float]]:
     for name in _SHOWN_SYSTEMS:
         s = catalogue.system(name)
         price = catalogue.price_of(s, None)
-        found[f"system: {name} x {s.default_gpus}"] = {
+        choices[f"system: {name} x {s.default_gpus}"] = {
             "flops": s.chip.rate("fp8") * s.default_gpus / 1e15,
             "bandwidth": s.chip.memory_bandwidth * s.default_gpus / 1e12,
             **({} if price is None else {"price": price * _HOUR * s.default_gpus}),
         }
-    return found
+    return choices
 
 
 def view() -> View:

@@ -64,16 +64,16 @@ def rack(i: Rack) -> Shown:
             ),
         ],
     )
-    each = float(np.ceil(i.experts / i.ranks))
+    per_rank = float(np.ceil(i.experts / i.ranks))
     leave = float(curve("tokens-leaving", n=i.racks))
     return Shown(
         figures=drawn(figure),
         pairs=[
-            ("experts on the fullest accelerator", f"{each:.0f}"),
+            ("experts on the fullest accelerator", f"{per_rank:.0f}"),
             ("tokens that leave their rack", f"{leave:.0%}"),
             ("all-to-all against one rack", f"{float(curve('two-racks', n=i.racks, r=i.ratio)):.3g} times as long"),
         ],
-        facts=to_plain({"experts_each": each, "tokens_leaving": leave}),
+        facts=to_plain({"experts_each": per_rank, "tokens_leaving": leave}),
         command=f"rackmath lecture solve two-racks --for slowdown n={i.racks:g} r={i.ratio:g}",
     )
 

@@ -104,8 +104,8 @@ def _figure(i: Stages, count: Any, weights: Any, cache: Any, both: Any, flushed:
 def _executed(schedule: str, ranks: int, microbatches: int) -> list[Series]:
     if ranks < 2 or microbatches < ranks:
         return []
-    found = run(schedule, ranks, microbatches, Times(forward=1.0, backward_input=1.0, backward_weight=1.0))
-    return [Series(name=f"{schedule}, executed", x=[microbatches], y=[found.bubble_makespan], kind="mark")]
+    timeline = run(schedule, ranks, microbatches, Times(forward=1.0, backward_input=1.0, backward_weight=1.0))
+    return [Series(name=f"{schedule}, executed", x=[microbatches], y=[timeline.bubble_makespan], kind="mark")]
 
 
 def view() -> View:

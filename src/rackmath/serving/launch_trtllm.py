@@ -1,0 +1,96 @@
+"""Launch commands of TensorRT-LLM: ``trtllm-serve`` with a YAML file for what has no flag.
+
+Flags are those of ``tensorrt_llm/commands/serve.py`` at commit 00209af: its wheel is too large for
+``tools/engine_flags.py``, the tests hold the list. Keys of the file are those of its LLM arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor
+
+from rackmath.serving.launch import OWN, TEXT, Place, Server
+
+PROXY_FILE = "trtllm-pools.yml"
+"""Settings of the proxy before two pools."""
+
+
+def trtllm_command(server: Server, place: Place | None = None) -> str:
+    """Command for one worker of TensorRT-LLM; over several boxes it is started on the first, by MPI."""
+    x, at = server.layout, place or Place()
+    if at.boxes and at.rank:
+        return f": started from {at.boxes[0]} by mpirun"
+    groups = float(x.data)
+    flags = [f"trtllm-serve {server.model}", "--backend pytorch"]
+    for flag, width in (
+        ("--tp_size", x.tensor * x.data),
+        ("--pp_size", x.pipeline),
+        ("--cp_size", x.context_parallel),
+        ("--ep_size", x.expert if server.experts else 1),
+    ):
+        flags += [f"{flag} {width:g}"] if float(width) > 1 else []
+    flags += [
+        f"--max_batch_size {ceil(server.batch / groups)}",
+        f"--max_num_tokens {ceil(server.chunk)}",
+        f"--max_seq_len {server.longest}",
+        "--enable_chunked_prefill",
+        f"--config {settings_file(server)}",
+    ]
+    if at.port is not None:
+        flags.append(f"--port {at.port}")
+    if at.boxes:
+        each = int(x.gpus) // len(at.boxes)
+        hosts = ",".join(f"{box}:{each}" for box in at.boxes)
+        flags[0] = f"mpirun -n {x.gpus:g} --host {hosts} trtllm-llmapi-launch {flags[0]}"
+        flags.append("--host 0.0.0.0")
+    return " \\\n  ".join(flags)
+
+
+def settings_file(server: Server) -> str:
+    """Name of the YAML file that a worker reads."""
+    return f"trtllm-{server.role or 'serve'}.yml"
+
+
+def settings(server: Server) -> str:
+    """A command of the shell that writes the YAML file of a worker."""
+    x = server.layout
+    room = 1.0 - server.weights - server.activations
+    part = (server.memory - server.weights - server.activations) / room if room > 0 else server.memory
+    lines = [
+        "kv_cache_config:",
+        f"  free_gpu_memory_fraction: {max(floor(100 * part), 1) / 100:.2f}",
+        f"  enable_block_reuse: {'true' if server.cached else 'false'}",
+    ]
+    if server.cache == "fp8":
+        lines.append("  dtype: fp8")
+    if x.data > 1:
+        lines.append("enable_attention_dp: true")
+    if server.drafted and server.role != "prefill":
+        lines += ["speculative_config:", *(f"  {line}" for line in _drafts(server))]
+    if server.role:
+        lines += ["cache_transceiver_config:", "  backend: DEFAULT"]
+    if server.role == "prefill":
+        lines.append("disable_overlap_scheduler: true")
+    return _written(settings_file(server), lines)
+
+
+def _drafts(server: Server) -> list[str]:
+    n = int(server.drafted)
+    if server.draft == OWN:
+        return ["decoding_type: MTP", f"num_nextn_predict_layers: {n}"]
+    if server.draft == TEXT:
+        return ["decoding_type: NGram", f"max_draft_len: {n}"]
+    return ["decoding_type: Draft_Target", f"max_draft_len: {n}", f"speculative_model_dir: {server.draft}"]
+
+
+def proxy(port: int, readers: Sequence[str], writers: Sequence[str]) -> str:
+    """Commands that start the proxy before workers that read prompts and workers that write answers."""
+    lines = ["hostname: 0.0.0.0", f"port: {port}", "backend: pytorch"]
+    for name, addresses in (("context_servers", readers), ("generation_servers", writers)):
+        lines += [f"{name}:", f"  num_instances: {len(addresses)}", "  urls:"]
+        lines += [f'    - "{address}"' for address in addresses]
+    return f"{_written(PROXY_FILE, lines)}\ntrtllm-serve disaggregated -c {PROXY_FILE}"
+
+
+def _written(name: str, lines: Sequence[str]) -> str:
+    return "\n".join([f"cat > {name} <<'YAML'", *lines, "YAML"])
