@@ -7,6 +7,7 @@ not named there has no such record. ``tests/test_golden.py`` holds the file agai
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from typing import Any
 from click.testing import CliRunner
 
 from rackmath.cli.app import cli
+
+# No record sees the measurements that somebody keeps on this machine.
+os.environ["RACKMATH_DATA"] = "nobody"
 
 FOLDER = Path(__file__).parents[1] / "tests/golden"
 DIGITS = 9

@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from rackmath.api.drafts import drafting
 from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.fastest import fastest_layout
+from rackmath.api.near import Near, corrected
+from rackmath.api.near_pass import QUESTION, near_pass
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
-from rackmath.engine import Estimate, Layout, parse_layout
+from rackmath.engine import Estimate, Layout
 from rackmath.engine import estimate as evaluate
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.layout import as_floats, candidate_layouts, stack_layouts
+from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import OperatorTime, local_pass, timed_operators
-from rackmath.errors import DoesNotFit, InputError
+from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
@@ -30,10 +33,10 @@ from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.operators import Pass
 from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
+from rackmath.units import show
 
 PICTURES = ("roofline", "batch", "memory")
 """What a result draws: operators on the roofline, the lecture's two graphs, memory by kind."""
-_CLASS = {"decode": "time per token", "prefill": "prompt pass"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,6 +57,10 @@ class EstimateResult:
     """What was chosen, and what the request leaves open."""
     settings: Mapping[str, Any]
     """Arguments of :func:`rackmath.engine.estimate`."""
+    computed: Estimate
+    """The same by physics alone, with its own range."""
+    near: Near | None = None
+    """What measurements near it say, where they were asked."""
 
     @property
     def time(self) -> float:
@@ -101,7 +108,16 @@ class EstimateResult:
             if e.time_high == e.time_low
             else f"losses and 90 % range fitted on {e.basis}; `rackmath calibrate` fits them on your own"
         )
-        return [*self.notes, *catalogue.price_note(self.system, self.request.usd_per_gpu_hour), basis, *e.assumptions]
+        price = catalogue.price_note(self.system, self.request.usd_per_gpu_hour)
+        return [*self.notes, *([self.evidence] if self.evidence else []), *price, basis, *e.assumptions]
+
+    @property
+    def evidence(self) -> str:
+        """How near the nearest measurements are and what they did, in one line; empty where none were asked."""
+        if self.near is None:
+            return ""
+        low, high = self.time_range
+        return self.near.sentence(*(show(value, "s") for value in (float(self.computed.time), self.time, low, high)))
 
     def to_dict(self) -> dict[str, Any]:
         """What ``rackmath estimate --json`` prints."""
@@ -116,6 +132,12 @@ class EstimateResult:
                 "time": self.time,
                 "time_low": low,
                 "time_high": high,
+                "computed": {
+                    "time": float(self.computed.time),
+                    "time_low": float(self.computed.time_low),
+                    "time_high": float(self.computed.time_high),
+                },
+                "evidence": None if self.near is None else self.near.to_dict(),
                 "time_ideal": float(e.time_ideal),
                 "time_overlapped": float(e.time_overlapped),
                 "bound_by": self.bound_by,
@@ -245,46 +267,26 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         "drafted": r.drafted,
         "draft": draft,
         "accepted": drafts.accepted if r.drafted else None,
-        "losses": None if r.ideal else losses_of(system, version, _CLASS[r.phase]),
+        "losses": None if r.ideal else losses_of(system, version, QUESTION[r.phase]),
     }
-    layout, notes = _layout(architecture, system, r.gpus, r.layout, settings)
+    layout, notes = fastest_layout(architecture, system, r.gpus, r.layout, settings)
     if architecture.max_context is not None and r.context > architecture.max_context:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
+    computed = evaluate(architecture, system, layout, **settings)
+    at = None if r.ideal or r.no_evidence else near_pass(r, architecture, system, layout)
+    if at is not None:
+        settings["losses"] = corrected(settings["losses"], {r.phase: at}, r.phase)
     return EstimateResult(
         request=r,
         architecture=architecture,
         system=system,
         layout=layout,
-        step=evaluate(architecture, system, layout, **settings),
+        step=computed if at is None else evaluate(architecture, system, layout, **settings),
+        computed=computed,
+        near=at,
         accepted=drafts.accepted if r.phase == "decode" else None,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         notes=(*notes, *([drafts.note] if r.drafted else [])),
         settings=settings,
     )
-
-
-def _layout(
-    a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
-) -> tuple[Layout, tuple[str, ...]]:
-    """Take the layout that was asked for, or the fastest of all sensible ones that fit."""
-    if text:
-        return parse_layout(text, gpus, a), ()
-    wanted = gpus or system.default_gpus
-    system.require_network(wanted)
-    candidates = list(candidate_layouts(a, wanted))
-    if not candidates:
-        raise DoesNotFit(
-            f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
-        )
-    result = evaluate(a, system, stack_layouts(candidates), **settings)
-    time, fits, total = (
-        np.broadcast_to(np.asarray(value), len(candidates))
-        for value in (result.time, result.memory.fits, result.memory.total)
-    )
-    many = len(candidates)
-    if fits.any():
-        best = candidates[int(np.argmin(np.where(fits, time, np.inf)))]
-        return best, (f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {many} considered",)
-    best = candidates[int(np.argmin(total))]
-    return best, (f"layout {best.text()}: none of {many} fits, this one needs least memory",)

@@ -35,6 +35,7 @@ class EstimateRequest:
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
     ideal: Annotated[bool, options.IDEAL] = False
+    no_evidence: Annotated[bool, options.NO_EVIDENCE] = False
 
     def __post_init__(self) -> None:
         """Read all values."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from rackmath.api.rates import Requests, Tokens
@@ -102,6 +103,12 @@ def _flag(value: Any, field: str) -> bool:
     return value
 
 
+def _path(value: Any, field: str) -> Path:
+    if not isinstance(value, (str, Path)):
+        raise InputError(field, value, "give a path")
+    return Path(value)
+
+
 def _layout(value: Any, field: str) -> str:
     return value.text() if isinstance(value, Layout) else _text(value, field)
 
@@ -158,5 +165,6 @@ TEXTS = Kind(name="text", read=_texts, many=True)
 NUMBERS = Kind(name="text", read=_numbers)
 FLAG = Kind(name="flag", read=_flag, flag=True)
 LAYOUT = Kind(name="text", read=_layout)
+PATH = Kind(name="path", read=_path)
 SUBJECT = Kind(name="text", read=lambda value, field: value)
 """A model or a system: a name, a path, or the record itself, which its reader checks."""

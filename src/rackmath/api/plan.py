@@ -100,6 +100,7 @@ class PlanResult:
                     for loser in plan.losers
                 ],
                 "launch": {} if plan.best is None else launched(self.question, plan, plan.best),
+                "evidence": None if self.question.near is None else self.question.near.to_dict(),
                 "assumptions": self.assumptions,
             }
         )

@@ -10,6 +10,7 @@ from rackmath.api import kinds, options
 from rackmath.api.drafts import MOST, drafting
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names, numbers
+from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine import Losses
@@ -79,6 +80,7 @@ class PlanRequest:
     year: Annotated[float, options.YEAR] = NOW
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
     ideal: Annotated[bool, options.IDEAL] = False
+    no_evidence: Annotated[bool, options.NO_EVIDENCE] = False
 
     def __post_init__(self) -> None:
         """Read all values."""
@@ -101,12 +103,15 @@ class PlanQuestion:
     price: float | None
     """Of one accelerator. [USD/s]"""
     notes: tuple[str, ...]
+    near: Service | None = None
+    """What measurements near it say, where they were asked."""
 
     def range(self, kind: str) -> tuple[float, float]:
         """90 % range of measured over predicted values of a class; none of the pure bound."""
         if self.losses is None:
             return 1.0, 1.0
-        return constants_file.range_of(self.system, self.engine, kind)
+        computed = constants_file.range_of(self.system, self.engine, kind)
+        return computed if self.near is None else self.near.range(kind, computed)
 
 
 def question_of(r: PlanRequest) -> PlanQuestion:
@@ -139,6 +144,20 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     engine = constants_file.engine_of(system, r.engine, r.year)
     drafts = drafting(architecture, engine, max(space.drafted), r.acceptance, space.draft)
     losses = None if r.ideal else constants_file.losses_of(system, engine, "time per token")
+    at = None
+    if losses is not None and not r.no_evidence:
+        first = space.variants[0].architecture
+        at = service_near(
+            first,
+            system,
+            engine=r.engine,
+            year=r.year,
+            gpus=float(r.gpus),
+            input=work.input,
+            output=work.output,
+            cached=work.cached,
+        )
+        losses = at.corrected(losses)
     return PlanQuestion(
         request=r,
         architecture=architecture,
@@ -150,11 +169,13 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         scheduling=replace(constants_file.scheduling_of(engine), acceptance=drafts.chance),
         engine=engine,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
+        near=at,
         notes=(
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
             _billing(space),
             *(losses.assumptions if losses else ()),
+            *(at.sentences if at else ()),
         ),
     )
 

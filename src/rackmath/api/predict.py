@@ -8,8 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from rackmath.api import options
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.kinds import Kind
+from rackmath.api.kinds import PATH, Kind
+from rackmath.api.near_rows import corrected_rows
 from rackmath.api.plain import as_html, to_plain
 from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
@@ -42,12 +44,6 @@ def _rows(value: Any, field: str) -> Path | Rows:
     return [{str(k): "" if v is None else str(v) for k, v in entry.items()} for entry in entries]
 
 
-def _path(value: Any, field: str) -> Path:
-    if not isinstance(value, (str, Path)):
-        raise InputError(field, value, "give a path")
-    return Path(value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictRequest:
     """Rows to predict."""
@@ -63,8 +59,10 @@ class PredictRequest:
     ]
     constants: Annotated[
         Path | None,
-        Option(help="Constants that `rackmath calibrate` wrote.", kind=Kind(name="path", read=_path)),
+        Option(help="Constants that `rackmath calibrate` wrote.", kind=PATH),
     ] = None
+
+    no_evidence: Annotated[bool, options.NO_EVIDENCE] = False
 
     def __post_init__(self) -> None:
         """Read all values."""
@@ -78,6 +76,9 @@ class PredictResult:
     table: Rows
     """Rows as they were read."""
     predictions: Sequence[Prediction]
+    """Corrected by measurements near each row, but for those of its own run."""
+    computed: Sequence[Prediction]
+    """By physics alone."""
     constants: Constants
 
     @property
@@ -133,7 +134,9 @@ class PredictResult:
         """What ``rackmath predict --json`` prints."""
         facts = asdict(self.score)
         facts.pop("name")
-        return to_plain({**facts, "groups": [asdict(group) for group in self.groups]})
+        computed = asdict(score("physics alone", self.computed))
+        computed.pop("name")
+        return to_plain({**facts, "computed": computed, "groups": [asdict(group) for group in self.groups]})
 
     def picture(self) -> Figure:
         """Predicted against measured, as data."""
@@ -188,7 +191,11 @@ def run_prediction(request: PredictRequest) -> PredictResult:
         shown = str(request.rows) if isinstance(request.rows, Path) else 0
         raise InputError("IN.csv", shown, "holds no rows")
     constants = constants_file.constants(request.constants)
-    return PredictResult(table=table, predictions=predicted(table, constants), constants=constants)
+    computed = predicted(table, constants)
+    # A file of constants is the user's own physics: residuals of the shipped ones say nothing of it.
+    alone = request.no_evidence or request.constants is not None
+    predictions = computed if alone else corrected_rows(computed)
+    return PredictResult(table=table, predictions=predictions, computed=computed, constants=constants)
 
 
 def table_of(request: PredictRequest) -> Rows:

@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
         "compare": ("rackmath.cli.sweep:compare", "Models, systems and formats side by side; sweeps of any input."),
         "estimate": ("rackmath.cli.estimate", "Time, memory and cost of one decode or prefill pass."),
+        "evidence": ("rackmath.cli.evidence", "Measurements behind the answers; keep your own beside them."),
         "lab": ("rackmath.cli.lab", "The lecture's experiments on this machine, measured against predicted."),
         "lecture": (
             "rackmath.cli.lecture:lecture",

@@ -8,17 +8,23 @@ from rackmath.api.estimate import PICTURES, run_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.cli import render
 from rackmath.cli.estimate_text import explain_estimate, show_estimate
+from rackmath.cli.evidence_text import show_rows
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
+
+_LISTED = 20
 
 
 @click.command(epilog="Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192")
 @request_options(EstimateRequest)
 @click.option("--explain", is_flag=True, help="Show equations, numbers and the operators behind the result.")
+@click.option("--evidence", "shown", is_flag=True, help="List the measurements near the answer.")
 @click.option("--plot", metavar="FILE", help="Draw a picture: FILE.html, FILE.png or FILE.svg.")
 @click.option("--picture", type=click.Choice(PICTURES), help="Sketch it here; with --plot what to draw [roofline].")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def estimate(request: EstimateRequest, explain: bool, plot: str | None, picture: str | None, as_json: bool) -> None:
+def estimate(
+    request: EstimateRequest, explain: bool, shown: bool, plot: str | None, picture: str | None, as_json: bool
+) -> None:
     """Estimate one decode or prefill pass: time with its range, what binds, memory, cost.
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
@@ -33,5 +39,7 @@ def estimate(request: EstimateRequest, explain: bool, plot: str | None, picture:
     show_estimate(result)
     if picture is not None and drawn is None:
         render.show_sketch(result.picture(picture))
+    if shown and result.near is not None:
+        show_rows("measurements near it, the most telling first", result.near.rows.head(_LISTED).to_dicts())
     if explain:
         explain_estimate(result)

@@ -3,10 +3,12 @@
 Kernels are those of the chip, from timings (:mod:`rackmath.engine.kernel_curves`). The constants
 of an engine are those of :mod:`rackmath.engine.terms`, fitted by :mod:`rackmath.validation.calibrate`
 on services with kernels frozen. Whatever their values, no pass is faster than its bound.
+Where measurements lie near, their correction multiplies what all of this gives (:mod:`rackmath.evidence`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import inf
 from typing import NamedTuple
@@ -17,6 +19,8 @@ from rackmath.engine.kernel_curves import Kernels, KernelSeconds, overlapped
 from rackmath.errors import InputError
 from rackmath.models.numbers import Number, maximum
 
+CORRECTION = "measurements"
+"""What is lost, or gained where negative, by what near measurements tell."""
 _PARTS = ("shown", "low")
 _AT_LEAST_ONE = ("software", "sustained", "high")
 
@@ -68,6 +72,8 @@ class Losses:
     """Time in which the host starts one kernel of a decode step, where no graph replays them. [s]"""
     software: Number = 1.0
     """What is left between these terms and an engine of its family."""
+    correction: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Measured over computed time that near measurements tell, by phase; 1 where a phase is not named."""
     low: Number = 1.0
     """Lower end of the 90 % range over the estimate."""
     high: Number = 1.0
@@ -88,6 +94,8 @@ class Losses:
             value = getattr(self, f.name)
             if isinstance(value, (str, tuple, Kernels)):
                 continue
+            if f.name == "correction":
+                value = list(value.values()) or [1.0]
             smallest, largest = float(np.min(value)), float(np.max(value))
             if not 0 <= smallest <= largest < inf:
                 raise InputError(f.name, value, "a loss is a finite number of at least 0")

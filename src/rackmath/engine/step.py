@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, draft_layout, expert_count, widths
-from rackmath.engine.losses import Losses
+from rackmath.engine.losses import CORRECTION, Losses
 from rackmath.engine.pass_checks import check_accepted, check_pass
 from rackmath.engine.pass_work import LOSSES, lost_seconds
 from rackmath.engine.roofline import TERMS, spent
@@ -201,6 +201,9 @@ class _Call:
         if self.losses is not None:
             lost = {name: passes * value for name, value in lost_seconds(work, k).items()}
         time = total + sum(lost.values(), 0.0)
+        if self.phase in k.correction:
+            corrected = maximum(time * k.correction[self.phase], total)
+            lost[CORRECTION], time = corrected - time, corrected
         return Estimate(
             time=time,
             time_low=maximum(time * k.low, total),
@@ -276,7 +279,7 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},
         terms={name: join([r.terms[name] for r in results]) for name in TERMS},
-        lost={name: join([r.lost[name] for r in results]) for name in LOSSES},
+        lost={name: join([r.lost[name] for r in results]) for name in results[0].lost},
         memory=Memory(
             weights=join([r.memory.weights for r in results]),
             cache=join([r.memory.cache for r in results]),

@@ -29,7 +29,7 @@ _OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER}
 """Inputs of a comparison beside those of a plan: cost at this speed, speed at this cost."""
 _NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kinds.REQUEST_RATE, options.GPUS.kind)
 """Kinds that a table keeps as numbers."""
-_NOT_SWEPT = ("one_pool", "bill_used", "ideal")
+_NOT_SWEPT = ("one_pool", "bill_used", "ideal", "no_evidence")
 """Choices of a plan that stay as they are by default."""
 _FIELDS: Mapping[str, Kind] = {
     field_key(field): field.option.kind for field in fields_of(PlanRequest) if field.name not in _NOT_SWEPT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -264,7 +264,7 @@ def taken(record: T, at: Ints) -> T:
         value = getattr(record, f.name)
         if isinstance(value, Scheduling):
             parts[f.name] = taken(value, at)
-        elif not isinstance(value, (str, tuple, Kernels)):
+        elif not isinstance(value, (str, tuple, Kernels, Mapping)):
             numbers = np.asarray(value)
             parts[f.name] = numbers[at] if numbers.ndim else numbers
     return type(record)(**parts)

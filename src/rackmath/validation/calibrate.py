@@ -105,7 +105,7 @@ def calibrate(
     Errors: :class:`InputError` for fewer than ``FEWEST`` usable rows.
     """
     questions, others = usable(table)
-    questions, impossible = _possible(questions)
+    questions, impossible = possible(questions)
     others += impossible
     if len(questions) < FEWEST:
         why = others[0][1] if others else "the table is empty"
@@ -206,7 +206,7 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
         yield f"last = {e.last:.6g}"
 
 
-def _possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
+def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Drop rows that beat the ideal bound by more than rounding, and those that no batch can serve."""
     measured = np.array([q.row.value for q in questions], dtype=float)
     bound = ideal_values(questions)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from rackmath.api.drafts import drafting
+from rackmath.api.near_service import Service, service_near
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
+from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
@@ -42,6 +44,16 @@ class ReplicaGroup:
     service: int
     price: float | None
     """Of one accelerator. [USD/s]"""
+    near: Service | None = None
+    """What measurements near it say, where they were asked."""
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """90 % range of measured over simulated time of a step; (1, 1) of the bound."""
+        if self.software is None:
+            return 1.0, 1.0
+        computed = constants_file.range_of(self.system, self.software, "time per token")
+        return computed if self.near is None else self.near.range("time per token", computed)
 
     @property
     def gpus_each(self) -> float:
@@ -190,13 +202,27 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     engine = constants_file.engine_of(system, r.engine, r.year)
     software = None if r.ideal else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
+    context = float((work.prompt + work.output).mean())
+    layout = _layout(architecture, system, gpus, context, r.layout)
+    at = None
+    if losses is not None and not r.no_evidence:
+        at = service_near(
+            architecture,
+            system,
+            engine=r.engine,
+            year=r.year,
+            gpus=float(gpus),
+            input=float(work.prompt.mean()),
+            output=float(work.output.mean()),
+            cached=r.cached_prefix,
+            layout=layout_text(None, layout),
+        )
+        losses = at.corrected(losses)
     draft = load_model(r.draft_model) if r.draft_model else None
     timer = engine_timer(architecture, system, losses, draft=draft)
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
     drafts = drafting(architecture, engine, r.drafted, r.acceptance, draft)
-    context = float((work.prompt + work.output).mean())
-    layout = _layout(architecture, system, gpus, context, r.layout)
     share = 1.0
     if scheduling is not None:
         share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
@@ -223,6 +249,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         replicas=gpus // int(layout.gpus) * deployment.groups,
         service=service,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
+        near=at,
     )
 
 

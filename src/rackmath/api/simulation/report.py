@@ -169,11 +169,7 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
     """Percentiles where every step takes the low or the high end of its 90 % range."""
     if setup.groups[0].software is None or len(setup.work) > _RANGED:
         return None
-    spans = {
-        group.system.chip.name: constants_file.range_of(group.system, group.software, "time per token")
-        for group in setup.groups
-        if group.software is not None
-    }
+    spans = {group.system.chip.name: group.span for group in setup.groups if group.software is not None}
     ends_of: dict[str, Any] = {"steps": list(spans[setup.groups[0].system.chip.name])}
     for end, name in enumerate(("low", "high")):
         other = slowed(setup, {chip: span[end] for chip, span in spans.items()})
@@ -200,6 +196,7 @@ def assumptions(setup: Setup) -> list[str]:
         else f"step times of {r.engine} of {r.year:g}",
         *dict.fromkeys(note for group in setup.groups if group.software is not None
                        for note in constants_file.unseen_notes(group.system, group.software, "time per token")),
+        *dict.fromkeys(text for group in setup.groups if group.near is not None for text in group.near.sentences),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
           f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),

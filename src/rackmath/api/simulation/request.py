@@ -199,6 +199,7 @@ class SimulateRequest:
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
     ideal: Annotated[bool, options.IDEAL] = False
+    no_evidence: Annotated[bool, options.NO_EVIDENCE] = False
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
     seed: Annotated[int, Option(help="Seed of all draws.", kind=kinds.whole())] = 0
 

@@ -1,0 +1,233 @@
+"""Published and own measurements: which there are, which lie near a question, and how to add more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.near import all_measurements, configuration_of, forget, near
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.errors import InputError, RackmathError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.hardware import System
+from rackmath.io import evidence_files
+from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import weight_format
+from rackmath.models.requantise import requantise
+from rackmath.validation.calibrate import usable
+from rackmath.validation.rows import COLUMNS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+QUESTIONS = (
+    "time per token", "first token", "latency", "throughput", "at once", "full load", "server", "decode pass",
+    "prompt pass", "training",
+)  # fmt: skip
+"""What measurements are of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRequest:
+    """Measurements by what they are of; those near a question where a model and a system are named."""
+
+    model: Annotated[
+        str | Architecture | None,
+        options.MODEL.but(argument=False, metavar=None, names=("--model",), help="Only of this model."),
+    ] = None
+    on: Annotated[str | System | None, options.SYSTEM.but(help="Only on this system's chip.")] = None
+    engine: Annotated[str | None, Option(help="Only of this engine.")] = None
+    question: Annotated[str | None, Option(help="Only measurements of one kind.", kind=kinds.choice(*QUESTIONS))] = None
+    source: Annotated[str | None, Option(help="Only of sources whose name contains this.")] = None
+    near: Annotated[
+        bool,
+        Option(
+            help="All that lie near the model on the system, the most telling first, whatever differs.",
+            kind=kinds.FLAG,
+        ),
+    ] = False
+    weights: Annotated[str | None, options.WEIGHTS.but(help="With --near: format of the weights.")] = None
+    gpus: Annotated[int, options.GPUS.but(help="With --near: accelerators.")] = 8
+    batch: Annotated[float, Option(help="With --near: sequences at once.", kind=kinds.NUMBER)] = 64.0
+    input: Annotated[float, Option(help="With --near: tokens of a prompt.", kind=kinds.NUMBER)] = 1024.0
+    output: Annotated[float, Option(help="With --near: tokens of an answer.", kind=kinds.NUMBER)] = 256.0
+    limit: Annotated[int, Option(help="Rows to list at most.", kind=kinds.whole(1, 100_000))] = 20
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_evidence(request: EvidenceRequest) -> Result:
+    """List measurements, filtered or by nearness.
+
+    Errors: :class:`~rackmath.errors.InputError` for unknown names, and for --near without a model and a system.
+    """
+    r = request
+    frame = _nearby(r) if r.near else _filtered(r)
+    shown = frame.head(r.limit)
+    facts = [_facts(row) for row in shown.to_dicts()]
+    return Result(request=r, facts=facts, draw=lambda: _figure(frame), details=frame)
+
+
+def counts(frame: pl.DataFrame) -> dict[str, list[tuple[str, int]]]:
+    """Rows by engine, generation, question and source, the largest first."""
+    return {
+        name: Counter(frame[evidence_files.PREFIX + name].to_list()).most_common(8)
+        for name in ("engine", "generation", "question", "source")
+    }
+
+
+def _filtered(r: EvidenceRequest) -> pl.DataFrame:
+    import polars as pl
+
+    frame = all_measurements()
+    wanted = {
+        "model": load_model(r.model).name if r.model else None,
+        "chip": system_of(r.on).chip.name if r.on else None,
+        "engine": r.engine,
+        "question": r.question,
+    }
+    for name, value in wanted.items():
+        if value is not None:
+            frame = frame.filter(pl.col(evidence_files.PREFIX + name) == value)
+    if r.source is not None:
+        frame = frame.filter(pl.col("source").str.to_lowercase().str.contains(r.source.lower(), literal=True))
+    return frame.sort("date", "id", descending=[True, False])
+
+
+def _nearby(r: EvidenceRequest) -> pl.DataFrame:
+    if r.model is None or r.on is None:
+        raise InputError("--near", "", "needs --model and --on: nearness is that to a model on a system")
+    model, system = load_model(r.model), system_of(r.on)
+    model = requantise(model, weights=weight_format(r.weights)) if r.weights else model
+    return near(
+        configuration_of(
+            model,
+            system,
+            engine=r.engine or DEFAULT_ENGINE,
+            year=NOW,
+            question=r.question or "time per token",
+            layout="",
+            gpus=float(r.gpus),
+            load=r.batch,
+            input=r.input,
+            output=r.output,
+        )
+    ).rows
+
+
+def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One measurement as it is printed: facts, and what is computed for it."""
+    facts = {name: row[name] for name in evidence_files.FACTS}
+    facts["measured"] = facts.pop("value")
+    facts["predicted"] = row["computed"]
+    facts["source"] = "your own" if row["at_source"] == evidence_files.OWN else row["source"]
+    facts["measured_over_computed_time"] = row["residual"]
+    if "correlation" in row:
+        facts["correlation"] = row["correlation"]
+    return facts
+
+
+def _figure(frame: pl.DataFrame) -> Figure:
+    """Residuals by date, one colour per engine."""
+    if frame.is_empty():
+        raise InputError("evidence", 0, "no measurement is like that: nothing to draw")
+    series = [
+        Series(
+            name=engine,
+            kind="points",
+            x=part["at_year"].to_list(),
+            y=part["residual"].exp().to_list(),
+            colour=colour,
+        )
+        for colour, (engine, _) in enumerate(Counter(frame["at_engine"].to_list()).most_common(6))
+        for part in [frame.filter(frame["at_engine"] == engine)]
+    ]
+    panel = Panel(across="date of the run [years]", up="measured over computed time", log_up=True, series=series)
+    return Figure(title=f"{len(frame):,} measurements", panels=[panel])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddRequest:
+    """Own measurements to keep."""
+
+    file: Annotated[
+        Path,
+        Option(
+            help="CSV in the columns of `rackmath predict`, or JSON of a serving benchmark.",
+            kind=kinds.PATH,
+            metavar="FILE",
+            argument=True,
+        ),
+    ]
+    columns: Annotated[
+        tuple[str, ...],
+        Option(
+            help="What the JSON of a benchmark leaves out, such as hardware=h100-sxm.",
+            kind=kinds.TEXTS,
+            names=("--set",),
+            metavar="COLUMN=VALUE",
+        ),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        """Read all values."""
+        read_fields(self)
+
+
+def run_add(request: AddRequest, rows: Sequence[Mapping[str, str]]) -> Result:
+    """Keep own measurements; each is predicted from now on beside what was published.
+
+    Rows of an id that is there already take its place. Errors: :class:`~rackmath.errors.InputError` where none of the
+    rows can be used, with the reason of the first; nothing is kept then.
+    """
+    named = [{"id": f"own-{_number(row)}", **{k: v for k, v in row.items() if k in COLUMNS and v}} for row in rows]
+    questions, others = usable(named)
+    if not questions:
+        why = others[0][1] if others else "it is empty"
+        raise InputError("FILE", str(request.file), f"holds no measurement that can be used: {why}")
+    usable_ids = {q.row.id for q in questions}
+    kept = {row["id"]: row for row in evidence_files.own_rows()}
+    before = len(kept)
+    kept |= {row["id"]: row for row in named if row["id"] in usable_ids}
+    path = evidence_files.write_own(list(kept.values()))
+    forget()
+    facts = {
+        "added": len(kept) - before,
+        "replaced": len(usable_ids) - (len(kept) - before),
+        "kept": len(kept),
+        "path": str(path),
+        "refused": [{"row": name, "reason": reason} for name, reason in others],
+        "rows": [_verdict(q) for q in questions],
+    }
+    return Result(request=request, facts=facts)
+
+
+def _number(row: Mapping[str, str]) -> str:
+    from hashlib import sha256
+
+    return sha256(repr(sorted(row.items())).encode()).hexdigest()[:12]
+
+
+def _verdict(question: Any) -> dict[str, Any]:
+    """A measurement beside what was expected of it, and whether it lies inside."""
+    from rackmath.api.predict import predict
+
+    row = question.row
+    cells = {name: str(value) for name in COLUMNS if (value := getattr(row, name, None)) not in (None, "")}
+    try:
+        p = predict([cells]).predictions[0]
+    except RackmathError:
+        return {"id": row.id, "metric": row.metric, "measured": row.value, "inside": None}
+    return {
+        "id": row.id, "metric": row.metric, "measured": row.value, "predicted": p.predicted, "low": p.low,
+        "high": p.high, "inside": p.inside,
+    }  # fmt: skip

@@ -1,0 +1,43 @@
+"""The layout of one pass where the request leaves it open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rackmath.engine import Layout, parse_layout
+from rackmath.engine import estimate as evaluate
+from rackmath.engine.layout import candidate_layouts, stack_layouts
+from rackmath.errors import DoesNotFit
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+
+
+def fastest_layout(
+    a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
+) -> tuple[Layout, tuple[str, ...]]:
+    """Take the layout that was asked for, or the fastest of all sensible ones that fit; and what to say of it.
+
+    Errors: :class:`~rackmath.errors.DoesNotFit` where no layout divides the model.
+    """
+    if text:
+        return parse_layout(text, gpus, a), ()
+    wanted = gpus or system.default_gpus
+    system.require_network(wanted)
+    candidates = list(candidate_layouts(a, wanted))
+    if not candidates:
+        raise DoesNotFit(
+            f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
+        )
+    result = evaluate(a, system, stack_layouts(candidates), **settings)
+    time, fits, total = (
+        np.broadcast_to(np.asarray(value), len(candidates))
+        for value in (result.time, result.memory.fits, result.memory.total)
+    )
+    many = len(candidates)
+    if fits.any():
+        best = candidates[int(np.argmin(np.where(fits, time, np.inf)))]
+        return best, (f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {many} considered",)
+    best = candidates[int(np.argmin(total))]
+    return best, (f"layout {best.text()}: none of {many} fits, this one needs least memory",)

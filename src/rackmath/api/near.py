@@ -1,0 +1,202 @@
+"""What measurements near an answer say of it: its correction, its range, and the rows behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.engine.losses import Losses
+from rackmath.evidence.configurations import Book, Configuration, columns_of
+from rackmath.evidence.posterior import FAR, Base, Posterior, factors, posterior
+from rackmath.evidence.subjects import bits_of_model, kind_of_model
+from rackmath.hardware import System
+from rackmath.io import constants_file, evidence_files
+from rackmath.models.architecture import Architecture
+from rackmath.validation.calibrate import usable
+from rackmath.validation.fit import evaluate
+from rackmath.validation.nearness import configuration, records
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rackmath.validation.questions import Question
+
+_NAMED = 10
+"""Rows that an answer names."""
+_OWN_NOISE = 0.05
+"""Standard deviation of a user's own rows. [1]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Near:
+    """What near measurements say of one configuration."""
+
+    configuration: Configuration
+    posterior: Posterior
+    factor: float
+    """Expected measured over computed time. [1]"""
+    low: float
+    """Lower end of its 90 % range. [1]"""
+    high: float
+
+    @property
+    def rows(self) -> pl.DataFrame:
+        """Rows within reach, the most telling first, with their correlation."""
+        import polars as pl
+
+        frame = _evidence()[2][self.posterior.rows]
+        return frame.with_columns(pl.Series("correlation", self.posterior.correlation))
+
+    def sentence(self, computed: str, corrected: str, low: str, high: str) -> str:
+        """What the rows did to an answer, in one line."""
+        if self.posterior.distance == FAR:
+            return f"{self._far}: {computed} ({low} to {high}) by physics alone"
+        return f"{self._within}: computed {computed}, corrected {corrected} ({low} to {high})"
+
+    def verdict(self, name: str) -> str:
+        """What the rows did to a number, as a factor, in one line."""
+        if self.posterior.distance == FAR:
+            return f"{name}: {self._far}, physics alone"
+        return f"{name}: {self._within}: computed x {self.factor:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+    @property
+    def _far(self) -> str:
+        c = self.configuration
+        return f"no measurement near {c.engine} with {c.model} on {c.chip}"
+
+    @property
+    def _within(self) -> str:
+        count = len(self.posterior.rows)
+        return "1 measurement within reach" if count == 1 else f"{count} measurements within reach"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Facts of it: how near, how many, what they did, and the ten most telling rows."""
+        names = ("id", "source", "date", "model", "hardware", "n_gpus", "engine", "metric", "per", "value", "computed")
+        return {
+            "distance": self.posterior.distance,
+            "rows": len(self.posterior.rows),
+            "factor": self.factor,
+            "factor_low": self.low,
+            "factor_high": self.high,
+            "prior_left": self.posterior.left,
+            "nearest": self.rows.head(_NAMED).select(*names, "correlation", "residual").to_dicts(),
+        }
+
+
+def configuration_of(
+    architecture: Architecture,
+    system: System,
+    *,
+    engine: str,
+    year: float,
+    question: str,
+    layout: str,
+    gpus: float,
+    load: float,
+    input: float,
+    output: float = 0.0,
+    cached: float = 0.0,
+    drafted: float = 0.0,
+) -> Configuration:
+    """What an answer is of: ``load`` in sequences of the whole deployment, lengths in tokens."""
+    return Configuration(
+        engine=engine,
+        generation=system.chip.generation,
+        chip=system.chip.name,
+        model=architecture.name,
+        kind=kind_of_model(architecture),
+        question=question,
+        bits=bits_of_model(architecture),
+        layout=layout,
+        source=evidence_files.OWN,
+        year=year,
+        load=load / gpus,
+        input=input,
+        output=output,
+        gpus=gpus,
+        cached=cached,
+        drafted=drafted,
+    )
+
+
+def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> Near:
+    """What measurements say of one configuration; ``without`` marks rows that are not looked at.
+
+    Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
+    """
+    base, book, _ = _evidence()
+    process = evidence_files.process()
+    answer = posterior(process, base, columns_of([at], book), without)
+    factor, low, high = factors(process, answer, at.question)
+    return Near(configuration=at, posterior=answer, factor=factor, low=low, high=high)
+
+
+def near_question(question: Question) -> Near:
+    """What measurements say of a row, those of its own run left out.
+
+    Errors: as of :func:`near`.
+    """
+    places = _places()
+    own = [*places.get(("id", question.row.id), ()), *places.get(("run_id", question.row.run_id), ())]
+    without = None
+    if own:
+        without = np.zeros(len(_evidence()[2]), dtype=bool)
+        without[own] = True
+    return near(configuration(question), without)
+
+
+@lru_cache(maxsize=1)
+def _places() -> dict[tuple[str, str], list[int]]:
+    """Places of rows by their id, and by their run."""
+    places: dict[tuple[str, str], list[int]] = {}
+    frame = _evidence()[2]
+    for name in ("id", "run_id"):
+        for i, text in enumerate(frame[name].to_list()):
+            if text:
+                places.setdefault((name, text), []).append(i)
+    return places
+
+
+def corrected(losses: Losses, by_phase: dict[str, Near], ranged: str) -> Losses:
+    """Losses with what measurements say of each phase, and the range of one of them."""
+    of = by_phase[ranged]
+    changed = replace(losses, correction={phase: at.factor for phase, at in by_phase.items()})
+    if of.posterior.distance == FAR:
+        return changed
+    return replace(changed, low=min(of.low / of.factor, 1.0), high=max(of.high / of.factor, 1.0))
+
+
+@lru_cache(maxsize=1)
+def _evidence() -> tuple[Base, Book, pl.DataFrame]:
+    """Published and own rows."""
+    import polars as pl
+
+    frame = evidence_files.published()
+    if own := own_questions():
+        computed = evaluate(own, constants_file.constants())[0]
+        noise = np.full(len(own), _OWN_NOISE)
+        rows = records(own, computed, noise, evidence_files.FACTS)
+        mine = pl.DataFrame(rows, schema=frame.schema).with_columns(at_source=pl.lit(evidence_files.OWN))
+        frame = pl.concat([frame, mine])
+    base, book = evidence_files.base_of(frame)
+    return base, book, frame
+
+
+def all_measurements() -> pl.DataFrame:
+    """Published measurements and a user's own, with what each was of and its residual."""
+    return _evidence()[2]
+
+
+def own_questions() -> list[Question]:
+    """A user's own measurements that can be predicted."""
+    return usable(evidence_files.own_rows())[0]
+
+
+def forget() -> None:
+    """Read the measurements again at the next answer."""
+    _evidence.cache_clear()
+    _places.cache_clear()

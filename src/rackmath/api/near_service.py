@@ -1,0 +1,85 @@
+"""What measurements near a service say of its decode steps and of its prompts: one correction for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rackmath.api.near import Near, configuration_of, near
+from rackmath.engine.losses import Losses
+from rackmath.evidence.posterior import FAR
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+
+_LOAD = 16.0
+"""Sequences per accelerator at which a service is compared where its load is what is asked. [sequences]"""
+_INVERSE = ("throughput", "at once", "full load")
+"""Classes of questions whose numbers fall as times rise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Service:
+    """Measurements near a service."""
+
+    decode: Near
+    """Of the time per token."""
+    prefill: Near
+    """Of the time to the first token."""
+
+    def corrected(self, losses: Losses) -> Losses:
+        """Losses with both corrections."""
+        return replace(losses, correction={"decode": self.decode.factor, "prefill": self.prefill.factor})
+
+    def range(self, kind: str, computed: tuple[float, float]) -> tuple[float, float]:
+        """90 % range of measured over corrected values of a class; that of physics where nothing is near."""
+        at = self.prefill if kind == "first token" else self.decode
+        if at.posterior.distance == FAR:
+            return computed
+        low, high = min(at.low / at.factor, 1.0), max(at.high / at.factor, 1.0)
+        return (1 / high, 1 / low) if kind in _INVERSE else (low, high)
+
+    @property
+    def sentences(self) -> tuple[str, str]:
+        """How near the nearest rows are and what they did, one line for steps and one for prompts."""
+        return self.decode.verdict("time per token"), self.prefill.verdict("time to first token")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Facts of both."""
+        return {"decode": self.decode.to_dict(), "prefill": self.prefill.to_dict()}
+
+
+def service_near(
+    architecture: Architecture,
+    system: System,
+    *,
+    engine: str,
+    year: float,
+    gpus: float,
+    input: float,
+    output: float,
+    cached: float,
+    layout: str = "",
+) -> Service:
+    """Measurements near a service on so many accelerators; lengths in tokens, ``cached`` a part of the prompts.
+
+    Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
+    """
+
+    def of(question: str) -> Near:
+        return near(
+            configuration_of(
+                architecture,
+                system,
+                engine=engine,
+                year=year,
+                question=question,
+                layout=layout,
+                gpus=gpus,
+                load=_LOAD * gpus,
+                input=input,
+                output=output,
+                cached=cached,
+            )
+        )
+
+    return Service(decode=of("time per token"), prefill=of("first token"))

@@ -1,0 +1,98 @@
+"""``evidence``: published measurements near a question, and a user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rackmath.api.evidence import AddRequest, EvidenceRequest, counts, run_add, run_evidence
+from rackmath.cli import render
+from rackmath.cli.evidence_text import show_rows
+from rackmath.cli.options import request_options
+from rackmath.figures.write import check_picture, write_figure
+from rackmath.io import tables
+from rackmath.validation import bench_json
+from rackmath.validation.rows import NEEDED
+
+
+@click.group(
+    epilog="Example: rackmath evidence list --near --model deepseek-v3 --on h200-sxm --engine sglang --batch 64"
+)
+def evidence() -> None:
+    """List the measurements behind the answers, and keep measurements of your own beside them."""
+
+
+@evidence.command("list", epilog="Example: rackmath evidence list --model llama-3.1-70b --on h100-sxm --limit 5")
+@request_options(EvidenceRequest)
+@click.option("--plot", metavar="FILE", help="Draw measured over computed time by date: FILE.html, FILE.png or .svg.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_evidence(request: EvidenceRequest, plot: str | None, as_json: bool) -> None:
+    """List measurements by model, system, engine and source, or those that lie near a question.
+
+    Each stands beside what physics computes for it; `over` is measured over computed time, above 1 where the engine is
+    slower than computed. With --near, `tells` is how much a row tells about the question, 1 for a twin.
+    """
+    drawn = check_picture(plot)
+    result = run_evidence(request)
+    if drawn is not None:
+        write_figure(result.picture(), drawn)
+    if as_json:
+        render.show_json(result.to_dict())
+        return
+    frame = result.details
+    show_rows(f"{len(frame):,} measurements", frame.head(request.limit).to_dicts())
+    if not request.near:
+        for name, rows in counts(frame).items():
+            render.show_pairs(f"by {name}", [(text or "-", f"{count:,}") for text, count in rows])
+
+
+@evidence.command(
+    "add",
+    epilog="Example: rackmath evidence add run.json --set hardware=h200-sxm --set n_gpus=8 --set tp=8",
+)
+@request_options(AddRequest)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def add_evidence(request: AddRequest, as_json: bool) -> None:
+    """Keep measurements of your own; answers near them are corrected by them from now on.
+
+    Reads CSV in the columns of `rackmath predict`, and JSON that `vllm bench serve`, SGLang's bench_serving and
+    InferenceX write. They are kept in one file in the platform's folder for data, or in the folder that RACKMATH_DATA
+    names; delete the file to forget them.
+    """
+    result = run_add(request, _rows_of(request.file, request.columns))
+    facts: dict[str, Any] = result.to_dict()
+    if as_json:
+        render.show_json(facts)
+        return
+    render.show_pairs(
+        f"kept in {facts['path']}",
+        [
+            ("added", str(facts["added"])),
+            ("replaced", str(facts["replaced"])),
+            ("kept in all", str(facts["kept"])),
+            ("refused", str(len(facts["refused"]))),
+        ],
+    )
+    render.show_table(
+        "beside what is expected with them",
+        ["metric", ">measured", ">expected", ">low", ">high", "inside"],
+        [
+            (
+                row["metric"],
+                f"{row['measured']:.4g}",
+                *(f"{row[k]:.4g}" if row.get(k) else "-" for k in ("predicted", "low", "high")),
+                {True: "yes", False: "no"}.get(row["inside"], "-"),
+            )
+            for row in facts["rows"][:12]
+        ],
+    )
+    render.show_lines("refused", [f"{row['row']}: {row['reason']}" for row in facts["refused"][:12]])
+
+
+def _rows_of(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
+    pairs = {name: value for name, _, value in (text.partition("=") for text in columns)}
+    if path.suffix == ".json":
+        return bench_json.rows_of(tables.read_json(path, "FILE"), pairs)
+    return [{**row, **pairs} for row in tables.read_csv(path, "FILE", NEEDED)]

@@ -1,0 +1,78 @@
+r"""How much the residual of one configuration tells about that of another.
+
+.. math::
+
+    k(x, y) = \sum_c \sigma_c^2
+    \exp\Bigl(-\sum_j w_{cj} [x_j \neq y_j] - \tfrac12 \sum_d (x_d - y_d)^2 / \ell_{cd}^2\Bigr)
+
+A sum of parts that each have a meaning: what an engine does on a generation of chips, what it does to a model, what a
+source does to its measurements, and so on. A feature in which a part has no weight does not matter to it; one of
+infinite weight has to agree. Every part is positive definite: indicators of equality and Gaussians are, and so are
+products and sums of such (Rasmussen and Williams 2006, chapter 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.evidence.configurations import AMOUNTS, NAMES, Configurations
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """One part of the covariance."""
+
+    name: str
+    deviation: float
+    """Standard deviation of the residuals that it explains. [1, of a logarithm]"""
+    differs: Mapping[str, float]
+    """Weight of each name that matters: the logarithm of the covariance that is lost where it differs."""
+    length: Mapping[str, float]
+    """Distance of each amount that matters over which correlation falls by exp(-1/2)."""
+
+
+def covariance(parts: tuple[Part, ...], left: Configurations, right: Configurations) -> Array:
+    """Covariance of residuals. (left, right)"""
+    shape = (len(left), len(right))
+    features = np.empty((len(NAMES) + len(AMOUNTS), *shape))
+    for i in range(len(NAMES)):
+        a, b = left.names[:, i, None], right.names[None, :, i]
+        features[i] = (a != b) | (a < 0)
+    for i in range(len(AMOUNTS)):
+        features[len(NAMES) + i] = (left.amounts[:, i, None] - right.amounts[None, :, i]) ** 2
+    exponents = _weights(parts) @ features.reshape(len(features), -1)
+    return (_squares(parts) @ np.exp(-exponents)).reshape(shape)
+
+
+@lru_cache(maxsize=8)
+def _weights(parts: tuple[Part, ...]) -> Array:
+    """Weight of each feature in the exponent of each part. (parts, features)"""
+    return np.array(
+        [
+            [
+                *(min(part.differs.get(name, 0.0), _FAR) for name in NAMES),
+                *(0.5 / part.length[name] ** 2 if name in part.length else 0.0 for name in AMOUNTS),
+            ]
+            for part in parts
+        ]
+    )
+
+
+def _squares(parts: tuple[Part, ...]) -> Array:
+    return np.array([part.deviation**2 for part in parts])
+
+
+_FAR = 700.0
+"""Exponent from which a covariance is nothing."""
+
+
+def prior_variance(parts: tuple[Part, ...]) -> float:
+    """Variance of a residual before any row is looked at. [1]"""
+    return sum(part.deviation**2 for part in parts)

@@ -1,0 +1,160 @@
+"""Measurements behind answers: their list, what they do to an answer, and a user's own."""
+
+from __future__ import annotations
+
+import json
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import rackmath as rm
+from rackmath.api import near
+from rackmath.cli.app import cli
+from rackmath.errors import InputError
+from rackmath.evidence.posterior import FAR
+from rackmath.io import evidence_files
+
+KNOWN = ["llama-3.1-70b", "--on", "h100-sxm", "--layout", "tp4", "--batch", "32", "--context", "2000"]
+NOVEL = ["gpt-oss-20b", "--on", "trainium2", "--batch", "4", "--context", "500", "--engine", "sglang"]
+OWN = (
+    "hardware,model,n_gpus,engine,tp,weights,arrivals,concurrency,input_mean,output_mean,phase,metric,statistic,per,value,date\n"
+    "H100-SXM-80GB,llama-3.1-70b,4,vllm,4,fp8,closed,32,2000,200,serving,tpot,mean,request,{value},2026-08-01\n"
+)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(evidence_files.FOLDER, str(tmp_path / "data"))
+    near.forget()
+    yield tmp_path
+    near.forget()
+
+
+def said(*words: str) -> Any:
+    result = CliRunner().invoke(cli, [*words, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_an_answer_near_measurements_is_corrected_and_both_numbers_are_there() -> None:
+    near_it, alone = said("estimate", *KNOWN), said("estimate", *KNOWN, "--no-evidence")
+    evidence = near_it["evidence"]
+    assert alone["evidence"] is None
+    assert near_it["computed"] == alone["computed"]
+    assert alone["time"] == alone["computed"]["time"]
+    assert evidence["distance"] != FAR
+    assert evidence["rows"] > 5
+    assert near_it["time"] == pytest.approx(alone["time"] * evidence["factor"], rel=1e-9)
+    assert near_it["time"] >= near_it["time_ideal"]
+    assert near_it["time_low"] <= near_it["time"] <= near_it["time_high"]
+    parts = sum(near_it["terms"].values()) + sum(near_it["lost"].values())
+    assert parts == pytest.approx(near_it["time"], rel=1e-9)
+    assert all(row["chip"] if "chip" in row else row["hardware"] for row in evidence["nearest"])
+
+
+def test_an_answer_that_nothing_is_near_is_physics_and_says_so() -> None:
+    facts = said("estimate", *NOVEL)
+    assert facts["evidence"]["distance"] == FAR
+    assert facts["time"] == facts["computed"]["time"]
+    assert (facts["time_low"], facts["time_high"]) == (facts["computed"]["time_low"], facts["computed"]["time_high"])
+    assert any("no measurement near sglang with gpt-oss-20b" in note for note in facts["assumptions"])
+
+
+def test_dollars_follow_from_the_corrected_time() -> None:
+    facts, alone = said("estimate", *KNOWN), said("estimate", *KNOWN, "--no-evidence")
+    ratio = facts["usd_per_million_tokens"] / alone["usd_per_million_tokens"]
+    assert ratio == pytest.approx(facts["time"] / alone["time"], rel=1e-9)
+
+
+def test_the_list_is_filtered_and_ordered() -> None:
+    rows = said("evidence", "list", "--model", "llama-3.1-70b", "--on", "h100-sxm", "--engine", "vllm", "--limit", "7")
+    assert len(rows) == 7
+    assert {row["model"] for row in rows} <= {"llama-3.1-70b", "meta-llama-3.1-70b-instruct"}
+    assert [row["date"] for row in rows] == sorted((row["date"] for row in rows), reverse=True)
+    assert {"source", "date", "measured", "predicted"} <= set(rows[0])
+    slow = rows[0]["metric"] in ("tpot", "ttft", "itl", "e2e")
+    over = rows[0]["measured"] / rows[0]["predicted"]
+    assert exp(rows[0]["measured_over_computed_time"]) == pytest.approx(over if slow else 1 / over, rel=1e-9)
+
+
+def test_the_list_by_nearness_is_ordered_by_what_rows_tell() -> None:
+    rows = said("evidence", "list", "--near", "--model", "llama-3.1-70b", "--on", "h100-sxm", "--gpus", "4")
+    told = [row["correlation"] for row in rows]
+    assert told == sorted(told, reverse=True)
+    assert 0 < told[-1] <= told[0] <= 1
+
+
+def test_own_measurements_are_kept_and_move_answers_near_them(own: Path) -> None:
+    base = said("estimate", *KNOWN, "--weights", "fp8")
+    assert not evidence_files.own_path().exists()
+    slower = base["time"] * 3
+    path = own / "mine.csv"
+    path.write_text(OWN.format(value=f"{slower:.6g}"))
+    facts = said("evidence", "add", str(path))
+    assert (facts["added"], facts["kept"]) == (1, 1)
+    assert facts["rows"][0]["inside"] is False
+    moved = said("estimate", *KNOWN, "--weights", "fp8")
+    assert log(moved["time"] / base["time"]) > 0.05
+    again = said("evidence", "add", str(path))
+    assert (again["added"], again["replaced"], again["kept"]) == (0, 1, 1)
+    listed = said("evidence", "list", "--model", "llama-3.1-70b", "--source", "your own") or said(
+        "evidence", "list", "--model", "llama-3.1-70b", "--limit", "3"
+    )
+    assert any(row["id"].startswith("own-") for row in listed)
+
+
+def test_what_cannot_be_used_is_refused_and_nothing_is_kept(own: Path) -> None:
+    path = own / "bad.csv"
+    path.write_text(OWN.format(value="0.02").replace("H100-SXM-80GB", "abacus"))
+    result = CliRunner().invoke(cli, ["evidence", "add", str(path)])
+    assert isinstance(result.exception, InputError)
+    assert "abacus" in str(result.exception)
+    assert not evidence_files.own_path().exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = own / "file"
+    blocked.write_text("")
+    monkeypatch.setenv(evidence_files.FOLDER, str(blocked / "below"))
+    path = own / "mine.csv"
+    path.write_text(OWN.format(value="0.02"))
+    result = CliRunner().invoke(cli, ["evidence", "add", str(path)])
+    assert isinstance(result.exception, InputError)
+    assert evidence_files.FOLDER in str(result.exception)
+
+
+def test_a_plan_and_a_simulation_say_how_near_rows_are() -> None:
+    plan = rm.plan("llama-3.1-70b", rm.load_system("h100-sxm", gpus=8), rm.Workload(input=2000, output=200))
+    assert plan.to_dict()["evidence"]["decode"]["rows"] > 0
+    assert any("within reach" in note for note in plan.assumptions)
+    alone = rm.plan(
+        "llama-3.1-70b", rm.load_system("h100-sxm", gpus=8), rm.Workload(input=2000, output=200), no_evidence=True
+    )
+    assert alone.to_dict()["evidence"] is None
+    assert plan.best is not None
+    run = rm.simulate(plan.best, rm.Poisson(rate=1, requests=200))
+    assert any("time per token:" in note for note in run.to_dict()["assumptions"])
+
+
+def test_rows_are_corrected_but_not_by_themselves(tmp_path: Path) -> None:
+    """A row of the table whose value is absurd stays absurd: its own run is not looked at."""
+    frame = evidence_files.published()
+    like = (frame["at_model"] == "llama-3.1-70b") & (frame["at_engine"] == "vllm") & (frame["hardware"] == "h100-sxm")
+    row = frame.filter(like & (frame["at_question"] == "time per token")).row(0, named=True)
+    cells = {
+        name: str(row[name])
+        for name in evidence_files.FACTS
+        if name in ("id", "run_id", "source", "date", "model", "hardware", "n_gpus", "engine") and row[name] is not None
+    }
+    rest = {
+        "phase": "serving", "metric": "tpot", "statistic": "mean", "per": "request", "arrivals": "closed", "concurrency": "8", "tp": str(row["n_gpus"]),
+        "input_mean": "1000", "output_mean": "200", "weights": "fp8", "value": "1000",
+    }  # fmt: skip
+    result = rm.predict([cells | rest])
+    (prediction,) = result.predictions
+    assert prediction.predicted is not None
+    assert prediction.predicted < 10
+    assert result.to_dict()["computed"]["rows"] == 1

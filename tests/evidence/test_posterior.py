@@ -1,0 +1,133 @@
+"""The process over residuals: its kernel, its solve among near rows, and what it does where nothing is near."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rackmath.evidence.configurations import NAMES, Configuration, Configurations, book_of, columns_of
+from rackmath.evidence.kernel import Part, covariance, prior_variance
+from rackmath.evidence.posterior import FAR, NEAR, Base, Posterior, Process, factors, posterior
+
+AT = Configuration(
+    engine="vllm", generation="hopper", chip="H100", model="m", kind="dense", question="time per token", bits="16",
+    layout="tp1", source="a", year=2026.0, load=16.0, input=1000.0, output=100.0, gpus=1.0, cached=0.0, drafted=0.0,
+)  # fmt: skip
+PARTS = (
+    Part(name="engine", deviation=0.3, differs={"engine": np.inf, "question": 0.5}, length={"year": 1.0}),
+    Part(name="model", deviation=0.2, differs={"model": np.inf, "chip": 0.7}, length={"load": 1.0, "input": 2.0}),
+)
+PROCESS = Process(
+    parts=PARTS,
+    noise=0.05,
+    elsewhere=0.5,
+    quantile={
+        "near": {"all": (1.5, 1.6)},
+        "middling": {"all": (1.7, 1.8)},
+        "far": {"all": (2.0, 2.5), "other": (9, 9)},
+    },
+)
+
+
+def configurations(values: list[tuple[int, int, int, float, float]]) -> list[Configuration]:
+    return [
+        replace(AT, engine=f"e{e}", model=f"m{m}", chip=f"c{c}", load=load, year=year) for e, m, c, load, year in values
+    ]
+
+
+some = st.lists(
+    st.tuples(
+        st.integers(0, 2), st.integers(0, 2), st.integers(0, 1), st.floats(0.5, 500), st.floats(2023, 2027)
+    ),
+    min_size=1,
+    max_size=12,
+)  # fmt: skip
+
+
+def columns(of: list[Configuration]) -> Configurations:
+    return columns_of(of, book_of(of))
+
+
+@given(some)
+def test_covariances_are_symmetric_and_positive_definite(values: list[tuple[int, int, int, float, float]]) -> None:
+    at = columns(configurations(values))
+    k = covariance(PARTS, at, at)
+    assert np.allclose(k, k.T)
+    assert np.allclose(np.diag(k), prior_variance(PARTS))
+    assert np.linalg.eigvalsh(k).min() > -1e-9
+
+
+def test_a_covariance_by_hand() -> None:
+    """0.3^2 exp(-0.5 - 2^2 / 2) for the engine; 0.2^2 exp(-0.7 - ln(2)^2 / 2) for the model."""
+    pair = [AT, replace(AT, question="first token", chip="H200", year=2028.0, load=32.0)]
+    expected = 0.09 * np.exp(-0.5 - 2.0) + 0.04 * np.exp(-0.7 - np.log(2.0) ** 2 / 2)
+    at = columns(pair)
+    assert covariance(PARTS, at, at)[0, 1] == pytest.approx(expected, rel=1e-12)
+
+
+def test_names_that_nobody_knows_differ_even_from_each_other() -> None:
+    book = book_of([AT])
+    both = columns_of([replace(AT, engine="", model="x"), replace(AT, engine="", model="x")], book)
+    assert both.names[0, NAMES.index("engine")] == -1
+    assert covariance(PARTS, both, both)[0, 1] < 1e-200
+
+
+@given(some, st.integers(0, 2), st.floats(0.5, 500))
+def test_near_rows_solve_what_all_rows_solve(
+    values: list[tuple[int, int, int, float, float]], model: int, load: float
+) -> None:
+    """With fewer rows than it looks at, the answer is that of the whole process, by its textbook formula."""
+    rows = configurations(values)
+    residuals = np.sin(np.arange(len(rows)) * 1.7)
+    noise = np.linspace(0.05, 0.5, len(rows))
+    query = replace(AT, engine="e0", model=f"m{model}", load=load)
+    book = book_of([*rows, query])
+    base, at = Base(columns_of(rows, book), residuals, noise), columns_of([query], book)
+    k = covariance(PARTS, base.configurations, base.configurations) + np.diag(noise**2)
+    toward = covariance(PARTS, at, base.configurations)[0]
+    expected = toward @ np.linalg.inv(k) @ residuals
+    variance = prior_variance(PARTS) - toward @ np.linalg.inv(k) @ toward
+    answer = posterior(PROCESS, base, at)
+    assert answer.expected == pytest.approx(0.0 if answer.distance == FAR else expected, abs=1e-4)
+    assert answer.deviation**2 == pytest.approx(variance + PROCESS.noise**2, abs=1e-4)
+
+
+def asked(rows: list[Configuration], residuals: list[float], noise: list[float], query: Configuration) -> Posterior:
+    book = book_of([*rows, query])
+    base = Base(columns_of(rows, book), np.array(residuals), np.array(noise))
+    return posterior(PROCESS, base, columns_of([query], book))
+
+
+def test_nothing_near_is_physics_with_the_spread_of_all_residuals() -> None:
+    answer = asked([replace(AT, engine="other", model="other")], [2.0], [0.05], AT)
+    assert answer.expected == 0.0
+    assert answer.deviation == pytest.approx(np.sqrt(0.09 + 0.04 + 0.05**2))
+    assert (answer.distance, len(answer.rows)) == (FAR, 0)
+    middle, low, high = factors(PROCESS, answer, "time per token")
+    assert middle == pytest.approx(1.0)
+    assert low == pytest.approx(np.exp(-2.0 * answer.deviation))
+    assert high == pytest.approx(np.exp(2.5 * answer.deviation))
+
+
+def test_many_twins_settle_it() -> None:
+    answer = asked([AT] * 50, [0.7] * 50, [0.05] * 50, AT)
+    assert answer.expected == pytest.approx(0.7, abs=0.01)
+    assert answer.deviation == pytest.approx(0.05, rel=0.05)
+    assert answer.distance == NEAR
+
+
+def test_a_row_of_large_noise_drags_nobody() -> None:
+    calm = asked([AT] * 4, [0.2] * 4, [0.05] * 4, AT)
+    dragged = asked([AT] * 5, [0.2] * 4 + [3.0], [0.05] * 4 + [2.0], AT)
+    assert dragged.expected == pytest.approx(calm.expected, abs=0.01)
+
+
+def test_a_row_that_may_not_be_looked_at_tells_nothing() -> None:
+    base = Base(columns([AT, AT]), np.array([1.0, 0.3]), np.array([0.05, 0.05]))
+    alone = posterior(PROCESS, base, columns([AT]), without=np.array([True, False]))
+    assert list(alone.rows) == [1]
+    assert alone.expected == pytest.approx(0.13 / 0.1325 * 0.3, rel=1e-6)

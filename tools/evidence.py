@@ -1,0 +1,264 @@
+r"""Write the table of published measurements, and learn the process over their residuals.
+
+    python tools/evidence.py ../shared/measured/rows.csv CACHE              # 25 min on 2 cores; 7 with CACHE filled
+    python tools/evidence.py ../shared/measured/rows.csv CACHE --scores     # ranges and scores alone, 1 min
+
+Writes src/rackmath/data/evidence.parquet, src/rackmath/data/evidence.toml and docs/accuracy-of-evidence.md. CACHE is a
+folder for values of all rows by constants that never saw a fold. Hyperparameters are learned on groups left out as a
+whole (a source, a model on a chip, a configuration), by the likelihood of a Student-t distribution and the absolute
+error of the left-out rows; sources that no choice looks at take no part in it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evidence_learning import learned, row_noise
+from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
+from rackmath.evidence.posterior import Base, Posterior, Process, factors, posterior
+from rackmath.io import constants_file, evidence_files, kernel_files, tables
+from rackmath.validation.calibrate import possible, usable
+from rackmath.validation.fit import Prior, evaluate, fit
+from rackmath.validation.left_out import folds, reserved, source_of, weights
+from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
+from rackmath.validation.priors import priors
+from rackmath.validation.questions import Question
+from rackmath.validation.ranges import row_range
+from rackmath.validation.rows import NEEDED
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "src/rackmath/data"
+PAGE = ROOT / "docs/accuracy-of-evidence.md"
+FEWEST = 30
+SAMPLE = 1500
+"""Rows of each way of leaving out that are scored."""
+WAYS = {"source": "source", "model on chip": "model on chip", "configuration": "model on chip"}
+"""Ways of leaving rows out, and the folds of the constants under each."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Rows of one way of leaving out, with and without evidence."""
+
+    questions: list[Question]
+    residual: Array
+    answers: list[Posterior]
+
+    @property
+    def signs(self) -> Array:
+        """1 for times, -1 for rates."""
+        return signs(self.questions)
+
+
+def main() -> None:
+    """Read rows, fill the cache, learn, calibrate, write."""
+    questions = possible(usable(tables.read_csv(Path(sys.argv[1]), "rows", NEEDED))[0])[0]
+    values = _values(questions, Path(sys.argv[2]))
+    of = [configuration(q) for q in questions]
+    columns = columns_of(of, book_of(of))
+    # Whose source is left out is as strange as a user's answer.
+    strange = columns_of([replace(c, source="") for c in of], book_of(of))
+    groups = {way: _groups(way, questions, columns) for way in WAYS}
+    by_fold = {way: residuals_by_fold(questions, values, WAYS[way]) for way in WAYS}
+    chosen = np.array([not reserved(q) for q in questions])
+    sure = np.array([not unsure(q) for q in questions])
+    in_sample = residuals(questions, values["all"])
+    if "--scores" in sys.argv[3:]:
+        process = replace(evidence_files.process(), quantile={})
+        noise = (evidence_files.published()["noise"].to_numpy() / process.noise) ** 2
+    else:
+        process, noise = learned(columns, groups, by_fold, chosen, sure, in_sample)
+    scores = {
+        way: _scored(
+            process,
+            (columns, strange if way == "source" else columns),
+            questions,
+            groups[way],
+            by_fold[way],
+            noise,
+            seed,
+        )
+        for seed, way in enumerate(WAYS)
+    }
+    process = replace(process, quantile=_quantiles(scores))
+    (DATA / "evidence.toml").write_text(_toml(process), encoding="utf-8")
+    rows = records(questions, values["all"], row_noise(process.noise, noise), evidence_files.FACTS)
+    frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.selectors.float().cast(pl.Float64))
+    frame.write_parquet(DATA / "evidence.parquet", compression="zstd", compression_level=19)
+    PAGE.write_text("\n".join(_page(process, scores)) + "\n", encoding="utf-8")
+
+
+def _values(questions: list[Question], cache: Path) -> dict[str, Array]:
+    """Values of all rows: by the shipped constants, and by constants without each fold."""
+    path = cache / "values.npz"
+    if path.exists():
+        return dict(np.load(path))
+    cache.mkdir(parents=True, exist_ok=True)
+    whole = fit(questions, weights(questions), priors(questions, kernel_files.timed_generations()))
+    values = {"all": evaluate(questions, constants_file.constants())[0]}
+    jobs = [
+        (questions, whole.priors, name, f) for name in set(WAYS.values()) for f in np.unique(folds(questions, name))
+    ]
+    with ProcessPoolExecutor(2) as pool:
+        for (_, _, name, f), row in zip(jobs, pool.map(_without, jobs), strict=True):
+            values[f"{name}|{f:g}"] = row
+            print(f"without fold {f:g} by {name}", flush=True)
+    np.savez(path, **values)
+    return values
+
+
+def _without(job: tuple[list[Question], Sequence[Prior], str, float]) -> Array:
+    """Values of all rows by constants that never saw one fold."""
+    questions, known, name, fold = job
+    train = [q for q, f in zip(questions, folds(questions, name), strict=True) if f != fold]
+    fitted = fit(train, weights(train), known, None, rounds=1, iterations=5, shrink=False)
+    return evaluate(questions, fitted.constants)[0]
+
+
+def residuals_by_fold(questions: list[Question], values: dict[str, Array], name: str) -> Callable[[int], Array]:
+    """Residuals of all rows by constants that never saw the fold of one row."""
+    part = folds(questions, name)
+    table = {f: residuals(questions, values[f"{name}|{f:g}"]) for f in np.unique(part)}
+    return lambda row: table[part[row]]
+
+
+def _groups(way: str, questions: list[Question], columns: Configurations) -> NDArray[np.intp]:
+    """Group of every row: what is left out with it."""
+    if way == "source":
+        names = [source_of(q) for q in questions]
+    elif way == "model on chip":
+        names = [f"{q.architecture.name} {q.system.chip.name}" for q in questions]
+    else:
+        which = [NAMES.index(n) for n in ("model", "chip", "engine", "bits", "layout")]
+        gpus = [str(q.row.gpus) for q in questions]
+        names = [f"{codes} {g}" for codes, g in zip(columns.names[:, which].tolist(), gpus, strict=True)]
+    return np.unique(names, return_inverse=True)[1]
+
+
+def _scored(
+    process: Process,
+    columns: tuple[Configurations, Configurations],
+    questions: list[Question],
+    group: NDArray[np.intp],
+    residual: Callable[[int], Array],
+    noise: Array,
+    seed: int,
+) -> Scored:
+    """Rows predicted from the rows of other groups; ``columns`` are what rows are of, and what answers are asked of."""
+    random = np.random.default_rng(seed)
+    sample = random.choice(len(questions), SAMPLE, replace=False)
+    own = row_noise(process.noise, noise)
+    kept: list[int] = []
+    answers: list[Posterior] = []
+    for i in sample:
+        r = residual(i)
+        if np.isfinite(r[i]):
+            hidden = (group == group[i]) | ~np.isfinite(r)
+            base = Base(columns[0], np.where(np.isfinite(r), r, 0.0), own)
+            answers.append(posterior(process, base, columns[1].take(np.array([i])), without=hidden))
+            kept.append(i)
+    return Scored([questions[i] for i in kept], np.array([residual(i)[i] for i in kept]), answers)
+
+
+def _quantiles(scores: dict[str, Scored]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Standard deviations that hold 90 % of left-out rows: by place and question, and of all questions."""
+    rows: dict[tuple[str, str], list[float]] = {}
+    for s in scores.values():
+        for q, r, a in zip(s.questions, s.residual, s.answers, strict=True):
+            for kind in ("all", configuration(q).question):
+                rows.setdefault((a.place, kind), []).append((r - a.expected) / a.deviation)
+    table: dict[str, dict[str, tuple[float, float]]] = {}
+    for (place, kind), z in sorted(rows.items()):
+        if kind == "all" or len(z) >= 2 * FEWEST:
+            upper = min(1.0, np.ceil((len(z) + 1) * 0.95) / len(z))
+            low, high = np.quantile(z, [1 - upper, upper])
+            table.setdefault(place, {})[kind] = (max(-float(low), 0.1), max(float(high), 0.1))
+    return table
+
+
+def _toml(process: Process) -> str:
+    lines = [
+        "# Process over residuals of published measurements. Generated by tools/evidence.py; do not edit.",
+        f"noise = {process.noise:.4g}",
+        f"elsewhere = {process.elsewhere:.4g}",
+    ]
+    for part in process.parts:
+        lines += ["", "[[part]]", f'name = "{part.name}"', f"deviation = {part.deviation:.4g}"]
+        lines += ["[part.differs]", *(f"{n} = {w:.4g}" for n, w in part.differs.items())]
+        lines += ["[part.length]", *(f"{n} = {w:.4g}" for n, w in part.length.items())]
+    for distance, kinds in process.quantile.items():
+        lines += ["", f'[quantile."{distance}"]']
+        lines += [f'"{kind}" = [{below:.4g}, {above:.4g}]' for kind, (below, above) in kinds.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _page(process: Process, scores: dict[str, Scored]) -> list[str]:
+    head = (
+        "| left out | of rows | rows | physics: median | p90 | with evidence: median | p90 | inside the range |",
+        "|---|---|---|---|---|---|---|---|",
+    )
+    lines = [
+        "# What near measurements add",
+        "",
+        "Generated by `python tools/evidence.py ../shared/measured/rows.csv CACHE`. Rows are predicted by constants",
+        "and from measurements that never saw their group; error is predicted over measured, less one. Near, middling",
+        "and far are by the part of the variance of residuals that rows could explain and do not. With its source left",
+        "out a row is as strange as a user's answer: nothing tells its source's own ways, and half of what the other",
+        "sources let expect is taken. With its model on its chip or its configuration left out, its source is known.",
+        f"{SAMPLE:,} rows are drawn for each way of leaving out.",
+        "",
+        *head,
+    ]
+    for way, s in scores.items():
+        held = np.array([reserved(q) for q in s.questions])
+        lines += _lines(process, way, s, {"sources that no choice looked at": held, "other sources": ~held})
+        distance = np.array([a.distance for a in s.answers])
+        lines += _lines(process, way, s, {name: distance == name for name in ("near", "middling", "far")})
+    for title, of in (
+        ("generation", lambda q: q.system.chip.generation),
+        ("engine", lambda q: q.row.family),
+        ("question", lambda q: configuration(q).question),
+        ("source", source_of),
+    ):
+        lines += ["", f"## By {title}", "", *head]
+        for way, s in scores.items():
+            names = np.array([of(q) for q in s.questions])
+            masks = {str(name): names == name for name in sorted(set(names))}
+            lines += _lines(process, way, s, {name: mask for name, mask in masks.items() if mask.sum() >= FEWEST})
+    return lines
+
+
+def _lines(process: Process, way: str, s: Scored, masks: dict[str, NDArray[np.bool_]]) -> list[str]:
+    expected = np.array([a.expected for a in s.answers])
+    plain, near = (np.abs(np.expm1(-s.signs * r)) for r in (s.residual, s.residual - expected))
+    inside = np.array([_inside(process, q, r, a) for q, r, a in zip(s.questions, s.residual, s.answers, strict=True)])
+    return [
+        f"| {way} | {name} | {mask.sum():,} | {np.median(plain[mask]):.1%} | {np.quantile(plain[mask], 0.9):.0%} "
+        f"| {np.median(near[mask]):.1%} | {np.quantile(near[mask], 0.9):.0%} | {inside[mask].mean():.0%} |"
+        for name, mask in masks.items()
+        if mask.sum() >= 5
+    ]
+
+
+def _inside(process: Process, question: Question, residual: float, answer: Posterior) -> bool:
+    """Whether a row lies in the range that is stated: that of physics where nothing is near."""
+    if answer.distance == "far":
+        low, high = row_range(question, constants_file.constants())
+        ratio = np.exp(residual * float(signs([question])[0]))
+        return bool(low <= ratio <= high)
+    _, low, high = factors(process, answer, configuration(question).question)
+    return bool(low <= np.exp(residual) <= high)
+
+
+if __name__ == "__main__":
+    main()
