@@ -164,7 +164,7 @@ def _places() -> dict[tuple[str, str], list[int]]:
 def corrected(losses: Losses, by_phase: dict[str, Near], ranged: str) -> Losses:
     """Losses with what measurements say of each phase, and the range of one of them."""
     of = by_phase[ranged]
-    changed = replace(losses, correction={phase: at.factor for phase, at in by_phase.items()})
+    changed = replace(losses, correction=corrections(by_phase))
     if of.posterior.distance == FAR:
         return changed
     return replace(changed, low=min(of.low / of.factor, 1.0), high=max(of.high / of.factor, 1.0))
@@ -194,6 +194,11 @@ def all_measurements() -> pl.DataFrame:
 def own_questions() -> list[Question]:
     """A user's own measurements that can be predicted."""
     return usable(evidence_files.own_rows())[0]
+
+
+def corrections(by_phase: dict[str, Near]) -> dict[str, float]:
+    """Factors on times by phase, of those that something is near to."""
+    return {phase: at.factor for phase, at in by_phase.items() if at.posterior.distance != FAR}
 
 
 def forget() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rackmath.api.near import Near, configuration_of, near
+from rackmath.api.near import Near, configuration_of, corrections, near
 from rackmath.engine.losses import Losses
 from rackmath.evidence.posterior import FAR
 from rackmath.hardware import System
@@ -28,7 +28,7 @@ class Service:
 
     def corrected(self, losses: Losses) -> Losses:
         """Losses with both corrections."""
-        return replace(losses, correction={"decode": self.decode.factor, "prefill": self.prefill.factor})
+        return replace(losses, correction=corrections({"decode": self.decode, "prefill": self.prefill}))
 
     def range(self, kind: str, computed: tuple[float, float]) -> tuple[float, float]:
         """90 % range of measured over corrected values of a class; that of physics where nothing is near."""
