@@ -72,9 +72,8 @@ def solve(name: str, symbol: str, quantities: Mapping[str, str | float]) -> Solu
         raise InputError("--for", symbol, f"{name} holds {', '.join(names)}")
     values = {key: _interval(key, value, names) for key, value in quantities.items()}
     if symbol in values:
-        raise InputError(
-            symbol, quantities[symbol], f"is the unknown; give {', '.join(n for n in names if n != symbol)}"
-        )
+        others = ", ".join(n for n in names if n != symbol)
+        raise InputError(symbol, quantities[symbol], f"is the unknown; give {others}")
     unit = QUANTITIES[symbol].unit
     check_units(chosen)
     branches = _branches(chosen, symbol)
@@ -91,13 +90,12 @@ def solve(name: str, symbol: str, quantities: Mapping[str, str | float]) -> Solu
     result = _numbers(chosen, symbol, branches, values)
     right = branches[result.branch].value
     steps.append(_inserted(chosen.equality if right is None else sp.Eq(unknown, right, evaluate=False), values))
+    low, high = _shown(result.low, unit), _shown(result.high, unit)
     steps.append(
         Step(
             f"{symbol} = {_shown(result.value, unit)}",
             f"{QUANTITIES[symbol].latex} = {sp.latex(sp.Float(result.value, 6))}\\,\\mathrm{{{unit}}}",
-            f"range {_shown(result.low, unit)} to {_shown(result.high, unit)}"
-            if result.low != result.high
-            else "result",
+            f"range {low} to {high}" if result.low != result.high else "result",
         )
     )
     return Solution(

@@ -66,11 +66,8 @@ def experiment(
     if free < 2 * size:
         raise InputError("--folder", where, f"has {free / 2**30:.1f} GiB free, the file needs {size / 2**30:.1f}")
     blocks, bandwidths = _measured(where, size, budget)
-    capacities = {
-        "RAM": ceilings.machine.memory,
-        "mapped file": ceilings.machine.memory,
-        "disk": float(_disk_size(where)),
-    }
+    memory, disk = ceilings.machine.memory, float(_disk_size(where))
+    capacities = {"RAM": memory, "mapped file": memory, "disk": disk}
     tiers = [_tier(name, capacities[name], timings[-1].median, blocks[-1]) for name, timings in bandwidths.items()]
     architecture, system = catalogue.model(model), system_of(ceilings)
     prompt = estimate(architecture, system, Layout(), batch=1, context=_PROMPT, phase="prefill")
