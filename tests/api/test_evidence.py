@@ -158,3 +158,74 @@ def test_rows_are_corrected_but_not_by_themselves(tmp_path: Path) -> None:
     assert prediction.predicted is not None
     assert prediction.predicted < 10
     assert result.to_dict()["computed"]["rows"] == 1
+
+
+METRICS = Path(__file__).parents[1] / "data/metrics.txt"
+SERVER = ["--prometheus", "--set", "hardware=h100-sxm", "--set", "n_gpus=4", "--set", "tp=4", "--set", "weights=fp8"]
+
+
+def test_metrics_of_a_server_are_measurements(own: Path) -> None:
+    """1,000 requests of 2,000 and 200 tokens, a quarter of the prompts cached: 260 ms, 22 ms and 4.638 s in the mean."""
+    facts = said("evidence", "add", str(METRICS), *SERVER)
+    assert {row["metric"]: row["measured"] for row in facts["rows"]} == pytest.approx(
+        {"ttft": 0.26, "itl": 0.022, "e2e": 4.638}
+    )
+    kept = {row["metric"]: row for row in evidence_files.own_rows()}
+    assert (kept["itl"]["input_mean"], kept["itl"]["output_mean"], kept["itl"]["concurrency"]) == ("2000", "200", "32")
+    assert kept["itl"]["shared_prefix_tokens"] == "500"
+    assert kept["itl"]["model"] == "Llama-3.1-70B-Instruct"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("_count{", "_other{", "fewer than 50"),
+        ('running{engine="0",model_name="meta-llama/Llama-3.1-70B-Instruct"} 32.0', "running 0", "no request runs"),
+        ("vllm:", "abacus:", "needs metrics of one vLLM"),
+        ("} 32.0", "} many", "no text of Prometheus metrics"),
+    ],
+)
+def test_metrics_that_say_too_little_are_refused(own: Path, old: str, new: str, message: str) -> None:
+    path = own / "metrics.txt"
+    path.write_text(METRICS.read_text().replace(old, new))
+    result = CliRunner().invoke(cli, ["evidence", "add", str(path), *SERVER])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
+    assert not evidence_files.own_path().exists()
+
+
+def test_a_plan_says_how_to_check_it(own: Path) -> None:
+    """The benchmark's JSON, with the values that the plan expects, lies inside what `evidence add` expects."""
+    words = [
+        "plan",
+        "llama-3.1-8b",
+        "--on",
+        "h100-sxm",
+        "--gpus",
+        "1",
+        "--input",
+        "1000",
+        "--output",
+        "200",
+        "--verify",
+    ]
+    facts = said(*words, "--cached-prefix", "0.25", "--weights", "bf16", "--kv", "bf16", "--tpot", "0.03")
+    verify, best = facts["verify"], facts["best"]
+    users = round(best["concurrency"])
+    for part in (
+        "--random-input-len 750 --random-output-len 200", "--random-prefix-len 250", f"--max-concurrency {users}",
+        f"--num-prompts {10 * users}", "--model meta-llama/Llama-3.1-8B-Instruct",
+    ):  # fmt: skip
+        assert part in verify["vllm"].replace(" \\\n  ", " ")
+    expected = {row["metric"].split(" [")[0]: row for row in verify["expected"]}
+    step = expected["mean time per output token"]
+    assert step["low"] < step["value"] == best["time_per_output_token"] < step["high"]
+    run = {
+        "backend": "vllm", "model_id": "meta-llama/Llama-3.1-8B-Instruct", "max_concurrency": users,
+        "completed": 10 * users, "total_input_tokens": 10_000 * users, "total_output_tokens": 2_000 * users,
+        "mean_tpot_ms": 1e3 * step["value"], "date": "20261101",
+    }  # fmt: skip
+    path = own / "result.json"
+    path.write_text(json.dumps(run))
+    kept = said(*[word for word in verify["keep"].replace("result.json", str(path)).split()[1:]])
+    assert [(row["metric"], row["inside"]) for row in kept["rows"]] == [("tpot", True)]

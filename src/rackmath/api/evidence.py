@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rackmath.api import kinds, options
@@ -160,18 +159,24 @@ class AddRequest:
     """Own measurements to keep."""
 
     file: Annotated[
-        Path,
+        str,
         Option(
             help="CSV in the columns of `rackmath predict`, or JSON of a serving benchmark.",
-            kind=kinds.PATH,
             metavar="FILE",
             argument=True,
         ),
     ]
+    prometheus: Annotated[
+        bool,
+        Option(
+            help="FILE, or an address that begins with http, holds the metrics of a running vLLM or SGLang.",
+            kind=kinds.FLAG,
+        ),
+    ] = False
     columns: Annotated[
         tuple[str, ...],
         Option(
-            help="What the JSON of a benchmark leaves out, such as hardware=h100-sxm.",
+            help="What a benchmark or a server does not say, such as hardware=h100-sxm.",
             kind=kinds.TEXTS,
             names=("--set",),
             metavar="COLUMN=VALUE",
@@ -193,7 +198,7 @@ def run_add(request: AddRequest, rows: Sequence[Mapping[str, str]]) -> Result:
     questions, others = usable(named)
     if not questions:
         why = others[0][1] if others else "it is empty"
-        raise InputError("FILE", str(request.file), f"holds no measurement that can be used: {why}")
+        raise InputError("FILE", request.file, f"holds no measurement that can be used: {why}")
     usable_ids = {q.row.id for q in questions}
     kept = {row["id"]: row for row in evidence_files.own_rows()}
     before = len(kept)

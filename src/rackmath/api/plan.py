@@ -12,6 +12,7 @@ from rackmath.api.plain import as_html, to_plain
 from rackmath.api.plan_launch import launched
 from rackmath.api.plan_points import PointFacts
 from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
+from rackmath.api.plan_verify import verification
 from rackmath.api.subjects import Cluster, Engine, Workload, engine_of, system_of
 from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
@@ -104,6 +105,18 @@ class PlanResult:
                 "assumptions": self.assumptions,
             }
         )
+
+    def verification(self) -> dict[str, Any]:
+        """Benchmarks of the best deployment, the range expected of each metric, and how to keep what they measure.
+
+        Errors: :class:`~rackmath.errors.InputError` where no deployment keeps the limits.
+        """
+        if self.found.best is None:
+            raise InputError("--verify", "", self.reason)
+        place = self.found.best
+        points = self.found.found.points
+        layout = None if points.prefill[place] >= 0 else self.found.found.layouts[int(points.layout[place])]
+        return verification(self.question, self._facts.point(place), layout)
 
     def picture(self) -> Figure:
         """Throughput against speed, and cost, as data."""

@@ -29,14 +29,14 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
         capacity = question.system.chip.memory_capacity
         held = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
         return Server(
-            model=_repository(question.request.model),
+            model=repository(question.request.model),
             layout=layout,
             role=role,
             batch=batch,
             chunk=chunk,
             longest=longest_request(work.input + work.output, a.max_context),
             drafted=float(p.drafted[place]),
-            draft=_repository(drafter) if drafter else OWN if a.mtp else TEXT,
+            draft=repository(drafter) if drafter else OWN if a.mtp else TEXT,
             experts=int(expert_count(a)),
             quantise="" if native else variant.weights,
             cache=variant.kv,
@@ -67,7 +67,7 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
     }
 
 
-def _repository(model: str | Architecture) -> str:
+def repository(model: str | Architecture) -> str:
     """What an engine is told to load."""
     return catalogue.repository(model.name if isinstance(model, Architecture) else str(model))
 

@@ -13,7 +13,7 @@ from rackmath.cli.evidence_text import show_rows
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.io import tables
-from rackmath.validation import bench_json
+from rackmath.validation import bench_json, prometheus
 from rackmath.validation.rows import NEEDED
 
 
@@ -58,10 +58,10 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
     """Keep measurements of your own; answers near them are corrected by them from now on.
 
     Reads CSV in the columns of `rackmath predict`, and JSON that `vllm bench serve`, SGLang's bench_serving and
-    InferenceX write. They are kept in one file in the platform's folder for data, or in the folder that RACKMATH_DATA
-    names; delete the file to forget them.
+    InferenceX write; with --prometheus the metrics of a running server, in Prometheus' text format. They are kept in
+    one file in the platform's folder for data, or in the folder that RACKMATH_DATA names; delete it to forget them.
     """
-    result = run_add(request, _rows_of(request.file, request.columns))
+    result = run_add(request, _rows_of(request))
     facts: dict[str, Any] = result.to_dict()
     if as_json:
         render.show_json(facts)
@@ -91,8 +91,11 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
     render.show_lines("refused", [f"{row['row']}: {row['reason']}" for row in facts["refused"][:12]])
 
 
-def _rows_of(path: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    pairs = {name: value for name, _, value in (text.partition("=") for text in columns)}
+def _rows_of(request: AddRequest) -> list[dict[str, str]]:
+    pairs = {name: value for name, _, value in (text.partition("=") for text in request.columns)}
+    if request.prometheus:
+        return prometheus.rows_of(tables.read_metrics(request.file, "FILE"), pairs)
+    path = Path(request.file)
     if path.suffix == ".json":
         return bench_json.rows_of(tables.read_json(path, "FILE"), pairs)
     return [{**row, **pairs} for row in tables.read_csv(path, "FILE", NEEDED)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,7 +11,7 @@ from rackmath.api.plan import run_plan
 from rackmath.api.plan_question import PlanRequest
 from rackmath.cli import render
 from rackmath.cli.options import request_options
-from rackmath.cli.plan_text import show_plan
+from rackmath.cli.plan_text import show_plan, show_verification
 from rackmath.cli.quantities import Whole
 from rackmath.figures.pictures import frontier_figure
 from rackmath.figures.write import check_picture, write_figure
@@ -28,6 +29,7 @@ from rackmath.figures.write import check_picture, write_figure
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep simulated runs here.")
 @click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p99"]), default="p99", show_default=True)
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
+@click.option("--verify", is_flag=True, help="Add the benchmarks that check the best, and what to expect of them.")
 @click.option("--plot", metavar="FILE", help="Draw the frontier: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
@@ -38,6 +40,7 @@ def plan(
     on_cluster: str | None,
     checkpoint: Path | None,
     explain: bool,
+    verify: bool,
     plot: str | None,
     as_json: bool,
 ) -> None:
@@ -47,7 +50,9 @@ def plan(
     """
     drawn = check_picture(plot)
     result = run_plan(request)
-    shown = result.to_dict()
+    shown: dict[str, Any] = result.to_dict()
+    if verify:
+        shown["verify"] = result.verification()
     if traffic is not None:
         from rackmath.cli.plan_simulate import resimulated
         from rackmath.sweeps.replay_runs import Where
@@ -60,6 +65,8 @@ def plan(
         render.show_json(shown)
         return
     show_plan(shown, explain)
+    if verify:
+        show_verification(shown["verify"])
     if traffic is not None:
         from rackmath.cli.plan_simulate import show_resimulated
 

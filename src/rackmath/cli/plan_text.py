@@ -123,3 +123,15 @@ def _explain(facts: Mapping[str, Any]) -> None:
             "two pools: writers at batch B need B / (output x tpot) prompts per second; readers must keep up",
         ),
     )
+
+
+def show_verification(facts: Mapping[str, Any]) -> None:
+    """Print the benchmarks that check a plan, what to expect of them, and how to keep what they measure."""
+    for name in ("vllm", "sglang"):
+        render.show_script(f"measure it under {name}", facts[name])
+    render.show_table(
+        "what to expect",
+        ["metric", ">expected", ">from", ">to"],
+        [(row["metric"], *(f"{row[key]:.4g}" for key in ("value", "low", "high"))) for row in facts["expected"]],
+    )
+    render.show_script("then see whether it is so, and keep it", facts["keep"])

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
+from urllib.request import urlopen
 
 from rackmath.errors import InputError
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 _LARGEST_FILE = 512 * 2**20
+_LARGEST_METRICS = 16 * 2**20
+_PATIENCE = 10.0
+"""Seconds that a server may take to answer."""
 
 
 def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[str, str]]:
@@ -85,6 +89,28 @@ def write_text(path: Path, text: str, field: str) -> None:
     """
     with _replacing(path, field) as out:
         out.write(text)
+
+
+def read_metrics(place: str, field: str) -> str:
+    """Read text of at most 16 MiB from a file, or from an address that begins with http.
+
+    Errors: :class:`InputError` for what cannot be read or is larger.
+    """
+    try:
+        if place.startswith(("http://", "https://")):
+            with urlopen(place, timeout=_PATIENCE) as answer:
+                data: bytes = answer.read(_LARGEST_METRICS + 1)
+        else:
+            with Path(place).open("rb") as file:
+                data = file.read(_LARGEST_METRICS + 1)
+    except (OSError, ValueError) as error:
+        raise InputError(field, place, f"cannot be read: {error}") from error
+    if len(data) > _LARGEST_METRICS:
+        raise InputError(field, place, f"metrics are smaller than {_LARGEST_METRICS >> 20} MiB")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(field, place, "is no UTF-8 text") from error
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]], field: str) -> None:

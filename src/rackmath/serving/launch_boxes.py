@@ -26,7 +26,8 @@ COMMANDS: dict[str, Callable[[Server, Place], str]] = {
     "trtllm": trtllm_command,
 }
 """Command of one worker, by engine."""
-_FRONT = {"vllm": 8000, "sglang": 30_000, "trtllm": 8000}
+FRONT = {"vllm": 8000, "sglang": 30_000, "trtllm": 8000}
+"""Port that users reach, by engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,7 @@ def _commands(
     """Command of one server on one of its boxes, or a loop over several like it; in the background beside others."""
     server, many = alike[0], len(alike)
     several = len(server.boxes) > 1
-    port, link = _FRONT[engine] + 100 + server.slot, _LINK_PORTS[engine] + server.slot
+    port, link = FRONT[engine] + 100 + server.slot, _LINK_PORTS[engine] + server.slot
     place = Place(
         port=None if servers == 1 else f"$(({port} + i))" if many > 1 else str(port),
         link_port=f"$(({link} + i))" if many > 1 else str(link),
@@ -146,7 +147,7 @@ def _router(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) 
     pools = any(place.server.role for place in placed)
     if engine == "trtllm":
         return _trtllm_front(placed, name)
-    flags = [f"--port {_FRONT[engine]}", "--policy round_robin"]
+    flags = [f"--port {FRONT[engine]}", "--policy round_robin"]
     if pools:
         flags.append("--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation")
         flags += list(_pool_urls(engine, placed, name))
@@ -166,7 +167,7 @@ def _trtllm_front(placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
 
     if alike := addresses(""):
         return f"# put these servers behind a load balancer of your own: {' '.join(alike)}"
-    return "# the proxy, which users reach\n" + proxy(_FRONT["trtllm"], addresses("prefill"), addresses("decode"))
+    return "# the proxy, which users reach\n" + proxy(FRONT["trtllm"], addresses("prefill"), addresses("decode"))
 
 
 def _pool_urls(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> Iterator[str]:
@@ -177,4 +178,4 @@ def _pool_urls(engine: str, placed: Sequence[_Placed], name: Callable[[int], str
 
 
 def _url(engine: str, server: _Placed, name: Callable[[int], str]) -> str:
-    return f"http://{name(server.boxes[0])}:{_FRONT[engine] + 100 + server.slot}"
+    return f"http://{name(server.boxes[0])}:{FRONT[engine] + 100 + server.slot}"

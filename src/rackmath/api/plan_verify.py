@@ -1,0 +1,86 @@
+"""A plan that can be checked: the benchmark of its best deployment, what to expect of it, how to keep the result."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from rackmath.api.plan_launch import repository
+from rackmath.api.plan_question import PlanQuestion
+from rackmath.engine.layout import Layout
+from rackmath.serving.launch_boxes import FRONT
+
+_ROUNDS = 10
+"""Requests of each user, so that the first and the last weigh little."""
+_FEWEST = 64
+_SEED = 0
+RESULT = "result.json"
+"""File that a benchmark writes and ``rackmath evidence add`` reads."""
+_METRICS = {
+    "time_to_first_token": "mean time to first token [s]",
+    "time_per_output_token": "mean time per output token [s]",
+    "tokens_per_second_per_gpu": "output tokens per second and accelerator",
+}
+
+
+def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | None) -> dict[str, Any]:
+    """Commands that measure a point of a plan, and the range expected of each metric.
+
+    Parameters
+    ----------
+    point : mapping
+        The point, as in ``rackmath plan --json``.
+    layout : Layout or None
+        Of its workers; None for two pools, whose rows state both.
+
+    Benchmarks are those of vLLM and SGLang, which write what ``rackmath evidence add`` reads: a closed loop of as many
+    users as the point has requests, prompts and answers of the planned lengths, ten requests a user.
+    """
+    work, users = question.work, max(round(point["concurrency"]), 1)
+    prompts = max(_ROUNDS * users, _FEWEST)
+    held = round(work.cached * work.input)
+    model = repository(question.request.model)
+    vllm = [
+        "vllm bench serve",
+        f"--model {shlex.quote(model)} --base-url http://127.0.0.1:{FRONT['vllm']}",
+        f"--dataset-name random --random-input-len {ceil(work.input) - held} --random-output-len {ceil(work.output)}",
+        *([f"--random-prefix-len {held}"] if held else []),
+        f"--num-prompts {prompts} --max-concurrency {users} --num-warmups {users} --ignore-eos --seed {_SEED}",
+        f"--save-result --result-filename {RESULT}",
+    ]
+    sglang = [
+        "python -m sglang.bench_serving",
+        f"--backend sglang --model {shlex.quote(model)} --base-url http://127.0.0.1:{FRONT['sglang']}",
+        f"--dataset-name random --random-input-len {ceil(work.input)} --random-output-len {ceil(work.output)}",
+        f"--random-range-ratio 1 --num-prompts {prompts} --max-concurrency {users} --seed {_SEED}",
+        f"--output-file {RESULT}",
+    ]
+    return {
+        "vllm": " \\\n  ".join(vllm),
+        "sglang": " \\\n  ".join(sglang),
+        "expected": [
+            {"metric": text, "value": point[name], "low": point[f"{name}_low"], "high": point[f"{name}_high"]}
+            for name, text in _METRICS.items()
+        ],
+        "keep": _keep(question, point, layout),
+    }
+
+
+def _keep(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | None) -> str:
+    """The command that says whether the result lies inside, and keeps it."""
+    columns: dict[str, object] = {
+        "hardware": question.system.name,
+        "n_gpus": f"{point['gpus']:g}",
+        "weights": point["weights"],
+        "kv": point["kv"],
+    }
+    if layout is not None:
+        columns |= {"tp": layout.tensor, "pp": layout.pipeline, "replicas": f"{point['units']:g}"}
+        if layout.data > 1:
+            columns |= {"dp": layout.data, "dp_kind": "attention"}
+        if layout.expert > 1:
+            columns["ep"] = layout.expert
+    pairs = " ".join(f"--set {name}={value}" for name, value in columns.items())
+    return f"rackmath evidence add {RESULT} {pairs}"
