@@ -19,7 +19,7 @@ VLLM = constants_file.engine_of(catalogue.system("h200-sxm"), "vllm", 2026.5)
 
 
 def estimate(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(cli, ["estimate", *arguments, "--json"])
+    result = CliRunner().invoke(cli, ["estimate", *arguments, "--no-evidence", "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
