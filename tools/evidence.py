@@ -179,10 +179,14 @@ def _quantiles(scores: dict[str, Scored]) -> dict[str, dict[str, tuple[float, fl
                 rows.setdefault((a.place, kind), []).append((r - a.expected) / a.deviation)
     table: dict[str, dict[str, tuple[float, float]]] = {}
     for (place, kind), z in sorted(rows.items()):
-        if kind == "all" or len(z) >= 2 * FEWEST:
+        if len(z) >= (FEWEST if kind == "all" else 2 * FEWEST):
             upper = min(1.0, np.ceil((len(z) + 1) * 0.95) / len(z))
             low, high = np.quantile(z, [1 - upper, upper])
             table.setdefault(place, {})[kind] = (max(-float(low), 0.1), max(float(high), 0.1))
+    for end in ("", " elsewhere"):
+        # A place with too few rows has the ranges of the next farther one.
+        for place, farther in ((f"middling{end}", f"far{end}"), (f"near{end}", f"middling{end}")):
+            table.setdefault(place, table[farther])
     return table
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rackmath.evidence.configurations import NAMES, Configuration, Configurations, book_of, columns_of
 from rackmath.evidence.kernel import Part, covariance, prior_variance
 from rackmath.evidence.posterior import FAR, NEAR, Base, Posterior, Process, factors, posterior
+from rackmath.io import evidence_files
 
 AT = Configuration(
     engine="vllm", generation="hopper", chip="H100", model="m", kind="dense", question="time per token", bits="16",
@@ -131,3 +132,29 @@ def test_a_row_that_may_not_be_looked_at_tells_nothing() -> None:
     alone = posterior(PROCESS, base, columns([AT]), without=np.array([True, False]))
     assert list(alone.rows) == [1]
     assert alone.expected == pytest.approx(0.13 / 0.1325 * 0.3, rel=1e-6)
+
+
+def test_the_shipped_process_has_a_range_for_every_place() -> None:
+    process = evidence_files.process()
+    for distance in ("near", "middling", "far"):
+        for place in (distance, f"{distance} elsewhere"):
+            ends = process.quantile[place]["all"]
+            assert min(ends) > 1.0, place
+            assert max(ends) < 8.0, place
+    assert 0 < process.elsewhere < 1
+    assert prior_variance(process.parts) < 0.3**2 * 2
+
+
+def test_an_answer_of_no_source_takes_part_of_what_others_suggest() -> None:
+    """Parts that stand on the source are out of reach: they count neither as explained nor as left."""
+    parts = (*PARTS, Part(name="source", deviation=0.4, differs={"source": np.inf}, length={}))
+    process = replace(PROCESS, parts=parts)
+    rows = [AT] * 50
+    book = book_of(rows)
+    base = Base(columns_of(rows, book), np.full(50, 0.7), np.full(50, 0.05))
+    known = posterior(process, base, columns_of([AT], book))
+    strange = posterior(process, base, columns_of([replace(AT, source="")], book))
+    assert (known.place, strange.place) == ("near", "middling elsewhere")
+    # 0.13 of the 0.29 of covariance is reachable, and half of that is taken.
+    assert strange.expected == pytest.approx(0.5 * 0.7 * 0.13 / 0.29, rel=0.01)
+    assert strange.deviation**2 == pytest.approx(0.29 - 0.13**2 / 0.29 + 0.05**2, rel=0.01)

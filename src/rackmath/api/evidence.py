@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rackmath.api import kinds, options
@@ -20,7 +21,7 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
-from rackmath.validation.calibrate import usable
+from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.rows import COLUMNS
 
 if TYPE_CHECKING:
@@ -194,8 +195,14 @@ def run_add(request: AddRequest, rows: Sequence[Mapping[str, str]]) -> Result:
     Rows of an id that is there already take its place. Errors: :class:`~rackmath.errors.InputError` where none of the
     rows can be used, with the reason of the first; nothing is kept then.
     """
-    named = [{"id": f"own-{_number(row)}", **{k: v for k, v in row.items() if k in COLUMNS and v}} for row in rows]
+    # Rows of one file say nothing of each other when they are set beside what was expected of them.
+    run = {"run_id": f"own-{_number(*rows)}"}
+    named = [
+        {"id": f"own-{_number(row)}", **run, **{k: v for k, v in row.items() if k in COLUMNS and v}} for row in rows
+    ]
     questions, others = usable(named)
+    questions, impossible = possible(questions)
+    others += impossible
     if not questions:
         why = others[0][1] if others else "it is empty"
         raise InputError("FILE", request.file, f"holds no measurement that can be used: {why}")
@@ -216,10 +223,8 @@ def run_add(request: AddRequest, rows: Sequence[Mapping[str, str]]) -> Result:
     return Result(request=request, facts=facts)
 
 
-def _number(row: Mapping[str, str]) -> str:
-    from hashlib import sha256
-
-    return sha256(repr(sorted(row.items())).encode()).hexdigest()[:12]
+def _number(*rows: Mapping[str, str]) -> str:
+    return sha256(repr([sorted(row.items()) for row in rows]).encode()).hexdigest()[:12]
 
 
 def _verdict(question: Any) -> dict[str, Any]:

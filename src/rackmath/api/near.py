@@ -16,7 +16,7 @@ from rackmath.evidence.subjects import bits_of_model, kind_of_model
 from rackmath.hardware import System
 from rackmath.io import constants_file, evidence_files
 from rackmath.models.architecture import Architecture
-from rackmath.validation.calibrate import usable
+from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.fit import evaluate
 from rackmath.validation.nearness import configuration, records
 
@@ -192,8 +192,8 @@ def all_measurements() -> pl.DataFrame:
 
 
 def own_questions() -> list[Question]:
-    """A user's own measurements that can be predicted."""
-    return usable(evidence_files.own_rows())[0]
+    """A user's own measurements that can be predicted; what beats the ideal bound is no measurement."""
+    return possible(usable(evidence_files.own_rows())[0])[0]
 
 
 def corrections(by_phase: dict[str, Near]) -> dict[str, float]:
