@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from rackmath.api.near import near_question
@@ -10,13 +11,17 @@ from rackmath.evidence.posterior import FAR
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.predict import Prediction
 
+_THREADS = 2
+
 
 def corrected_rows(predictions: Sequence[Prediction]) -> list[Prediction]:
     """Predictions with what near measurements say of them; those that nothing is near to stay as they are.
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
-    return [_corrected(prediction) for prediction in predictions]
+    # NumPy leaves the interpreter free while it solves.
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(_corrected, predictions))
 
 
 def _corrected(prediction: Prediction) -> Prediction:
