@@ -16,9 +16,6 @@ from rackmath.evidence.subjects import bits_of_model, kind_of_model
 from rackmath.hardware import System
 from rackmath.io import constants_file, evidence_files
 from rackmath.models.architecture import Architecture
-from rackmath.validation.calibrate import possible, usable
-from rackmath.validation.fit import evaluate
-from rackmath.validation.nearness import configuration, records
 
 if TYPE_CHECKING:
     import polars as pl
@@ -140,6 +137,8 @@ def near_question(question: Question) -> Near:
 
     Errors: as of :func:`near`.
     """
+    from rackmath.validation.nearness import configuration
+
     places = _places()
     own = [*places.get(("id", question.row.id), ()), *places.get(("run_id", question.row.run_id), ())]
     without = None
@@ -177,6 +176,10 @@ def _evidence() -> tuple[Base, Book, pl.DataFrame]:
 
     frame = evidence_files.published()
     if own := own_questions():
+        # Reading rows takes the room of validation, which answers without own rows do not need.
+        from rackmath.validation.fit import evaluate
+        from rackmath.validation.nearness import records
+
         computed = evaluate(own, constants_file.constants())[0]
         noise = np.full(len(own), _OWN_NOISE)
         rows = records(own, computed, noise, evidence_files.FACTS)
@@ -193,7 +196,12 @@ def all_measurements() -> pl.DataFrame:
 
 def own_questions() -> list[Question]:
     """A user's own measurements that can be predicted; what beats the ideal bound is no measurement."""
-    return possible(usable(evidence_files.own_rows())[0])[0]
+    rows = evidence_files.own_rows()
+    if not rows:
+        return []
+    from rackmath.validation.calibrate import possible, usable
+
+    return possible(usable(rows)[0])[0]
 
 
 def corrections(by_phase: dict[str, Near]) -> dict[str, float]:
