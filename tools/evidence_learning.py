@@ -31,7 +31,7 @@ STRUCTURE: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 }  # fmt: skip
 """Parts: names that have to agree, names that may differ at a price, amounts that matter."""
 _LENGTHS = {"year": 1.0, "load": 1.5, "input": 1.5, "output": 1.5, "gpus": 1.0, "cached": 0.5, "drafted": 2.0}
-ELSEWHERE = 0.5
+UNKNOWN_SOURCE_WEIGHT = 0.5
 """Part of an expected residual that is kept where the source is unknown: of 0, 1/4, 1/2, 3/4 and 1 the one of least
 median error with sources left out, on the sources that choices may look at."""
 _TARGETS, _ROWS = 64, 400
@@ -120,7 +120,7 @@ def learned(
         kind = np.where(sure, 1.0, 1 + float(torch.exp(p.unsure).detach()[0]))
         factor = kind * _outliers(p.parts(), noise**2 * kind, columns, in_sample)
         print(f"round {seed + 1}: noise {noise:.3f}, {np.mean(factor > 4):.1%} of the rows are outliers", flush=True)
-    return Process(parts=p.parts(), noise=noise, elsewhere=ELSEWHERE, quantile={}), factor
+    return Process(parts=p.parts(), noise=noise, unknown_source_weight=UNKNOWN_SOURCE_WEIGHT, quantile={}), factor
 
 
 def row_noise(noise: float, factor: Array) -> Array:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rackmath.api.depth import DepthRequest
     from rackmath.api.estimate import EstimateResult, estimate
     from rackmath.api.estimate_request import EstimateRequest
+    from rackmath.api.evidence import AddRequest, EvidenceRequest
     from rackmath.api.experts import ExpertsRequest
     from rackmath.api.pipeline import PipelineRequest
     from rackmath.api.plan import PlanResult, plan
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rackmath.errors import DoesNotFit, InputError, NotUnderstood, RackmathError
 
 _MODULES = {
+    "AddRequest": "rackmath.api.evidence",
     "AgentRequest": "rackmath.api.agent",
     "BudgetRequest": "rackmath.api.budget",
     "CacheRequest": "rackmath.api.cache",
@@ -56,6 +58,7 @@ _MODULES = {
     "Engine": "rackmath.api.subjects",
     "EstimateRequest": "rackmath.api.estimate_request",
     "EstimateResult": "rackmath.api.estimate",
+    "EvidenceRequest": "rackmath.api.evidence",
     "ExpertsRequest": "rackmath.api.experts",
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",
@@ -94,6 +97,7 @@ _MODULES = {
 """Public names and the modules that define them."""
 
 __all__ = [
+    "AddRequest",
     "AgentRequest",
     "BudgetRequest",
     "CacheRequest",
@@ -106,6 +110,7 @@ __all__ = [
     "Engine",
     "EstimateRequest",
     "EstimateResult",
+    "EvidenceRequest",
     "ExpertsRequest",
     "InputError",
     "Layout",

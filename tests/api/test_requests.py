@@ -30,6 +30,7 @@ from rackmath import (
 from rackmath.api import kinds
 from rackmath.api.decode import PriceRequest
 from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.evidence import AddRequest, EvidenceRequest
 from rackmath.api.fields import Option, field_named, fields_of, keys_of, plain_fields
 from rackmath.api.plan_question import PlanRequest
 from rackmath.api.predict import PredictRequest
@@ -46,6 +47,8 @@ COMMANDS = {
     "simulate": SimulateRequest,
     "train run": TrainRequest,
     "predict": PredictRequest,
+    "evidence list": EvidenceRequest,
+    "evidence add": AddRequest,
     "prices decode": PriceRequest,
     "prices page": PageRequest,
     "prices cost": CostRequest,

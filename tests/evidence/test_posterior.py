@@ -25,7 +25,7 @@ PARTS = (
 PROCESS = Process(
     parts=PARTS,
     noise=0.05,
-    elsewhere=0.5,
+    unknown_source_weight=0.5,
     quantile={
         "near": {"all": (1.5, 1.6)},
         "middling": {"all": (1.7, 1.8)},
@@ -137,11 +137,11 @@ def test_a_row_that_may_not_be_looked_at_tells_nothing() -> None:
 def test_the_shipped_process_has_a_range_for_every_place() -> None:
     process = evidence_files.process()
     for distance in ("near", "middling", "far"):
-        for place in (distance, f"{distance} elsewhere"):
+        for place in (distance, f"{distance}, unknown source"):
             ends = process.quantile[place]["all"]
             assert min(ends) > 1.0, place
             assert max(ends) < 8.0, place
-    assert 0 < process.elsewhere < 1
+    assert 0 < process.unknown_source_weight < 1
     assert prior_variance(process.parts) < 0.3**2 * 2
 
 
@@ -153,8 +153,8 @@ def test_an_answer_of_no_source_takes_part_of_what_others_suggest() -> None:
     book = book_of(rows)
     base = Base(columns_of(rows, book), np.full(50, 0.7), np.full(50, 0.05))
     known = posterior(process, base, columns_of([AT], book))
-    strange = posterior(process, base, columns_of([replace(AT, source="")], book))
-    assert (known.place, strange.place) == ("near", "middling elsewhere")
+    unknown = posterior(process, base, columns_of([replace(AT, source="")], book))
+    assert (known.range_class, unknown.range_class) == ("near", "middling, unknown source")
     # 0.13 of the 0.29 of covariance is reachable, and half of that is taken.
-    assert strange.expected == pytest.approx(0.5 * 0.7 * 0.13 / 0.29, rel=0.01)
-    assert strange.deviation**2 == pytest.approx(0.29 - 0.13**2 / 0.29 + 0.05**2, rel=0.01)
+    assert unknown.expected == pytest.approx(0.5 * 0.7 * 0.13 / 0.29, rel=0.01)
+    assert unknown.deviation**2 == pytest.approx(0.29 - 0.13**2 / 0.29 + 0.05**2, rel=0.01)

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 _FUNCTIONS = {
+    "AddRequest": "rackmath.api.evidence:run_add",
     "AgentRequest": "rackmath.api.agent:run_agent",
     "BudgetRequest": "rackmath.api.budget:run_budget",
     "CacheRequest": "rackmath.api.cache:run_cache",
@@ -13,6 +14,7 @@ _FUNCTIONS = {
     "CostRequest": "rackmath.api.token_costs:run_cost",
     "DepthRequest": "rackmath.api.depth:run_depth",
     "EstimateRequest": "rackmath.api.estimate:run_estimate",
+    "EvidenceRequest": "rackmath.api.evidence:run_evidence",
     "ExpertsRequest": "rackmath.api.experts:run_experts",
     "PageRequest": "rackmath.api.price_page:run_page",
     "PipelineRequest": "rackmath.api.pipeline:run_pipeline",

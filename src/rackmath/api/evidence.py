@@ -6,26 +6,31 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.near import all_measurements, configuration_of, forget, near
+from rackmath.api.predict import predict
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
-from rackmath.errors import InputError, RackmathError
+from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
-from rackmath.io import evidence_files
+from rackmath.io import evidence_files, tables
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
+from rackmath.validation import measured_files, prometheus
 from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.rows import COLUMNS
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from rackmath.validation.questions import Question
 
 QUESTIONS = (
     "time per token", "first token", "latency", "throughput", "at once", "full load", "server", "decode pass",
@@ -36,7 +41,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRequest:
-    """Measurements by what they are of; those near a question where a model and a system are named."""
+    """Measurements by model, system, engine, kind and source, or those nearest to a question."""
 
     model: Annotated[
         str | Architecture | None,
@@ -49,7 +54,7 @@ class EvidenceRequest:
     near: Annotated[
         bool,
         Option(
-            help="All that lie near the model on the system, the most telling first, whatever differs.",
+            help="The measurements nearest to --model on --on, nearest first; the other filters do not apply.",
             kind=kinds.FLAG,
         ),
     ] = False
@@ -189,12 +194,13 @@ class AddRequest:
         read_fields(self)
 
 
-def run_add(request: AddRequest, rows: Sequence[Mapping[str, str]]) -> Result:
+def run_add(request: AddRequest) -> Result:
     """Keep own measurements; each is predicted from now on beside what was published.
 
     Rows of an id that is there already take its place. Errors: :class:`~rackmath.errors.InputError` where none of the
     rows can be used, with the reason of the first; nothing is kept then.
     """
+    rows = _rows_of(request)
     # Rows of one file say nothing of each other when they are set beside what was expected of them.
     run = {"run_id": f"own-{_number(*rows)}"}
     named = [
@@ -218,7 +224,7 @@ def run_add(request: AddRequest, rows: Sequence[Mapping[str, str]]) -> Result:
         "kept": len(kept),
         "path": str(path),
         "refused": [{"row": name, "reason": reason} for name, reason in others],
-        "rows": [_verdict(q) for q in questions],
+        "rows": _verdicts(questions),
     }
     return Result(request=request, facts=facts)
 
@@ -227,17 +233,25 @@ def _number(*rows: Mapping[str, str]) -> str:
     return sha256(repr([sorted(row.items()) for row in rows]).encode()).hexdigest()[:12]
 
 
-def _verdict(question: Any) -> dict[str, Any]:
-    """A measurement beside what was expected of it, and whether it lies inside."""
-    from rackmath.api.predict import predict
+def _rows_of(request: AddRequest) -> list[dict[str, str]]:
+    """Rows of a file, or of the metrics of a server, with the columns that it leaves out."""
+    if request.prometheus:
+        text = tables.read_metrics(request.file, "FILE")
+        return prometheus.rows_of(text, measured_files.columns_of(request.columns))
+    rows = measured_files.rows_of(Path(request.file), request.columns, "FILE")
+    return [{**row, **measured_files.columns_of(request.columns)} for row in rows]
 
-    row = question.row
-    cells = {name: str(value) for name in COLUMNS if (value := getattr(row, name, None)) not in (None, "")}
-    try:
-        p = predict([cells]).predictions[0]
-    except RackmathError:
-        return {"id": row.id, "metric": row.metric, "measured": row.value, "inside": None}
-    return {
-        "id": row.id, "metric": row.metric, "measured": row.value, "predicted": p.predicted, "low": p.low,
-        "high": p.high, "inside": p.inside,
-    }  # fmt: skip
+
+def _verdicts(questions: Sequence[Question]) -> list[dict[str, Any]]:
+    """Measurements beside what was expected of them, and whether they lie inside."""
+    cells = [
+        {name: str(value) for name in COLUMNS if (value := getattr(q.row, name, None)) not in (None, "")}
+        for q in questions
+    ]
+    return [
+        {
+            "id": q.row.id, "metric": q.row.metric, "measured": q.row.value, "predicted": p.predicted, "low": p.low,
+            "high": p.high, "inside": p.inside,
+        }
+        for q, p in zip(questions, predict(cells).predictions, strict=True)
+    ]  # fmt: skip

@@ -41,6 +41,11 @@ class Near:
     high: float
 
     @property
+    def relative_range(self) -> tuple[float, float]:
+        """90 % range of measured over corrected time, which holds 1. [1]"""
+        return min(self.low / self.factor, 1.0), max(self.high / self.factor, 1.0)
+
+    @property
     def rows(self) -> pl.DataFrame:
         """Rows within reach, the most telling first, with their correlation."""
         import polars as pl
@@ -79,7 +84,7 @@ class Near:
             "factor": self.factor,
             "factor_low": self.low,
             "factor_high": self.high,
-            "prior_left": self.posterior.left,
+            "unexplained": self.posterior.unexplained,
             "nearest": self.rows.head(_NAMED).select(*names, "correlation", "residual").to_dicts(),
         }
 
@@ -166,7 +171,8 @@ def corrected(losses: Losses, by_phase: dict[str, Near], ranged: str) -> Losses:
     changed = replace(losses, correction=corrections(by_phase))
     if of.posterior.distance == FAR:
         return changed
-    return replace(changed, low=min(of.low / of.factor, 1.0), high=max(of.high / of.factor, 1.0))
+    low, high = of.relative_range
+    return replace(changed, low=low, high=high)
 
 
 @lru_cache(maxsize=1)

@@ -13,8 +13,6 @@ from rackmath.models.architecture import Architecture
 
 _LOAD = 16.0
 """Sequences per accelerator at which a service is compared where its load is what is asked. [sequences]"""
-_INVERSE = ("throughput", "at once", "full load")
-"""Classes of questions whose numbers fall as times rise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,8 +33,8 @@ class Service:
         at = self.prefill if kind == "first token" else self.decode
         if at.posterior.distance == FAR:
             return computed
-        low, high = min(at.low / at.factor, 1.0), max(at.high / at.factor, 1.0)
-        return (1 / high, 1 / low) if kind in _INVERSE else (low, high)
+        low, high = at.relative_range
+        return (1 / high, 1 / low) if kind == "throughput" else (low, high)
 
     @property
     def sentences(self) -> tuple[str, str]:

@@ -31,7 +31,10 @@ CACHE = Option(
 USD_PER_GPU_HOUR = Option(help="Price of one accelerator, if not the catalogue's.", kind=kinds.NUMBER)
 ENGINE = Option(help="Family of the engine.", kind=kinds.choice(*FAMILIES))
 YEAR = Option(help="When the engine's version is from.", kind=kinds.NUMBER)
-NO_EVIDENCE = Option(help="Leave measurements near the answer alone: physics with its own range.", kind=kinds.FLAG)
+NO_EVIDENCE = Option(
+    help="Do not correct the answer by measurements near it.",
+    kind=kinds.FLAG,
+)
 IDEAL = Option(help="The pure bound, without an engine's losses.", kind=kinds.FLAG)
 DRAFTED = Option(
     help="Tokens speculated and verified with each step.",

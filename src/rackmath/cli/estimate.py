@@ -40,6 +40,6 @@ def estimate(
     if picture is not None and drawn is None:
         render.show_sketch(result.picture(picture))
     if shown and result.near is not None:
-        show_rows("measurements near it, the most telling first", result.near.rows.head(_LISTED).to_dicts())
+        show_rows("measurements nearest to it", result.near.rows.head(_LISTED).to_dicts())
     if explain:
         explain_estimate(result)

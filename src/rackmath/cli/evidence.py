@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,9 +11,6 @@ from rackmath.cli import render
 from rackmath.cli.evidence_text import show_rows
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
-from rackmath.io import tables
-from rackmath.validation import bench_json, prometheus
-from rackmath.validation.rows import NEEDED
 
 
 @click.group(
@@ -31,8 +27,8 @@ def evidence() -> None:
 def list_evidence(request: EvidenceRequest, plot: str | None, as_json: bool) -> None:
     """List measurements by model, system, engine and source, or those that lie near a question.
 
-    Each stands beside what physics computes for it; `over` is measured over computed time, above 1 where the engine is
-    slower than computed. With --near, `tells` is how much a row tells about the question, 1 for a twin.
+    `ratio` is measured over computed time: above 1 the engine was slower than physics and the engine's constants say.
+    With --near, `corr.` is the correlation of a row's ratio with that of the question, at most 1.
     """
     drawn = check_picture(plot)
     result = run_evidence(request)
@@ -61,7 +57,7 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
     InferenceX write; with --prometheus the metrics of a running server, in Prometheus' text format. They are kept in
     one file in the platform's folder for data, or in the folder that RACKMATH_DATA names; delete it to forget them.
     """
-    result = run_add(request, _rows_of(request))
+    result = run_add(request)
     facts: dict[str, Any] = result.to_dict()
     if as_json:
         render.show_json(facts)
@@ -89,13 +85,3 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
         ],
     )
     render.show_lines("refused", [f"{row['row']}: {row['reason']}" for row in facts["refused"][:12]])
-
-
-def _rows_of(request: AddRequest) -> list[dict[str, str]]:
-    pairs = {name: value for name, _, value in (text.partition("=") for text in request.columns)}
-    if request.prometheus:
-        return prometheus.rows_of(tables.read_metrics(request.file, "FILE"), pairs)
-    path = Path(request.file)
-    if path.suffix == ".json":
-        return bench_json.rows_of(tables.read_json(path, "FILE"), pairs)
-    return [{**row, **pairs} for row in tables.read_csv(path, "FILE", NEEDED)]

@@ -10,10 +10,10 @@ from rackmath.cli import render
 
 
 def show_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print measurements; ``over`` is measured over computed time, ``tells`` how much a row says of the question."""
+    """Print measurements; ``ratio`` is measured over computed time, ``corr.`` its correlation with the question's."""
     render.show_table(
         title,
-        ["date", "model", "chips", "engine", "metric", ">load", ">in/out", ">measured", ">over", ">tells", "source"],
+        ["date", "model", "chips", "engine", "metric", ">load", ">in/out", ">measured", ">ratio", ">corr.", "source"],
         [_line(row) for row in rows],
     )
 

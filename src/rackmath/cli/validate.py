@@ -11,8 +11,7 @@ from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.errors import InputError
 from rackmath.io import constants_file, tables
-from rackmath.validation import bench_json
-from rackmath.validation.rows import NEEDED
+from rackmath.validation import measured_files
 
 _SHOWN = 12
 
@@ -70,7 +69,9 @@ def calibrate_rows(
     """
     from rackmath.validation.calibrate import calibrate, constants_text
 
-    table = [row for path in ([rows] if rows else []) + list(added) for row in _rows_of(path, said)]
+    table = [
+        row for path in ([rows] if rows else []) + list(added) for row in measured_files.rows_of(path, said, "ROWS.csv")
+    ]
     if not table:
         raise InputError("ROWS.csv", None, "give a table of rows, or --add with the JSON of a benchmark")
     shipped = None if from_scratch else constants_file.constants()
@@ -103,13 +104,6 @@ def _explain(request: PredictRequest, row_id: str, as_json: bool) -> None:
         return
     for title, pairs in explanation.parts:
         render.show_pairs(title, list(pairs))
-
-
-def _rows_of(path: Path, said: tuple[str, ...]) -> list[dict[str, str]]:
-    if path.suffix == ".json":
-        pairs = {name: value for name, _, value in (text.partition("=") for text in said)}
-        return bench_json.rows_of(tables.read_json(path, "--add"), pairs)
-    return tables.read_csv(path, "ROWS.csv", NEEDED)
 
 
 def _show(out: Path, result: PredictResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +96,3 @@ def scaled(amounts: NDArray[np.float64]) -> NDArray[np.float64]:
         elif name in ("input", "output"):
             result[:, i] = np.log(np.clip(result[:, i], 0.0, 1e9) + 16.0)
     return result
-
-
-COLUMNS = tuple(field.name for field in fields(Configuration))

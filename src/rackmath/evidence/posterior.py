@@ -26,7 +26,7 @@ NEAREST = 160
 NEAR, MIDDLING = "near", "middling"
 FAR = "far"
 BANDS = ((0.35, NEAR), (0.7, MIDDLING), (np.inf, FAR))
-"""Part of the variance that is left, up to which a configuration is near or middling."""
+"""Unexplained part of the variance up to which a configuration is near or middling."""
 _SOURCE = NAMES.index("source")
 _REACH = 0.1
 """Correlation with an answer from which a row is within reach."""
@@ -39,11 +39,11 @@ class Process:
     parts: tuple[Part, ...]
     noise: float
     """Standard deviation of a row's own noise. [1]"""
-    elsewhere: float
-    """Part of the expected residual that holds for an answer of no source: less than sources alone suggest. [1]"""
+    unknown_source_weight: float
+    """Part of the expected residual that is applied to an answer of no known source. [1]"""
     quantile: Mapping[str, Mapping[str, tuple[float, float]]]
-    """By :attr:`Posterior.place` and question (or ``all``): standard deviations below and above the expected residual
-    that hold 90 % of the rows left out."""
+    """By :attr:`Posterior.range_class` and question (or ``all``): standard deviations below and above the expected
+    residual that hold 90 % of the rows left out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,10 +65,10 @@ class Posterior:
     """Logarithm of measured over computed time. [1]"""
     deviation: float
     """Standard deviation of a further measurement around it. [1]"""
-    left: float
+    unexplained: float
     """Part of the variance that rows could explain and none does. [1]"""
-    strange: bool
-    """Whether the configuration is of no known source, whose own ways no row can tell."""
+    unknown_source: bool
+    """Whether no row is of the configuration's source: what is common to a source cannot be told."""
     rows: NDArray[np.intp]
     """Rows within reach, the most telling first."""
     correlation: Array
@@ -77,12 +77,12 @@ class Posterior:
     @property
     def distance(self) -> str:
         """near, middling or far, by the part of the variance that no row explains."""
-        return next(name for limit, name in BANDS if self.left <= limit)
+        return next(name for limit, name in BANDS if self.unexplained <= limit)
 
     @property
-    def place(self) -> str:
+    def range_class(self) -> str:
         """Distance, and whether the source is known: what ranges are calibrated by."""
-        return f"{self.distance} elsewhere" if self.strange else self.distance
+        return f"{self.distance}, unknown source" if self.unknown_source else self.distance
 
 
 def posterior(process: Process, base: Base, at: Configurations, without: NDArray[np.bool_] | None = None) -> Posterior:
@@ -98,37 +98,37 @@ def posterior(process: Process, base: Base, at: Configurations, without: NDArray
     prior = prior_variance(process.parts)
     # A name that nobody knows differs even from itself: what stands on it is out of every row's reach.
     reachable = float(covariance(process.parts, at, at)[0, 0])
-    strange = bool(at.names[0, _SOURCE] < 0)
-    toward = covariance(process.parts, at, base.configurations)[0]
+    unknown_source = bool(at.names[0, _SOURCE] < 0)
+    cross = covariance(process.parts, at, base.configurations)[0]
     if without is not None:
-        toward = np.where(without, -1.0, toward)
-    order = np.argsort(-toward, kind="stable")
+        cross = np.where(without, -1.0, cross)
+    order = np.argsort(-cross, kind="stable")
     near = order[:NEAREST]
-    near = near[toward[near] >= 0.0]
+    near = near[cross[near] >= 0.0]
     expected, variance = 0.0, prior
     if len(near):
         some = base.configurations.take(near)
-        among = covariance(process.parts, some, some) + np.diag(base.noise[near] ** 2)
-        weights = np.linalg.solve(among, np.stack([base.residuals[near], toward[near]], axis=1))
-        expected += float(toward[near] @ weights[:, 0])
-        variance = max(prior - float(toward[near] @ weights[:, 1]), 0.0)
-    reach = order[toward[order] > _REACH * prior]
-    left = (variance - prior + reachable) / reachable if reachable > 0 else 1.0
-    kept = process.elsewhere if strange else 1.0
+        gram = covariance(process.parts, some, some) + np.diag(base.noise[near] ** 2)
+        weights = np.linalg.solve(gram, np.stack([base.residuals[near], cross[near]], axis=1))
+        expected += float(cross[near] @ weights[:, 0])
+        variance = max(prior - float(cross[near] @ weights[:, 1]), 0.0)
+    reach = order[cross[order] > _REACH * prior]
+    unexplained = (variance - prior + reachable) / reachable if reachable > 0 else 1.0
+    weight = process.unknown_source_weight if unknown_source else 1.0
     return Posterior(
-        # What is far tells of other things than this one: physics alone.
-        expected=kept * expected if left <= BANDS[1][0] else 0.0,
+        # Rows that explain little of the variance correct nothing: physics alone.
+        expected=weight * expected if unexplained <= BANDS[1][0] else 0.0,
         deviation=float(np.sqrt(variance + process.noise**2)),
-        left=left,
-        strange=strange,
+        unexplained=unexplained,
+        unknown_source=unknown_source,
         rows=reach,
-        correlation=toward[reach] / prior,
+        correlation=cross[reach] / prior,
     )
 
 
 def factors(process: Process, answer: Posterior, question: str) -> tuple[float, float, float]:
     """Factors on a computed time: expected, and the ends of the 90 % range of a question."""
-    table = process.quantile[answer.place]
+    table = process.quantile[answer.range_class]
     below, above = table.get(question, table["all"])
     return (
         float(np.exp(answer.expected)),

@@ -53,7 +53,7 @@ def process() -> Process:
     return Process(
         parts=parts,
         noise=raw["noise"],
-        elsewhere=raw["elsewhere"],
+        unknown_source_weight=raw["unknown_source_weight"],
         quantile={
             distance: {kind: (below, above) for kind, (below, above) in kinds.items()}
             for distance, kinds in raw["quantile"].items()
