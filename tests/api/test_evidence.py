@@ -60,7 +60,7 @@ def test_an_answer_that_nothing_is_near_is_physics_and_says_so() -> None:
     assert facts["evidence"]["distance"] == FAR
     assert facts["time"] == facts["computed"]["time"]
     assert (facts["time_low"], facts["time_high"]) == (facts["computed"]["time_low"], facts["computed"]["time_high"])
-    assert any("no measurement near sglang with gpt-oss-20b" in note for note in facts["assumptions"])
+    assert any("sglang with gpt-oss-20b" in note and "physics alone" in note for note in facts["assumptions"])
 
 
 def test_dollars_follow_from_the_corrected_time() -> None:

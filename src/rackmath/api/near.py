@@ -68,7 +68,10 @@ class Near:
     @property
     def _far(self) -> str:
         c = self.configuration
-        return f"no measurement near {c.engine} with {c.model} on {c.chip}"
+        subject = f"{c.engine} with {c.model} on {c.chip}"
+        if not len(self.posterior.rows):
+            return f"no measurement near {subject}"
+        return f"{self._within} differ too much from {subject}"
 
     @property
     def _within(self) -> str:
