@@ -229,3 +229,31 @@ def test_a_plan_says_how_to_check_it(own: Path) -> None:
     path.write_text(json.dumps(run))
     kept = said(*[word for word in verify["keep"].replace("result.json", str(path)).split()[1:]])
     assert [(row["metric"], row["inside"]) for row in kept["rows"]] == [("tpot", True)]
+
+
+def test_every_point_of_a_plan_has_a_correction_of_its_own() -> None:
+    words = ["plan", "deepseek-v3", "--on", "h200", "--gpus", "16", "--input", "2000", "--output", "500"]
+    facts = said(*words, "--engine", "sglang", "--tpot", "60ms")
+    points = facts["frontier"]
+    assert {p["evidence"] for p in points} <= {"near", "middling", FAR}
+    spread = {round(p["time_per_output_token_high"] / p["time_per_output_token"], 4) for p in points}
+    assert len(spread) > 1
+    for p in points:
+        assert p["time_per_output_token_low"] <= p["time_per_output_token"] <= p["time_per_output_token_high"]
+        assert p["time_to_first_token_low"] <= p["time_to_first_token"] <= p["time_to_first_token_high"]
+    best, decode = facts["best"], facts["evidence"]["decode"]
+    assert decode["factor_low"] / decode["factor"] == pytest.approx(
+        best["time_per_output_token_low"] / best["time_per_output_token"], rel=1e-6
+    )
+
+
+def test_factors_of_many_points_are_those_of_each() -> None:
+    from rackmath.api.plan import PlanRequest, run_plan
+
+    answer = run_plan(PlanRequest(model="llama-3.1-70b", on="h100", gpus=8, input=2000.0, output=300.0))
+    search, places = answer.found.found, answer.found.frontier
+    near_points = answer.question.points_near
+    assert near_points is not None and search.corrections is not None
+    for place in places[:: max(len(places) // 5, 1)]:
+        (steps,) = near_points.configurations(search.points.taken(places[places == place]), search.layouts)
+        assert search.corrections.decode[place] == pytest.approx(near.near(steps).factor, rel=0.05)

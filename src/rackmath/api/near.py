@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,18 @@ from numpy.typing import NDArray
 
 from rackmath.engine.losses import Losses
 from rackmath.evidence.configurations import Book, Configuration, columns_of
-from rackmath.evidence.posterior import FAR, Base, Posterior, factors, posterior
+from rackmath.evidence.posterior import (
+    FAR,
+    Array,
+    Base,
+    Posterior,
+    all_factors,
+    distance_of,
+    factors,
+    nearest_of,
+    posterior,
+    residuals,
+)
 from rackmath.evidence.subjects import bits_of_model, kind_of_model
 from rackmath.hardware import System
 from rackmath.io import constants_file, evidence_files
@@ -24,6 +36,10 @@ if TYPE_CHECKING:
 
 _NAMED = 10
 """Rows that an answer names."""
+_AMONG = 400
+"""Rows that many configurations are solved among."""
+_KINDS = 24
+"""Sets of names, the most frequent first, that those rows are near to."""
 _OWN_NOISE = 0.05
 """Standard deviation of a user's own rows. [1]"""
 
@@ -138,6 +154,25 @@ def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> Near:
     answer = posterior(process, base, columns_of([at], book), without)
     factor, low, high = factors(process, answer, at.question)
     return Near(configuration=at, posterior=answer, factor=factor, low=low, high=high)
+
+
+def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArray[np.str_]]:
+    """Factors of many configurations of one question, the ends of their 90 % ranges, and how near measurements are.
+
+    Solved among the rows that tell the most of any of them. (configurations,)
+    Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
+    """
+    base, book, _ = _evidence()
+    process = evidence_files.process()
+    columns = columns_of(at, book)
+    # One of each set of names, the middle of those of the set.
+    places = np.lexsort(columns.names.T)
+    _, first, count = np.unique(columns.names[places], axis=0, return_index=True, return_counts=True)
+    middles = places[(first + count // 2)[np.argsort(-count, kind="stable")][:_KINDS]]
+    rows = nearest_of(process, base, columns.take(middles), _AMONG)
+    answers = residuals(process, base, columns, rows)
+    distances = np.array([distance_of(float(u)) for u in answers.unexplained])
+    return *all_factors(process, answers, at[0].question), distances
 
 
 def near_question(question: Question) -> Near:

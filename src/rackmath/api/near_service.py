@@ -7,10 +7,14 @@ from typing import Any
 
 from rackmath.api.near import Near, configuration_of, corrections, near
 from rackmath.engine.losses import Losses
+from rackmath.evidence.configurations import Configuration
 from rackmath.evidence.posterior import FAR
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.points import Array, Corrections
 
+QUESTIONS = {"decode": "time per token", "prefill": "first token"}
+"""Class of measurements that steps and prompts of a service are compared with."""
 _LOAD = 16.0
 """Sequences per accelerator at which a service is compared where its load is what is asked. [sequences]"""
 
@@ -23,6 +27,28 @@ class Service:
     """Of the time per token."""
     prefill: Near
     """Of the time to the first token."""
+
+    @staticmethod
+    def at(steps: Configuration) -> Service:
+        """Measurements near a service, by what its steps are of.
+
+        Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
+        """
+        return Service(decode=near(steps), prefill=near(replace(steps, question=QUESTIONS["prefill"])))
+
+    def applied(self, corrections: Corrections, place: int) -> Service:
+        """The same with the factors that were applied to a point, which were solved among rows near any point."""
+
+        def to(at: Near, factor: float, ratios: Array) -> Near:
+            if at.posterior.distance == FAR:
+                return at
+            return replace(at, factor=factor, low=factor * float(ratios[0]), high=factor * float(ratios[1]))
+
+        c = corrections
+        return Service(
+            decode=to(self.decode, float(c.decode[place]), c.ranges["time per token"][place]),
+            prefill=to(self.prefill, float(c.prefill[place]), c.ranges["first token"][place]),
+        )
 
     def corrected(self, losses: Losses) -> Losses:
         """Losses with both corrections."""
@@ -62,22 +88,18 @@ def service_near(
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
-
-    def of(question: str) -> Near:
-        return near(
-            configuration_of(
-                architecture,
-                system,
-                engine=engine,
-                year=year,
-                question=question,
-                layout=layout,
-                gpus=gpus,
-                load=_LOAD * gpus,
-                input=input,
-                output=output,
-                cached=cached,
-            )
+    return Service.at(
+        configuration_of(
+            architecture,
+            system,
+            engine=engine,
+            year=year,
+            question=QUESTIONS["decode"],
+            layout=layout,
+            gpus=gpus,
+            load=_LOAD * gpus,
+            input=input,
+            output=output,
+            cached=cached,
         )
-
-    return Service(decode=of("time per token"), prefill=of("first token"))
+    )

@@ -7,7 +7,10 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rackmath.api.deployment import Deployment, deployment_of
+from rackmath.api.near_service import Service
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.plan_launch import launched
 from rackmath.api.plan_points import PointFacts
@@ -63,7 +66,17 @@ class PlanResult:
     @property
     def assumptions(self) -> list[str]:
         """What a reader has to know of the numbers."""
-        return list(self.question.notes)
+        return [*self.question.notes, *(self.near.sentences if self.near else ())]
+
+    @cached_property
+    def near(self) -> Service | None:
+        """What measurements near the best point say of it, or of the whole plan where no point keeps the limits."""
+        if self.question.points_near is None or self.found.best is None:
+            return self.question.near
+        best = self.found.found.points.taken(np.array([self.found.best]))
+        steps = self.question.points_near.configurations(best, self.found.found.layouts)[0]
+        corrections = self.found.found.corrections
+        return Service.at(steps) if corrections is None else Service.at(steps).applied(corrections, self.found.best)
 
     def deployment(self, place: int) -> Deployment:
         """A point of the search as a deployment."""
@@ -101,7 +114,7 @@ class PlanResult:
                     for loser in plan.losers
                 ],
                 "launch": {} if plan.best is None else launched(self.question, plan, plan.best),
-                "evidence": None if self.question.near is None else self.question.near.to_dict(),
+                "evidence": None if self.near is None else self.near.to_dict(),
                 "assumptions": self.assumptions,
             }
         )
@@ -185,7 +198,8 @@ def run_plan(request: PlanRequest) -> PlanResult:
     """
     q = question_of(request)
     start = perf_counter()
-    answer = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling)
+    correct = None if q.points_near is None else q.points_near.corrections
+    answer = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, correct)
     return PlanResult(question=q, found=answer, seconds=perf_counter() - start)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine import Estimate, estimate
-from rackmath.serving.choice import describe
+from rackmath.serving.choice import describe, losses_at
 from rackmath.serving.search import Found
 
 _CLASSES = {
@@ -28,7 +28,6 @@ class PointFacts:
 
     def __init__(self, question: PlanQuestion, search: Found) -> None:
         self.question, self.found, self.space = question, search, question.space
-        self.ranges = {name: question.range(kind) for name, kind in _CLASSES.items()}
 
     def point(self, place: int) -> dict[str, Any]:
         """All that is said of one point."""
@@ -61,9 +60,17 @@ class PointFacts:
             "drafted": float(p.drafted[place]),
             "requests_per_second": float(p.rate[place]),
             **values,
-            **self._bounds(values, self._ideal(place, step)),
+            **self._bounds(place, values, self._ideal(place, step)),
             "bound_by": str(step.bound_by),
+            "evidence": None if self.found.corrections is None else str(self.found.corrections.distance[place]),
         }
+
+    def _range(self, place: int, name: str) -> tuple[float, float]:
+        kind = _CLASSES[name]
+        if self.found.corrections is None:
+            return self.question.range(kind)
+        low, high = self.found.corrections.ranges[kind][place]
+        return float(low), float(high)
 
     def _step(self, place: int) -> Estimate:
         """The pass that writes, at the point's batch and half of its answers."""
@@ -76,7 +83,7 @@ class PointFacts:
             context=self.question.work.input + self.question.work.output / 2,
             drafted=float(p.drafted[place]),
             draft=space.draft,
-            losses=self.question.losses,
+            losses=losses_at(self.found, place, self.question.losses),
         )
 
     def _ideal(self, place: int, step: Estimate) -> dict[str, float]:
@@ -109,11 +116,13 @@ class PointFacts:
             "write": write.text(),
         }
 
-    def _bounds(self, values: Mapping[str, float | None], ideal: Mapping[str, float]) -> dict[str, float | None]:
+    def _bounds(
+        self, place: int, values: Mapping[str, float | None], ideal: Mapping[str, float]
+    ) -> dict[str, float | None]:
         """90 % ranges; no time of them is below the ideal one, and no speed above its inverse."""
         bounds: dict[str, float | None] = {}
         for name, value in values.items():
-            low, high = self.ranges[name]
+            low, high = self._range(place, name)
             if name in _INVERSE:
                 low, high = 1 / high, 1 / low
             if value is None:

@@ -10,6 +10,7 @@ from rackmath.api import kinds, options
 from rackmath.api.drafts import MOST, drafting
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names, numbers
+from rackmath.api.near_points import CLASSES, PointsNear
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
 from rackmath.api.subjects import load_model, system_of
@@ -104,7 +105,9 @@ class PlanQuestion:
     """Of one accelerator. [USD/s]"""
     notes: tuple[str, ...]
     near: Service | None = None
-    """What measurements near it say, where they were asked."""
+    """What measurements near it say as a whole, where they were asked: what the search is corrected by."""
+    points_near: PointsNear | None = None
+    """What measurements near single points say, where they were asked."""
 
     def range(self, kind: str) -> tuple[float, float]:
         """90 % range of measured over predicted values of a class; none of the pure bound."""
@@ -170,13 +173,24 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         engine=engine,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         near=at,
+        points_near=None if at is None else _points_near(r, system, work, space, engine),
         notes=(
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
             _billing(space),
             *(losses.assumptions if losses else ()),
-            *(at.sentences if at else ()),
         ),
+    )
+
+
+def _points_near(r: PlanRequest, system: System, work: Workload, space: Space, engine: Engine) -> PointsNear:
+    return PointsNear(
+        system=system,
+        work=work,
+        space=space,
+        engine=r.engine,
+        year=r.year,
+        computed={name: constants_file.range_of(system, engine, name) for name in CLASSES},
     )
 
 

@@ -73,6 +73,12 @@ _FAR = 700.0
 """Exponent from which a covariance is nothing."""
 
 
+def own_variance(parts: tuple[Part, ...], at: Configurations) -> Array:
+    """Covariance of each configuration with itself: less than the prior's where a name is unknown. (configurations,)"""
+    exponents = _weights(parts)[:, : len(NAMES)] @ (at.names < 0).T.astype(float)
+    return _squares(parts) @ np.exp(-exponents)
+
+
 def prior_variance(parts: tuple[Part, ...]) -> float:
     """Variance of a residual before any row is looked at. [1]"""
     return sum(part.deviation**2 for part in parts)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.evidence.configurations import NAMES
-from rackmath.evidence.kernel import Array, Part, covariance, prior_variance
+from rackmath.evidence.kernel import Array, Part, covariance, own_variance, prior_variance
 
 if TYPE_CHECKING:
     from rackmath.evidence.configurations import Configurations
@@ -77,12 +77,32 @@ class Posterior:
     @property
     def distance(self) -> str:
         """near, middling or far, by the part of the variance that no row explains."""
-        return next(name for limit, name in BANDS if self.unexplained <= limit)
+        return distance_of(self.unexplained)
 
     @property
     def range_class(self) -> str:
         """Distance, and whether the source is known: what ranges are calibrated by."""
-        return f"{self.distance}, unknown source" if self.unknown_source else self.distance
+        return _range_class(self.unexplained, self.unknown_source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Residuals:
+    """Residuals of many configurations, as near rows tell them; fields as of :class:`Posterior`. (configurations,)"""
+
+    expected: Array
+    deviation: Array
+    unexplained: Array
+    unknown_source: NDArray[np.bool_]
+
+
+def distance_of(unexplained: float) -> str:
+    """near, middling or far, by the part of the variance that no row explains."""
+    return next(name for limit, name in BANDS if unexplained <= limit)
+
+
+def _range_class(unexplained: float, unknown_source: bool) -> str:
+    distance = distance_of(unexplained)
+    return f"{distance}, unknown source" if unknown_source else distance
 
 
 def posterior(process: Process, base: Base, at: Configurations, without: NDArray[np.bool_] | None = None) -> Posterior:
@@ -95,43 +115,74 @@ def posterior(process: Process, base: Base, at: Configurations, without: NDArray
     without : array of bool, optional
         Rows that may not be looked at: the row itself, or its group. (rows,)
     """
-    prior = prior_variance(process.parts)
-    # A name that nobody knows differs even from itself: what stands on it is out of every row's reach.
-    reachable = float(covariance(process.parts, at, at)[0, 0])
-    unknown_source = bool(at.names[0, _SOURCE] < 0)
     cross = covariance(process.parts, at, base.configurations)[0]
     if without is not None:
         cross = np.where(without, -1.0, cross)
     order = np.argsort(-cross, kind="stable")
     near = order[:NEAREST]
     near = near[cross[near] >= 0.0]
-    expected, variance = 0.0, prior
-    if len(near):
-        some = base.configurations.take(near)
-        gram = covariance(process.parts, some, some) + np.diag(base.noise[near] ** 2)
-        weights = np.linalg.solve(gram, np.stack([base.residuals[near], cross[near]], axis=1))
-        expected += float(cross[near] @ weights[:, 0])
-        variance = max(prior - float(cross[near] @ weights[:, 1]), 0.0)
+    answer = residuals(process, base, at, near)
+    prior = prior_variance(process.parts)
     reach = order[cross[order] > _REACH * prior]
-    unexplained = (variance - prior + reachable) / reachable if reachable > 0 else 1.0
-    weight = process.unknown_source_weight if unknown_source else 1.0
     return Posterior(
-        # Rows that explain little of the variance correct nothing: physics alone.
-        expected=weight * expected if unexplained <= BANDS[1][0] else 0.0,
-        deviation=float(np.sqrt(variance + process.noise**2)),
-        unexplained=unexplained,
-        unknown_source=unknown_source,
+        expected=float(answer.expected[0]),
+        deviation=float(answer.deviation[0]),
+        unexplained=float(answer.unexplained[0]),
+        unknown_source=bool(answer.unknown_source[0]),
         rows=reach,
         correlation=cross[reach] / prior,
     )
 
 
+def residuals(process: Process, base: Base, at: Configurations, near: NDArray[np.intp]) -> Residuals:
+    """Residuals of configurations, solved among the same rows ``near``."""
+    prior = prior_variance(process.parts)
+    # A name that nobody knows differs even from itself: what stands on it is out of every row's reach.
+    reachable = own_variance(process.parts, at)
+    expected, variance = np.zeros(len(at)), np.full(len(at), prior)
+    if len(near):
+        some = base.configurations.take(near)
+        cross = covariance(process.parts, at, some)
+        gram = covariance(process.parts, some, some) + np.diag(base.noise[near] ** 2)
+        weights = np.linalg.solve(gram, np.concatenate([base.residuals[near][:, None], cross.T], axis=1))
+        expected = cross @ weights[:, 0]
+        variance = np.maximum(prior - np.sum(cross * weights[:, 1:].T, axis=1), 0.0)
+    unknown_source = at.names[:, _SOURCE] < 0
+    unexplained = np.where(reachable > 0, (variance - prior + reachable) / np.where(reachable > 0, reachable, 1.0), 1.0)
+    weight = np.where(unknown_source, process.unknown_source_weight, 1.0)
+    return Residuals(
+        # Rows that explain little of the variance correct nothing: physics alone.
+        expected=np.where(unexplained <= BANDS[1][0], weight * expected, 0.0),
+        deviation=np.sqrt(variance + process.noise**2),
+        unexplained=unexplained,
+        unknown_source=unknown_source,
+    )
+
+
+def nearest_of(process: Process, base: Base, at: Configurations, count: int) -> NDArray[np.intp]:
+    """Rows that tell the most of any of some configurations, at most so many."""
+    cross = covariance(process.parts, at, base.configurations).max(axis=0, initial=0.0)
+    return np.argsort(-cross, kind="stable")[:count]
+
+
 def factors(process: Process, answer: Posterior, question: str) -> tuple[float, float, float]:
     """Factors on a computed time: expected, and the ends of the 90 % range of a question."""
-    table = process.quantile[answer.range_class]
-    below, above = table.get(question, table["all"])
+    below, above = _quantiles(process, answer.range_class, question)
     return (
         float(np.exp(answer.expected)),
         float(np.exp(answer.expected - below * answer.deviation)),
         float(np.exp(answer.expected + above * answer.deviation)),
     )
+
+
+def all_factors(process: Process, answers: Residuals, question: str) -> tuple[Array, Array, Array]:
+    """:func:`factors` of many configurations. (configurations,)"""
+    classes = [_range_class(*pair) for pair in zip(answers.unexplained, answers.unknown_source, strict=True)]
+    below, above = np.array([_quantiles(process, name, question) for name in classes]).reshape(-1, 2).T
+    e, d = answers.expected, answers.deviation
+    return np.exp(e), np.exp(e - below * d), np.exp(e + above * d)
+
+
+def _quantiles(process: Process, range_class: str, question: str) -> tuple[float, float]:
+    table = process.quantile[range_class]
+    return table.get(question, table["all"])

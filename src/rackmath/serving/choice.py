@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,6 +78,14 @@ def _family(points: Points, place: int) -> tuple[int, int, bool]:
     )
 
 
+def losses_at(search: Found, place: int, losses: Losses | None) -> Losses | None:
+    """Losses with what measurements near a point say of it."""
+    if losses is None or search.corrections is None:
+        return losses
+    c = search.corrections
+    return replace(losses, correction={"decode": float(c.decode[place]), "prefill": float(c.prefill[place])})
+
+
 def gpu_seconds(
     system: System,
     work: Workload,
@@ -104,7 +112,7 @@ def gpu_seconds(
         context=work.input + work.output / 2,
         drafted=drafted,
         draft=space.draft,
-        losses=losses,
+        losses=losses_at(search, place, losses),
     )
     tokens = batch * float(s.accepted(drafted))
     share = float(layout.gpus) / tokens

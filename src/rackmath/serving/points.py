@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -42,6 +42,8 @@ class Points:
     """Accelerators in use. [accelerators]"""
     billed: Array
     """Accelerators that are paid for: those in use, and those that stand idle beside them. [accelerators]"""
+    reading: Array
+    """Part of their time in which workers that read prompts only do so; 0 where there are none. [1]"""
     rate: Array
     """Requests served by the whole deployment. [requests/s]"""
     time_to_first_token: Array
@@ -61,6 +63,29 @@ class Points:
     def per_gpu(self) -> Array:
         """Requests per second and accelerator that is paid for. [requests/s]"""
         return self.rate / self.billed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Corrections:
+    """What measurements near points say of them. (points,)"""
+
+    decode: Array
+    """Measured over computed time of steps. [1]"""
+    prefill: Array
+    """The same of prompts. [1]"""
+    distance: NDArray[np.str_]
+    """near, middling or far: how near measurements of its steps are."""
+    ranges: Mapping[str, Array]
+    """90 % range of measured over corrected values, by class of measurement. (points, 2)"""
+
+    def taken(self, chosen: Ints | Mask) -> Corrections:
+        """Return those of some of the points."""
+        return Corrections(
+            decode=self.decode[chosen],
+            prefill=self.prefill[chosen],
+            distance=self.distance[chosen],
+            ranges={name: values[chosen] for name, values in self.ranges.items()},
+        )
 
 
 def joined(parts: Sequence[Points]) -> Points:

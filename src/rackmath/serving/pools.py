@@ -228,6 +228,7 @@ class _Block:
             concurrency=rate[0, at] * (earliest[at] + work.output * w.tpot[at]),
             gpus=np.full(size, units * unit),
             billed=np.full(size, units * unit),
+            reading=np.broadcast_to(busy, good.shape)[reader[at], at],
             rate=units * rate[0, at],
             time_to_first_token=earliest[at],
             time_per_output_token=w.tpot[at],

@@ -19,7 +19,7 @@ from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Load, Scheduling, Times
-from rackmath.serving.points import Array, Points, joined, undominated
+from rackmath.serving.points import Array, Corrections, Mask, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import reading_time
 from rackmath.serving.waits import prompts_met, reads_in_time, started, time_per_output_token, time_to_first_token
@@ -40,6 +40,8 @@ class Found:
     """Points whose time, throughput and memory were computed."""
     fitting: int
     """Those of them that fit in memory and have a steady state."""
+    corrections: Corrections | None = None
+    """What measurements near each point say, where they were asked."""
 
 
 def search(
@@ -84,13 +86,7 @@ def search(
             f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request",
             "use more --gpus, narrower --weights or --kv, or shorter prompts",
         )
-    served = _billed(_enough(points, work), space)
-    if not len(served):
-        raise DoesNotFit(
-            f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
-            f" the most is {float(points.rate.max()):.3g}",
-            "use more --gpus or a lower --rate",
-        )
+    served, _ = rented(points, work, space)
     return Found(points=served, layouts=tuple(layouts), evaluated=evaluated, fitting=fitting)
 
 
@@ -212,6 +208,7 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         concurrency=np.broadcast_to(users, shape)[at],
         gpus=units * grid.gpus[at[0]],
         billed=units * grid.gpus[at[0]],
+        reading=np.zeros(len(at[0])),
         rate=units * BATCHES[at[1]] / (work.output * tpot_at),
         time_to_first_token=np.broadcast_to(np.asarray(first), shape)[at],
         time_per_output_token=tpot_at,
@@ -253,18 +250,24 @@ def _placed(points: Points, variant: int, start: int) -> Points:
     )
 
 
-def _enough(points: Points, work: Workload) -> Points:
-    """With a stated rate of requests: as many units as serve it, and no more than that rate."""
-    if not np.isfinite(work.rate):
-        return points
-    per_unit = points.rate / points.units
-    needed = np.ceil(work.rate / per_unit * (1 - 1e-12))
-    kept = points.taken(needed <= points.units)
-    units = needed[needed <= points.units]
-    gpus = kept.gpus / kept.units * units
-    return replace(kept, units=units, gpus=gpus, billed=gpus, rate=np.full(len(kept), work.rate))
+def rented(points: Points, work: Workload, space: Space) -> tuple[Points, Mask]:
+    """As many units as serve the rate of requests, in boxes that are rented whole; and which points can serve it.
 
-
-def _billed(points: Points, space: Space) -> Points:
-    """Boxes are rented whole, up to the accelerators that there are."""
-    return replace(points, billed=np.minimum(np.ceil(points.gpus / space.box) * space.box, space.gpus))
+    Errors: :class:`DoesNotFit` where none can.
+    """
+    enough = np.ones(len(points), dtype=bool)
+    served = points
+    if np.isfinite(work.rate):
+        per_unit = points.rate / points.units
+        needed = np.ceil(work.rate / per_unit * (1 - 1e-12))
+        enough = needed <= points.units
+        served, units = points.taken(enough), needed[enough]
+        gpus = served.gpus / served.units * units
+        served = replace(served, units=units, gpus=gpus, rate=np.full(len(served), work.rate))
+    if not len(served):
+        raise DoesNotFit(
+            f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
+            f" the most is {float(points.rate.max()):.3g}",
+            "use more --gpus or a lower --rate",
+        )
+    return replace(served, billed=np.minimum(np.ceil(served.gpus / space.box) * space.box, space.gpus)), enough

@@ -1,0 +1,178 @@
+"""A search's frontier and what is near it, corrected by measurements near each point.
+
+A search is corrected as a whole: one factor on all steps and one on all prompts. What is shown, and what could take its
+place, has factors of its own: of its formats, layout, load and drafts. Times per output token and to the first token
+are multiplied by them and never fall under the bound; what follows from both is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.layout import stack_layouts
+from rackmath.errors import DoesNotFit
+from rackmath.hardware import System
+from rackmath.serving.choice import frontier, runners_up, within
+from rackmath.serving.points import Array, Corrections, Ints, Points
+from rackmath.serving.search import Found, rented
+from rackmath.serving.workload import Limits, Space, Workload
+
+Corrector = Callable[[Points, Sequence[Layout]], Corrections]
+"""Says what measurements near points say."""
+
+_SLACK = 1.3
+"""Times by which a point may miss a limit, or the frontier's throughput, and still be looked at again."""
+_BANDS = 16
+"""Bands of speed that are looked at apart."""
+_MOST = 40
+"""Points of a band."""
+_FAMILIES = 40
+"""Other deployments whose best point is looked at again."""
+
+_BUSY = 0.95
+"""Part of their time that workers may read prompts where they did less before they were corrected. [1]"""
+
+
+def corrected(
+    search: Found,
+    system: System,
+    work: Workload,
+    limits: Limits,
+    space: Space,
+    losses: Losses,
+    correct: Corrector,
+) -> Found:
+    """Points of a search at and near its frontier, with factors of their own.
+
+    Parameters
+    ----------
+    search : Found
+        Its points are computed with the factors in ``losses``.
+    correct : callable
+        Says what measurements near points say.
+
+    Errors: :class:`DoesNotFit` where no point serves the rate of requests, or fits, once it is corrected.
+    """
+    points = search.points.taken(_near_frontier(search.points, limits))
+    factors = correct(points, search.layouts)
+    steps, prompts = _bounded(points, search, system, work, space, losses, factors)
+    points = _repeated(points, work, space, steps, prompts)
+    fitting = points.concurrency * (1 - 1e-9) <= _room(points, search, system, work, space)
+    if not fitting.any():
+        raise DoesNotFit(
+            "no deployment holds the requests that it would have in flight at the speeds that were measured",
+            "use more --gpus or shorter prompts, or --no-evidence for what is computed alone",
+        )
+    points, factors = points.taken(fitting), factors.taken(fitting)
+    served, enough = rented(points, work, space)
+    return replace(search, points=served, corrections=factors.taken(enough))
+
+
+def _near_frontier(points: Points, limits: Limits) -> Ints:
+    """Places of points on the frontier, near it in every band of speed, and of the best of other deployments."""
+    soft = Limits(
+        time_to_first_token=limits.time_to_first_token * _SLACK,
+        time_per_output_token=limits.time_per_output_token,
+    )
+    inside = np.flatnonzero(points.time_to_first_token <= soft.time_to_first_token)
+    if not len(inside):
+        inside = np.arange(len(points))
+    inside = inside[np.argsort(points.time_per_output_token[inside], kind="stable")]
+    gain, cost = points.per_gpu[inside], points.time_per_output_token[inside]
+    behind = np.maximum.accumulate(gain) / gain
+    fastest, slowest = float(cost[0]), float(cost[-1])
+    # Bands of equal width on a logarithm.
+    band = np.floor(_BANDS * np.log(cost / fastest) / np.log(max(slowest / fastest, 1 + 1e-9)))
+    order = np.lexsort((behind, band))
+    rank: Ints = np.arange(len(order)) - np.searchsorted(band[order], band[order])
+    close = order[(rank < _MOST) & (behind[order] <= _SLACK)]
+    places = [inside[close], frontier(points, limits)]
+    keeping = np.flatnonzero(within(points, soft))
+    if len(keeping):
+        winner = int(keeping[np.argmax(points.per_gpu[keeping])])
+        places.append(np.array([winner, *runners_up(points, soft, winner, _FAMILIES)]))
+    return np.unique(np.concatenate(places))
+
+
+def _bounded(
+    points: Points, search: Found, system: System, work: Workload, space: Space, losses: Losses, factors: Corrections
+) -> tuple[Array, Array]:
+    """Times per output token and to the first token with factors of their own, never under the bound. [s]"""
+    steps = points.time_per_output_token * factors.decode / losses.correction.get("decode", 1.0)
+    prompts = points.time_to_first_token * factors.prefill / losses.correction.get("prefill", 1.0)
+    reading = np.where(points.prefill < 0, points.layout, points.prefill)
+    for place, variant in enumerate(space.variants):
+        at = np.flatnonzero(points.variant == place)
+        if not len(at):
+            continue
+        step = estimate(
+            variant.architecture,
+            system,
+            _stacked(search, points.layout[at]),
+            batch=points.batch[at],
+            context=work.input + work.output / 2,
+            drafted=points.drafted[at],
+            draft=space.draft,
+            losses=losses,
+        )
+        prompt = estimate(
+            variant.architecture,
+            system,
+            _stacked(search, reading[at]),
+            batch=1.0,
+            context=work.input,
+            cached=work.cached * work.input,
+            phase="prefill",
+        )
+        bound = points.time_per_output_token[at] * np.asarray(step.time_ideal / step.time)
+        steps[at] = np.maximum(steps[at], bound)
+        prompts[at] = np.maximum(prompts[at], np.asarray(prompt.time))
+    return steps, prompts
+
+
+def _repeated(points: Points, work: Workload, space: Space, steps: Array, prompts: Array) -> Points:
+    """Points at other times per output token and to the first token, on as many units as there is room for. [s]"""
+    faster = points.time_per_output_token / steps
+    # Workers that read prompts keep up, if not to the last of their time.
+    busy = points.reading * prompts / points.time_to_first_token
+    keeping_up = np.maximum(points.reading, _BUSY) / np.where(busy > 0, busy, 1.0)
+    faster = np.where(busy > 0, np.minimum(faster, keeping_up), faster)
+    unit = points.workers * points.batch / (work.output * points.time_per_output_token) * faster
+    units = np.floor(space.gpus / (points.gpus / points.units))
+    gpus = points.gpus / points.units * units
+    return replace(
+        points,
+        units=units,
+        gpus=gpus,
+        billed=gpus,
+        rate=units * unit,
+        concurrency=unit * (prompts + work.output * steps),
+        time_to_first_token=prompts,
+        time_per_output_token=steps,
+    )
+
+
+def _room(points: Points, search: Found, system: System, work: Workload, space: Space) -> Array:
+    """Requests that fit in one unit; of two pools those in flight anywhere are not counted against memory."""
+    room = np.full(len(points), np.inf)
+    for place, variant in enumerate(space.variants):
+        at = np.flatnonzero((points.variant == place) & (points.prefill < 0))
+        if len(at):
+            layouts = _stacked(search, points.layout[at])
+            held = work.input + work.output
+            room[at] = np.asarray(
+                largest_batch(
+                    variant.architecture, system, layouts, context=held, tokens=points.chunk[at], draft=space.draft
+                )
+            )
+    return room
+
+
+def _stacked(search: Found, places: Ints) -> Layout:
+    """Layouts of points as one. (points,)"""
+    return stack_layouts([search.layouts[int(i)] for i in places])

@@ -1,0 +1,121 @@
+"""Points corrected one by one: what follows from their times, their bound, and what stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from rackmath.engine import Layout, Losses, estimate
+from rackmath.errors import DoesNotFit
+from rackmath.io import catalogue
+from rackmath.serving import Scheduling
+from rackmath.serving.choice import best, frontier, gpu_seconds, within
+from rackmath.serving.corrections import corrected
+from rackmath.serving.plan import plan, space_of
+from rackmath.serving.points import Corrections, Points
+from rackmath.serving.search import Found, search
+from rackmath.serving.workload import Limits, Workload
+
+SYSTEM = catalogue.system("h100-sxm")
+S = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
+LOSSES = Losses(memory=1.25, compute=1.4, launch=2e-6, host=5e-4, network=1.2)
+WORK = Workload(input=3000, output=400)
+LIMITS = Limits(time_to_first_token=2.0, time_per_output_token=0.05)
+SPACE = space_of(catalogue.model("llama-3.1-8b"), SYSTEM, 8)
+
+
+def factors(decode: float, prefill: float) -> object:
+    def correct(points: Points, layouts: Sequence[Layout]) -> Corrections:
+        n = len(points)
+        assert max(points.layout.max(), points.prefill.max()) < len(layouts)
+        return Corrections(
+            decode=np.full(n, decode),
+            prefill=np.full(n, prefill),
+            distance=np.full(n, "near"),
+            ranges={"throughput": np.tile([0.8, 1.2], (n, 1))},
+        )
+
+    return correct
+
+
+def refined(decode: float, prefill: float, work: Workload = WORK) -> tuple[Found, Found]:
+    before = search(SYSTEM, work, LIMITS, SPACE, LOSSES, S)
+    return before, corrected(before, SYSTEM, work, LIMITS, SPACE, LOSSES, factors(decode, prefill))
+
+
+def key(p: Points, i: int) -> tuple[object, ...]:
+    names = ("variant", "layout", "prefill", "workers", "prefill_workers", "batch", "chunk", "drafted")
+    return tuple(float(getattr(p, name)[i]) for name in names)
+
+
+def test_factors_of_one_change_nothing() -> None:
+    before, after = refined(1.0, 1.0)
+    a, b = frontier(before.points, LIMITS), frontier(after.points, LIMITS)
+    assert [key(before.points, i) for i in a] == [key(after.points, i) for i in b]
+    for name in ("rate", "concurrency", "units", "billed", "time_to_first_token", "time_per_output_token"):
+        np.testing.assert_allclose(getattr(after.points, name)[b], getattr(before.points, name)[a], rtol=1e-9)
+    assert key(before.points, best(before.points, LIMITS)) == key(after.points, best(after.points, LIMITS))
+
+
+def test_times_are_multiplied_and_what_follows_from_them_is_computed_again() -> None:
+    before, after = refined(1.25, 1.5)
+    places = {key(before.points, i): i for i in range(len(before.points))}
+    p, q = before.points, after.points
+    assert len(q) > 20
+    for j in range(len(q)):
+        i = places[key(q, j)]
+        assert q.time_per_output_token[j] == pytest.approx(1.25 * p.time_per_output_token[i], rel=1e-9)
+        assert q.time_to_first_token[j] == pytest.approx(1.5 * p.time_to_first_token[i], rel=1e-9)
+        stay = q.time_to_first_token[j] + WORK.output * q.time_per_output_token[j]
+        assert q.concurrency[j] * q.units[j] == pytest.approx(q.rate[j] * stay, rel=1e-9)
+        reading = p.reading[i]
+        slower = 1.25 if reading * 1.5 / 1.25 <= 0.95 else max(1.25, reading * 1.5 / max(reading, 0.95))
+        assert q.rate[j] == pytest.approx(p.rate[i] / slower, rel=1e-9)
+    assert after.corrections is not None
+    assert len(after.corrections.decode) == len(q)
+
+
+def test_no_correction_beats_the_bound() -> None:
+    _, after = refined(1e-3, 1e-3)
+    p = after.points
+    for i in range(0, len(p), 7):
+        layout = after.layouts[p.layout[i]]
+        step = estimate(
+            SPACE.variants[p.variant[i]].architecture,
+            SYSTEM,
+            layout,
+            batch=float(p.batch[i]),
+            context=WORK.input + WORK.output / 2,
+            drafted=float(p.drafted[i]),
+        )
+        accepted = float(S.accepted(float(p.drafted[i])))
+        assert p.time_per_output_token[i] * accepted >= float(step.time) * (1 - 1e-9)
+
+
+def test_a_rate_is_served_with_as_many_units_as_the_corrected_speed_needs() -> None:
+    work = Workload(input=3000, output=400, rate=20.0)
+    before, after = refined(1.6, 1.6, work)
+    chosen = best(after.points, LIMITS)
+    assert chosen is not None
+    p = after.points
+    assert np.all(p.rate == 20.0)
+    alone = p.workers * p.batch / (work.output * p.time_per_output_token)
+    assert np.all(p.units * alone >= 20.0 * (1 - 1e-9))
+    assert p.units[chosen] * p.gpus[chosen] / p.units[chosen] <= 8
+    with pytest.raises(DoesNotFit, match="requests per second"):
+        refined(80.0, 1.0, Workload(input=3000, output=400, rate=60.0))
+    assert best(before.points, LIMITS) is not None
+
+
+def test_the_best_keeps_limits_with_its_own_factors_and_its_parts_add_up() -> None:
+    answer = plan(SYSTEM, WORK, LIMITS, SPACE, LOSSES, S, factors(1.7, 1.2))
+    p, place = answer.found.points, answer.best
+    assert place is not None
+    assert within(p, LIMITS)[place]
+    spent = gpu_seconds(SYSTEM, WORK, SPACE, answer.found, place, LOSSES, S)
+    assert sum(spent.values()) == pytest.approx(p.gpus[place] / (p.rate[place] * WORK.output), rel=1e-6)
+    assert spent["measurements"] > 0
+    alone = plan(SYSTEM, WORK, LIMITS, SPACE, LOSSES, S)
+    assert p.per_gpu[place] < alone.found.points.per_gpu[alone.best]
