@@ -165,15 +165,67 @@ SERVER = ["--prometheus", "--set", "hardware=h100-sxm", "--set", "n_gpus=4", "--
 
 
 def test_metrics_of_a_server_are_measurements(own: Path) -> None:
-    """1,000 requests of 2,000 and 200 tokens, a quarter of the prompts cached: 260 ms, 22 ms and 4.638 s in the mean."""
+    """What vLLM 0.11's own logger writes after 200 requests of 2,000 and 200 tokens, a quarter of the prompts cached.
+
+    It was given 260 ms to the first token and 22 ms per token in the mean, of which it reports two histograms: one of
+    requests, one of steps. Only the first is a measurement of its own.
+    """
     facts = said("evidence", "add", str(METRICS), *SERVER)
     assert {row["metric"]: row["measured"] for row in facts["rows"]} == pytest.approx(
-        {"ttft": 0.26, "itl": 0.022, "e2e": 4.638}
+        {"ttft": 0.2580521, "tpot": 0.02199603, "e2e": 4.635263}, rel=1e-6
     )
     kept = {row["metric"]: row for row in evidence_files.own_rows()}
-    assert (kept["itl"]["input_mean"], kept["itl"]["output_mean"], kept["itl"]["concurrency"]) == ("2000", "200", "32")
-    assert kept["itl"]["shared_prefix_tokens"] == "500"
-    assert kept["itl"]["model"] == "Llama-3.1-70B-Instruct"
+    assert (kept["tpot"]["input_mean"], kept["tpot"]["output_mean"]) == ("2000", "200")
+    assert kept["tpot"]["concurrency"] == "32"
+    assert kept["tpot"]["shared_prefix_tokens"] == "500"
+    assert kept["tpot"]["model"] == "Llama-3.1-70B-Instruct"
+
+
+REPORT = Path(__file__).parents[1] / "data/guidellm.json"
+
+
+def test_a_report_of_guidellm_is_measurements(own: Path) -> None:
+    """What guidellm 0.7.4 writes of 24 requests in 4 streams before its mock server: 32 tokens each."""
+    words = ["--set", "hardware=h100-sxm", "--set", "weights=bf16", "--set", "input_mean=100"]
+    facts = said("evidence", "add", str(REPORT), *words)
+    kept = {(row["metric"], row["statistic"]): row for row in evidence_files.own_rows()}
+    assert {key: float(row["value"]) for key, row in kept.items()} == pytest.approx(
+        {
+            ("ttft", "p50"): 0.0757396, ("ttft", "mean"): 0.1022254, ("tpot", "p50"): 0.0135018,
+            ("tpot", "mean"): 0.0142344, ("e2e", "p50"): 0.4965858, ("e2e", "mean"): 0.5442521,
+        },
+        rel=1e-5,
+    )  # fmt: skip
+    assert {(row["arrivals"], row["concurrency"], row["num_requests"]) for row in kept.values()} == {
+        ("closed", "4", "24")
+    }
+    assert {row["output_mean"] for row in kept.values()} == {"32"}
+    outside = [row for row in facts["rows"] if row["inside"] is False]
+    assert outside
+    for row in outside:
+        parts = [cause["part"] for cause in row["explained_by"]]
+        assert parts == sorted(parts, reverse=True)
+        assert 0 < sum(parts) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("words", "change", "message"),
+    [
+        ([], {}, "does not say it"),
+        (["--set", "hardware=h100-sxm"], {"metrics": {}}, "is not as guidellm 0.7 writes it"),
+        (["--set", "hardware=h100-sxm"], {"config": {"strategy": {"type_": "tides"}}}, "strategy tides"),
+    ],
+)
+def test_reports_that_say_too_little_are_refused(
+    own: Path, words: list[str], change: dict[str, Any], message: str
+) -> None:
+    report = json.loads(REPORT.read_text())
+    report["benchmarks"][0] |= change
+    path = own / "report.json"
+    path.write_text(json.dumps(report))
+    result = CliRunner().invoke(cli, ["evidence", "add", str(path), *words])
+    assert isinstance(result.exception, InputError)
+    assert message in str(result.exception)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +281,20 @@ def test_a_plan_says_how_to_check_it(own: Path) -> None:
     path.write_text(json.dumps(run))
     kept = said(*[word for word in verify["keep"].replace("result.json", str(path)).split()[1:]])
     assert [(row["metric"], row["inside"]) for row in kept["rows"]] == [("tpot", True)]
+    assert verify["again"].split()[1:] == [
+        *words[:2],
+        *(f"{a}={b}" for a, b in zip(words[2:-1:2], words[3::2], strict=True)),
+        "--tpot=0.03",
+        "--cached-prefix=0.25",
+        "--weights=bf16",
+        "--kv=bf16",
+    ]
+    streams = verify["guidellm"].replace(" \\\n  ", " ")
+    assert f"streams={users}," in streams
+    assert (
+        '"prompt_tokens": 750, "output_tokens": 200, "prefix_buckets": [{"prefix_count": 1, "prefix_tokens": 250}]'
+        in streams
+    )
 
 
 def test_every_point_of_a_plan_has_a_correction_of_its_own() -> None:
@@ -253,7 +319,8 @@ def test_factors_of_many_points_are_those_of_each() -> None:
     answer = run_plan(PlanRequest(model="llama-3.1-70b", on="h100", gpus=8, input=2000.0, output=300.0))
     search, places = answer.found.found, answer.found.frontier
     near_points = answer.question.points_near
-    assert near_points is not None and search.corrections is not None
+    assert near_points is not None
+    assert search.corrections is not None
     for place in places[:: max(len(places) // 5, 1)]:
         (steps,) = near_points.configurations(search.points.taken(places[places == place]), search.layouts)
         assert search.corrections.decode[place] == pytest.approx(near.near(steps).factor, rel=0.05)

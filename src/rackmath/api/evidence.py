@@ -18,13 +18,15 @@ from rackmath.api.subjects import load_model, system_of
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
-from rackmath.io import evidence_files, tables
+from rackmath.io import constants_file, evidence_files, tables
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.validation import measured_files, prometheus
 from rackmath.validation.calibrate import possible, usable
+from rackmath.validation.misses import causes
+from rackmath.validation.predict import Prediction
 from rackmath.validation.rows import COLUMNS
 
 if TYPE_CHECKING:
@@ -248,10 +250,23 @@ def _verdicts(questions: Sequence[Question]) -> list[dict[str, Any]]:
         {name: str(value) for name in COLUMNS if (value := getattr(q.row, name, None)) not in (None, "")}
         for q in questions
     ]
-    return [
-        {
-            "id": q.row.id, "metric": q.row.metric, "measured": q.row.value, "predicted": p.predicted, "low": p.low,
-            "high": p.high, "inside": p.inside,
-        }
-        for q, p in zip(questions, predict(cells).predictions, strict=True)
-    ]  # fmt: skip
+    predictions = predict(cells).predictions
+    return [_verdict(q, p) for q, p in zip(questions, predictions, strict=True)]
+
+
+def _verdict(question: Question, expected: Prediction) -> dict[str, Any]:
+    """One measurement beside what was expected; where it lies outside, which constants would explain it."""
+    row = question.row
+    explained: list[dict[str, Any]] = []
+    if expected.inside is False and expected.predicted and row.value:
+        explained = [
+            {
+                "term": cause.term.name, "meaning": cause.term.meaning, "unit": cause.term.unit, "part": cause.part,
+                "value": cause.value, "needed": cause.needed,
+            }
+            for cause in causes(question, constants_file.constants(), expected.predicted, row.value)
+        ]  # fmt: skip
+    return {
+        "id": row.id, "metric": row.metric, "measured": row.value, "predicted": expected.predicted,
+        "low": expected.low, "high": expected.high, "inside": expected.inside, "explained_by": explained,
+    }  # fmt: skip

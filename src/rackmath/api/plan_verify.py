@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
+from rackmath.api.fields import words_of
 from rackmath.api.plan_launch import repository
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine.layout import Layout
@@ -35,8 +38,9 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
     layout : Layout or None
         Of its workers; None for two pools, whose rows state both.
 
-    Benchmarks are those of vLLM and SGLang, which write what ``rackmath evidence add`` reads: a closed loop of as many
-    users as the point has requests, prompts and answers of the planned lengths, ten requests a user.
+    Benchmarks are those of vLLM and SGLang, and guidellm (0.7) before either. They write what ``rackmath evidence add``
+    reads: a closed loop of as many users as the point has requests, prompts and answers of the planned lengths, ten
+    requests a user.
     """
     work, users = question.work, max(round(point["concurrency"]), 1)
     prompts = max(_ROUNDS * users, _FEWEST)
@@ -57,15 +61,40 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
         f"--random-range-ratio 1 --num-prompts {prompts} --max-concurrency {users} --seed {_SEED}",
         f"--output-file {RESULT}",
     ]
+    data: dict[str, Any] = {
+        "kind": "synthetic_text",
+        "prompt_tokens": ceil(work.input) - held,
+        "output_tokens": ceil(work.output),
+    }
+    if held:
+        data["prefix_buckets"] = [{"prefix_count": 1, "prefix_tokens": held}]
+    guidellm = [
+        "guidellm run",
+        f"--backend kind=openai_http,target=http://127.0.0.1:{FRONT['vllm']},model={shlex.quote(model)}",
+        f"--profile kind=concurrent,streams={users},warmup={1 / _ROUNDS:g}",
+        f"--constraint kind=max_requests,count={prompts}",
+        f"--data {shlex.quote(json.dumps(data))}",
+        f"--seed kind=static,value={_SEED} --output kind=json,path={RESULT}",
+    ]
     return {
         "vllm": " \\\n  ".join(vllm),
         "sglang": " \\\n  ".join(sglang),
+        "guidellm": " \\\n  ".join(guidellm),
         "expected": [
             {"metric": text, "value": point[name], "low": point[f"{name}_low"], "high": point[f"{name}_high"]}
             for name, text in _METRICS.items()
         ],
         "keep": _keep(question, point, layout),
+        "again": _again(question),
     }
+
+
+def _again(question: PlanQuestion) -> str:
+    """The same plan; models and systems that are records by their names."""
+    r = question.request
+    model = r.model if isinstance(r.model, str) else question.architecture.name
+    system = r.on if isinstance(r.on, str) else question.system.name
+    return shlex.join(["rackmath", "plan", *words_of(replace(r, model=model, on=system))])
 
 
 def _keep(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -11,6 +12,9 @@ from rackmath.cli import render
 from rackmath.cli.evidence_text import show_rows
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
+
+_CAUSES = 2
+"""Constants that are named as causes of one measurement."""
 
 
 @click.group(
@@ -53,9 +57,10 @@ def list_evidence(request: EvidenceRequest, plot: str | None, as_json: bool) -> 
 def add_evidence(request: AddRequest, as_json: bool) -> None:
     """Keep measurements of your own; answers near them are corrected by them from now on.
 
-    Reads CSV in the columns of `rackmath predict`, and JSON that `vllm bench serve`, SGLang's bench_serving and
-    InferenceX write; with --prometheus the metrics of a running server, in Prometheus' text format. They are kept in
+    Reads CSV in the columns of `rackmath predict`, and JSON that `vllm bench serve`, SGLang's bench_serving, InferenceX
+    and guidellm write; with --prometheus the metrics of a running server, in Prometheus' text format. They are kept in
     one file in the platform's folder for data, or in the folder that RACKMATH_DATA names; delete it to forget them.
+    What lies outside of what was expected is explained by the engine's constants that are most probably others.
     """
     result = run_add(request)
     facts: dict[str, Any] = result.to_dict()
@@ -84,4 +89,17 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
             for row in facts["rows"][:12]
         ],
     )
+    render.show_lines("what would explain those outside", [line for row in facts["rows"][:12] for line in _causes(row)])
     render.show_lines("refused", [f"{row['row']}: {row['reason']}" for row in facts["refused"][:12]])
+
+
+def _causes(row: dict[str, Any]) -> Iterator[str]:
+    """Most probable causes of one measurement, a line each."""
+    for cause in row["explained_by"][:_CAUSES]:
+        unit = "" if cause["unit"] == "1" else f" {cause['unit']}"
+        alone = (
+            "would not explain it alone"
+            if cause["needed"] is None
+            else f"{cause['needed']:.3g}{unit} in place of {cause['value']:.3g}{unit} would explain it alone"
+        )
+        yield f"{row['metric']}: {cause['term']} ({cause['meaning']}), {cause['part']:.0%} of it: {alone}"

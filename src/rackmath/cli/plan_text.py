@@ -125,13 +125,21 @@ def _explain(facts: Mapping[str, Any]) -> None:
     )
 
 
+_BENCHMARKS = {
+    "vllm": "measure it under vLLM",
+    "sglang": "measure it under SGLang",
+    "guidellm": "or with guidellm, under either",
+}
+
+
 def show_verification(facts: Mapping[str, Any]) -> None:
     """Print the benchmarks that check a plan, what to expect of them, and how to keep what they measure."""
-    for name in ("vllm", "sglang"):
-        render.show_script(f"measure it under {name}", facts[name])
+    for name, title in _BENCHMARKS.items():
+        render.show_script(title, facts[name])
     render.show_table(
         "what to expect",
         ["metric", ">expected", ">from", ">to"],
         [(row["metric"], *(f"{row[key]:.4g}" for key in ("value", "low", "high"))) for row in facts["expected"]],
     )
     render.show_script("then see whether it is so, and keep it", facts["keep"])
+    render.show_script("and plan again with it", facts["again"])

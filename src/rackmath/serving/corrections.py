@@ -89,7 +89,9 @@ def _near_frontier(points: Points, limits: Limits) -> Ints:
     # Bands of equal width on a logarithm.
     band = np.floor(_BANDS * np.log(cost / fastest) / np.log(max(slowest / fastest, 1 + 1e-9)))
     order = np.lexsort((behind, band))
-    rank: Ints = np.arange(len(order)) - np.searchsorted(band[order], band[order])
+    sorted_band: Array = band[order]
+    first = np.asarray(np.searchsorted(sorted_band, sorted_band))
+    rank = np.arange(len(order)) - first
     close = order[(rank < _MOST) & (behind[order] <= _SLACK)]
     places = [inside[close], frontier(points, limits)]
     keeping = np.flatnonzero(within(points, soft))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rackmath.io import tables
-from rackmath.validation import bench_json
+from rackmath.validation import bench_json, guidellm_json
 from rackmath.validation.rows import NEEDED
 
 
@@ -21,5 +21,7 @@ def rows_of(path: Path, columns: Sequence[str], field: str) -> list[dict[str, st
     Errors: :class:`~rackmath.errors.InputError` for a file that is neither, and for unknown columns.
     """
     if path.suffix == ".json":
-        return bench_json.rows_of(tables.read_json(path, field), columns_of(columns))
+        data = tables.read_json(path, field)
+        read = guidellm_json.rows_of if guidellm_json.is_report(data) else bench_json.rows_of
+        return read(data, columns_of(columns))
     return tables.read_csv(path, field, NEEDED)

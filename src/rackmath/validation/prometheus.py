@@ -16,12 +16,16 @@ from rackmath.errors import InputError
 from rackmath.validation.rows import COLUMNS
 
 _HISTOGRAMS = (
-    ("time_to_first_token_seconds", "ttft"),
-    ("inter_token_latency_seconds", "itl"),
-    ("time_per_output_token_seconds", "tpot"),
-    ("e2e_request_latency_seconds", "e2e"),
+    (("time_to_first_token_seconds", "ttft"),),
+    # Of requests where there is one: with drafts a step makes several tokens, and others are times of steps.
+    (
+        ("request_time_per_output_token_seconds", "tpot"),
+        ("inter_token_latency_seconds", "itl"),
+        ("time_per_output_token_seconds", "tpot"),
+    ),
+    (("e2e_request_latency_seconds", "e2e"),),
 )
-"""Histograms of both engines and what a row calls their mean; one of the two times per token, by the version."""
+"""Histograms of both engines and what a row calls their mean; of several that tell the same, the first there is."""
 _RUNNING = {"vllm": "num_requests_running", "sglang": "num_running_reqs"}
 _FEWEST = 50
 """Requests below which a mean is chance."""
@@ -70,10 +74,10 @@ def rows_of(text: str, said: Mapping[str, str]) -> list[dict[str, str]]:
         **said,
     }
     rows: list[dict[str, str]] = []
-    for name, metric in _HISTOGRAMS:
-        seen = values[f"{name}_count"]
-        if seen:
-            mean = values[f"{name}_sum"] / seen
+    for alike in _HISTOGRAMS:
+        name, metric = next(((n, m) for n, m in alike if values[f"{n}_count"]), alike[0])
+        if values[f"{name}_count"]:
+            mean = values[f"{name}_sum"] / values[f"{name}_count"]
             rows.append({**common, "metric": metric, "statistic": "mean", "per": "request", "value": repr(mean)})
     return rows
 
