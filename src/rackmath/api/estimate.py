@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rackmath.api.drafts import drafting
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
+from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import QUESTION, near_pass
 from rackmath.api.plain import as_html, to_plain
@@ -178,7 +179,9 @@ class EstimateResult:
         curve = self._at(batches)
         if kind == "memory":
             return pictures.memory_figure(title, curve, list(batches), note)
-        return pictures.batch_figure(title, curve, list(batches), self.price, note)
+        decode = r.phase == "decode" and self.near is not None
+        measured = measured_steps(a, system, self.layout, r.context) if decode else []
+        return pictures.batch_figure(title, curve, list(batches), self.price, note, measured)
 
     def figure(self, kind: str = "batch") -> Any:
         """One of :data:`PICTURES` as a figure of Plotly."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rackmath.api.deployment import Deployment, deployment_of
+from rackmath.api.measured_points import measured_services
 from rackmath.api.near_service import Service
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.plan_launch import launched
@@ -115,9 +116,18 @@ class PlanResult:
                 ],
                 "launch": {} if plan.best is None else launched(self.question, plan, plan.best),
                 "evidence": None if self.near is None else self.near.to_dict(),
+                "measured": self.measured,
                 "assumptions": self.assumptions,
             }
         )
+
+    @cached_property
+    def measured(self) -> list[dict[str, Any]]:
+        """Runs of the model on the chip whose lengths are near, as points beside the frontier."""
+        q = self.question
+        if q.near is None:
+            return []
+        return measured_services(q.architecture, q.system, q.work.input, q.work.output, gpus=float(q.request.gpus))
 
     def verification(self) -> dict[str, Any]:
         """Benchmarks of the best deployment, the range expected of each metric, and how to keep what they measure.

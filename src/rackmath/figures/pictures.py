@@ -43,6 +43,9 @@ def frontier_figure(facts: Mapping[str, Any], panels: int = 2) -> Figure:
         ]
         if best is not None:
             series.append(Series(name="best under the limits", x=[best[x] * scale], y=[best[y]], kind="mark"))
+        shown = [m for m in facts["measured"] if x in m and y in m]
+        if shown:
+            series.append(measured_series([m[x] * scale for m in shown], [m[y] for m in shown], shown))
         return Panel(across=across, up=up, series=series)
 
     drawn = [
@@ -64,6 +67,19 @@ def frontier_figure(facts: Mapping[str, Any], panels: int = 2) -> Figure:
         panels=drawn,
         note="; ".join(facts["assumptions"][:2]),
     )
+
+
+def measured_series(x: Sequence[float], y: Sequence[float], rows: Sequence[Mapping[str, Any]]) -> Series:
+    """Measurements as points beside a curve; what each was of is shown where a reader points at it."""
+    labels = [
+        ", ".join(
+            str(part)
+            for part in (f"{r['engine']} on {r['n_gpus']:g}", r["weights"], r["date"], r["source"])
+            if part is not None
+        )
+        for r in rows
+    ]
+    return Series(name="measured", x=x, y=y, kind="points", labels=labels, colour=5)
 
 
 def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], note: str) -> Figure:
@@ -125,8 +141,18 @@ def _spot_label(spot: Sequence[OperatorTime]) -> str:
     return f"{spot[0].operator.name}{more}"
 
 
-def batch_figure(title: str, curve: Estimate, batch: Sequence[float], price: float | None, note: str) -> Figure:
-    """The lecture's two graphs: time per token, and cost per token, against batch."""
+def batch_figure(
+    title: str,
+    curve: Estimate,
+    batch: Sequence[float],
+    price: float | None,
+    note: str,
+    measured: Sequence[Mapping[str, Any]] = (),
+) -> Figure:
+    """The lecture's two graphs: time per token, and cost per token, against batch.
+
+    ``measured`` are times [s] by batch that were measured near it.
+    """
     fits = np.asarray(curve.memory.fits)
     time, low, high = (np.asarray(x) * 1e3 for x in (curve.time, curve.time_low, curve.time_high))
     ideal = np.asarray(curve.time_overlapped) * 1e3
@@ -143,6 +169,8 @@ def batch_figure(title: str, curve: Estimate, batch: Sequence[float], price: flo
         for values in (time, np.asarray(cost(time)))
         if edge
     ]
+    inside = [m for m in measured if batch[0] <= m["batch"] <= batch[-1]]
+    times = [measured_series([m["batch"] for m in inside], [m["time"] * 1e3 for m in inside], inside)] if inside else []
     panels = [
         Panel(
             across="sequences in the batch",
@@ -153,6 +181,7 @@ def batch_figure(title: str, curve: Estimate, batch: Sequence[float], price: flo
                 Series(name="estimate, with 90 % range", x=list(batch), y=list(y), low=list(lower), high=list(upper)),
                 Series(name="the lecture's bound: all overlaps", x=list(batch), y=list(bound)),
                 *marks[i : i + 1],
+                *(times if i == 0 else ()),
             ],
         )
         for i, (up, log, y, lower, upper, bound) in enumerate(

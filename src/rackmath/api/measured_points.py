@@ -1,0 +1,90 @@
+"""Measurements that lie near enough to an answer to be drawn beside its curve, as they were measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rackmath.api.near import all_measurements
+from rackmath.engine.layout import Layout
+from rackmath.hardware import System
+from rackmath.io import catalogue
+from rackmath.models.architecture import Architecture
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LENGTHS = 2.0
+"""Times by which lengths of a measurement may differ from an answer's."""
+_MOST = 60
+_NAMED = ("id", "source", "date", "engine", "hardware", "n_gpus", "weights", "input_mean", "output_mean")
+"""Facts of a measurement that a point carries."""
+
+
+def measured_steps(architecture: Architecture, system: System, layout: Layout, context: float) -> list[dict[str, Any]]:
+    """Times per token of the model on as many of the chip, by sequences at once, at half to twice the context.
+
+    Keys: ``batch`` [sequences], ``time`` [s], and facts of the row.
+    """
+    import polars as pl
+
+    held = pl.col("at_input") + pl.col("at_output") / 2
+    frame = _of(architecture, system).filter(
+        (pl.col("at_question") == "time per token")
+        & pl.col("metric").is_in(["tpot", "itl"])
+        & (pl.col("at_gpus") == float(layout.gpus))
+        & held.is_between(context / LENGTHS, context * LENGTHS)
+    )
+    frame = frame.with_columns(batch=pl.col("at_load") * pl.col("at_gpus"), time=pl.col("value"))
+    return frame.sort("id").head(_MOST).select("batch", "time", *_NAMED).to_dicts()
+
+
+def measured_services(
+    architecture: Architecture, system: System, input: float, output: float, *, gpus: float
+) -> list[dict[str, Any]]:
+    """Speed of a user and throughput of an accelerator in runs of the model on the chip that state both.
+
+    Parameters
+    ----------
+    input, output : float
+        Lengths of prompts and answers; those of a run are half to twice as long. [tokens]
+    gpus : float
+        Accelerators at most.
+
+    Keys: ``tokens_per_second_per_user``, ``tokens_per_second_per_gpu`` (output tokens), and facts of the run.
+    """
+    import polars as pl
+
+    frame = _of(architecture, system).filter(
+        pl.col("run_id").fill_null("").ne("")
+        & (pl.col("at_gpus") <= gpus)
+        & pl.col("at_input").is_between(input / LENGTHS, input * LENGTHS)
+        & pl.col("at_output").is_between(output / LENGTHS, output * LENGTHS)
+    )
+    # Of several statistics of a run the mean.
+    speeds = frame.filter(pl.col("metric").is_in(["tpot", "itl"])).sort("statistic").unique("run_id", keep="first")
+    rates = frame.filter(
+        pl.col("metric").is_in(["output_throughput", "total_throughput"]) & pl.col("per").is_in(["gpu", "system"])
+    ).unique("run_id", keep="first", maintain_order=True)
+    written = pl.when(pl.col("metric") == "output_throughput").then(1.0)
+    written = written.otherwise(pl.col("at_output") / (pl.col("at_input") + pl.col("at_output")))
+    share = pl.when(pl.col("per") == "gpu").then(1.0).otherwise(1 / pl.col("at_gpus"))
+    rates = rates.select("run_id", tokens_per_second_per_gpu=pl.col("value") * written * share)
+    both = speeds.join(rates, on="run_id").with_columns(tokens_per_second_per_user=1 / pl.col("value"))
+    columns = ("tokens_per_second_per_user", "tokens_per_second_per_gpu", *_NAMED)
+    return both.sort("id").head(_MOST).select(*columns).to_dicts()
+
+
+def _of(architecture: Architecture, system: System) -> pl.DataFrame:
+    """Measurements of the model on the chip."""
+    import polars as pl
+
+    frame = all_measurements().filter(pl.col("at_chip") == system.chip.name, ~pl.col("at_drafted").gt(0.0))
+    names = [name for name in frame["at_model"].unique().to_list() if _same(architecture, name)]
+    return frame.filter(pl.col("at_model").is_in(names))
+
+
+def _same(architecture: Architecture, name: str) -> bool:
+    """Whether a model of a measurement computes what an architecture does, under whatever name."""
+    if name == architecture.name:
+        return True
+    return name in catalogue.model_names() and catalogue.model(name).groups == architecture.groups
