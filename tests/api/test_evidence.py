@@ -324,3 +324,42 @@ def test_factors_of_many_points_are_those_of_each() -> None:
     for place in places[:: max(len(places) // 5, 1)]:
         (steps,) = near_points.configurations(search.points.taken(places[places == place]), search.layouts)
         assert search.corrections.decode[place] == pytest.approx(near.near(steps).factor, rel=0.05)
+
+
+def test_measured_runs_stand_beside_the_frontier_as_they_were_measured(own: Path) -> None:
+    """Output tokens and speed of one run, from rows that state time per token and all tokens per second."""
+    words = ["plan", "deepseek-r1", "--on", "h200", "--gpus", "64", "--input", "1000", "--output", "1000"]
+    facts = said(*words, "--engine", "sglang")
+    run = next(m for m in facts["measured"] if m["id"] == "ix-0932")
+    table = near.all_measurements().to_dicts()
+    number = next(r["run_id"] for r in table if r["id"] == "ix-0932")
+    rows = {r["metric"]: r for r in table if r["run_id"] == number}
+    assert run["tokens_per_second_per_user"] == pytest.approx(1 / rows["tpot"]["value"])
+    total = rows["total_throughput"]["value"]
+    part = rows["tpot"]["output_mean"] / (rows["tpot"]["input_mean"] + rows["tpot"]["output_mean"])
+    assert run["tokens_per_second_per_gpu"] == pytest.approx(total * part)
+    assert {"measured"} <= {s.name for s in _panels(facts)[0].series}
+    assert said(*words, "--engine", "sglang", "--no-evidence")["measured"] == []
+    # The same architecture under another name has been measured as well.
+    assert said("plan", "deepseek-v3", *words[2:])["measured"]
+
+
+def _panels(facts: dict[str, Any]) -> Any:
+    from rackmath.figures.pictures import frontier_figure
+
+    return frontier_figure(facts).panels
+
+
+def test_measured_times_stand_beside_the_curve_of_a_pass() -> None:
+    result = rm.EstimateRequest(model="deepseek-r1", on="h200", layout="tp8", batch=64.0, context=4000.0)
+    from rackmath.api.estimate import run_estimate
+
+    panel = run_estimate(result).picture().panels[0]
+    (points,) = [s for s in panel.series if s.name == "measured"]
+    rows = {
+        (r["at_load"] * r["at_gpus"], r["value"] * 1e3)
+        for r in near.all_measurements().to_dicts()
+        if r["at_gpus"] == 8 and r["at_chip"] == "H200 SXM 141GB"
+    }
+    assert len(points.x) > 5
+    assert set(zip(points.x, points.y, strict=True)) <= rows

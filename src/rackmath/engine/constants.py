@@ -37,6 +37,8 @@ class Engine:
     """Whether attention writes its scores to memory, as before its kernels were fused."""
     compiled: bool = False
     """Whether the host code is compiled, so that it starts a kernel in no time to speak of."""
+    ahead: bool = False
+    """Whether the host schedules a step while the device runs the one before."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ class Constants:
         """Return one constant in its own unit, ``step`` further on its inner scale; what was not fitted is not lost."""
         if name == "started":
             return self.value("dispatch", engine, step) if engine.eager else 0.0
-        if name == "unfused" and not engine.unfused:
+        if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
             return 0.0
         if (name == "imbalance" and engine.stage == "balanced") or (name == "dispatch" and engine.compiled):
             return 0.0

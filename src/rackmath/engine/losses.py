@@ -21,7 +21,7 @@ from rackmath.models.numbers import Number, maximum
 
 CORRECTION = "measurements"
 """What is lost, or gained where negative, by what near measurements tell."""
-_PARTS = ("shown", "low")
+_PARTS = ("shown", "hidden", "low")
 _AT_LEAST_ONE = ("software", "sustained", "high")
 
 
@@ -60,6 +60,8 @@ class Losses:
     """Gap of one step: scheduling, sampling, copying tokens. [s]"""
     host_sequence: Number = 0.0
     """What each sequence adds to that gap. [s]"""
+    hidden: Number = 0.0
+    """Part of the host's time that runs beside the device, where an engine schedules a step ahead."""
     network: Number = 1.0
     """Time of reductions over that of the timings."""
     exchange: Number = 1.0
@@ -184,10 +186,21 @@ def dispatch_time(wire: Number, latency: Number, kernels: Kernels) -> Number:
     return wire / kernels.wire_exchange + latency * kernels.exchange_latency
 
 
-def host_time(kernels: Number, routed: Number, sequences: Number, busy: Number, k: Losses) -> Number:
-    """Time of a pass that no byte and no FLOP explains: gaps between kernels and the host's. [s]
+def launch_time(kernels: Number, routed: Number, busy: Number, k: Losses) -> Number:
+    """Gaps between the kernels of a pass, and what layers of experts take besides products. [s]
 
     Where the host starts kernels one by one, a pass whose kernels take ``busy`` seconds waits for it.
     """
     waits = maximum(kernels * k.started - busy, 0.0)
-    return maximum(kernels * k.launch, waits) + routed * k.routing + k.host + sequences * k.host_sequence
+    return maximum(kernels * k.launch, waits) + routed * k.routing
+
+
+def host_time(sequences: Number, device: Number, k: Losses) -> Number:
+    """Time of a pass in which the device waits for the host. [s]
+
+    Where an engine schedules a step ahead, a part of the host's time runs beside the ``device`` seconds of the pass:
+    only what is longer than these is waited for.
+    """
+    host = k.host + sequences * k.host_sequence
+    beside = k.hidden * host
+    return host - beside + maximum(beside - device, 0.0)

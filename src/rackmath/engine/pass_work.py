@@ -14,7 +14,7 @@ from rackmath.engine.communication import Communication, communication
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.kernels import pass_kernels, routed_layers
 from rackmath.engine.layout import Layout
-from rackmath.engine.losses import Losses, dispatch_time, host_time, kernel_time, reduction_time
+from rackmath.engine.losses import Losses, dispatch_time, host_time, kernel_time, launch_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
@@ -123,8 +123,8 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
             waiting = waiting + work.kernels_time(op, k) - alone
     network = shown_time(work, collectives_time(work, k.kernels), k, even + waiting)
     busy = even + waiting + network
-    launches = host_time(work.kernels, work.routed, 0.0, busy, k) - k.host
-    host = host_time(work.kernels, work.routed, work.sequences, busy, k) - launches
+    launches = launch_time(work.kernels, work.routed, busy, k)
+    host = host_time(work.sequences, busy + launches, k)
     before = even + waiting + network + launches + host
     # Longer products hide more of the collectives than ideal ones do: what they gain is theirs, not the network's.
     gained = maximum(work.exchange - network, 0.0)

@@ -170,6 +170,16 @@ TERMS = (
         meaning="what each sequence adds to that gap",
     ),
     Term(
+        name="hidden",
+        unit="1",
+        scale=PART,
+        applies=STEP,
+        centre=0.9,
+        width=0.5,
+        absent=0.0,
+        meaning="part of the host's time that runs beside the device, where an engine schedules a step ahead",
+    ),
+    Term(
         name="network",
         unit="1",
         scale=LOG,

@@ -19,7 +19,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import kernel_files
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import before_fusing, before_graphs, compiled, mixes
+from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
 
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """Engines that constants are fitted for."""
@@ -99,6 +99,7 @@ def engine_of(system: System, family: str, year: float) -> Engine:
         eager=before_graphs(family, year),
         unfused=before_fusing(family, year),
         compiled=compiled(family),
+        ahead=ahead(family, year),
     )
 
 

@@ -14,6 +14,12 @@ FUSED_SINCE = {"llama.cpp": 2025.0}
 """Date from which benchmarks of an engine run attention in one kernel; the others always did. Before it, llama.cpp
 wrote the scores of a prompt to memory unless told ``-fa 1``. Source: llama.cpp's releases; an inference. [years]"""
 
+AHEAD_SINCE = {"sglang": 2024.93, "trtllm": 2025.5, "vllm": 2026.05}
+"""Date from which an engine schedules a step while the device runs the one before, by default; the others do not.
+Sources: SGLang v0.4 of 4 December 2024 ("zero-overhead batch scheduler"); TensorRT-LLM's overlap scheduler, on by
+default in its documentation of 1.0 (the date is an inference); vLLM v0.14.0 of January 2026 ("async scheduling is now
+enabled by default"), where pipeline parallelism is excluded. [years]"""
+
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
 
@@ -33,6 +39,11 @@ def before_graphs(family: str, year: float) -> bool:
 def before_fusing(family: str, year: float) -> bool:
     """Whether an engine of this year writes attention's scores to memory."""
     return year < FUSED_SINCE.get(family, 0.0)
+
+
+def ahead(family: str, year: float) -> bool:
+    """Whether an engine of this year schedules a step while the device runs the one before."""
+    return year >= AHEAD_SINCE.get(family, inf)
 
 
 def mixes(family: str) -> bool:

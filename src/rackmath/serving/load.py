@@ -88,6 +88,8 @@ class Times(NamedTuple):
     """What one prompt takes of its group when passes are filled. [s]"""
     alone: Number
     """A prompt read by itself, as a first token waits for it. [s]"""
+    beside: Number
+    """What one prompt adds to the decode steps of its group: all of it where prompts come first. [s]"""
     lone_step: Number = 0.0
     """One decode step of a single sequence. [s]"""
 

@@ -13,7 +13,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.serving.load import Load, Scheduling, Steady, Times
-from rackmath.serving.steady import capacity_of, decode_time, prompt_times
+from rackmath.serving.steady import beside_steps, capacity_of, decode_time, prompt_times
 from rackmath.serving.waits import prompts_met, time_per_output_token
 
 _MEAN_OF_SLOWEST = 0.9
@@ -60,10 +60,12 @@ def open_loop(
     """
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
     held = capacity_of(architecture, system, layout, load)
+    most = minimum(held, load.concurrency)
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        tpot = time_per_output_token(Times(step, prompt, alone), batch, load, layout.data, s)
+        beside = beside_steps(architecture, layout, load, prompt, most, step, timer, s)
+        tpot = time_per_output_token(Times(step, prompt, alone, beside), batch, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
         unmet = s.arrival + step + alone
@@ -135,7 +137,9 @@ def at_rate(
     held = maximum(capacity_of(architecture, system, layout, load), 1.0)
 
     def times(batch: Number) -> tuple[Times, Number]:
-        t = Times(decode_time(layout, load, maximum(batch, 1.0), timer), prompt, alone)
+        step = decode_time(layout, load, maximum(batch, 1.0), timer)
+        beside = beside_steps(architecture, layout, load, prompt, batch, step, timer, s)
+        t = Times(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, load, layout.data, s)
 
     if running is None:

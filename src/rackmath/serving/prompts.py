@@ -47,3 +47,27 @@ def reading_time(
     together = maximum(np.floor(minimum(chunk / read, maximum(present, 1.0))), 1.0)
     full = timer("prefill", layout, layout.data * together, seen + per_piece, 0.0, seen) / together
     return alone, np.where(together > 1, full, alone), together
+
+
+def time_beside(layout: Layout, length: Number, cached: Number, chunk: Number, running: Number, timer: Timer) -> Number:
+    r"""Time that one prompt adds to the decode steps that its pieces run beside. [s]
+
+    .. math:: t = \frac{m + P - 1}{P} \, (T(B + n) - T(B))
+
+    with T a pass over so many tokens of prompts: weights are read, and kernels started, for the B sequences of the step
+    anyway. A few tokens cost next to nothing, many what they compute. Arguments as of :func:`reading_time`.
+
+    Parameters
+    ----------
+    running : Number
+        Sequences in the step, over all groups. [sequences]
+    """
+    read = maximum(length - cached, 1.0)
+    pieces = ceiling(read / chunk)
+    per_piece = read / pieces
+    seen = cached + per_piece * (pieces - 1) / 2
+    present = maximum(running / layout.data, 1.0)
+    stages = layout.pipeline * 1.0
+    both = timer("prefill", layout, layout.data * 1.0, seen + present + per_piece, 0.0, seen)
+    alone = timer("prefill", layout, layout.data * 1.0, seen + present, 0.0, seen)
+    return maximum(both - alone, 0.0) * (pieces + stages - 1) / stages

@@ -18,10 +18,11 @@ from rackmath.engine.timer import Timer, engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number
 from rackmath.serving.load import Load, Scheduling, Times
 from rackmath.serving.points import Array, Corrections, Mask, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
-from rackmath.serving.prompts import reading_time
+from rackmath.serving.prompts import reading_time, time_beside
 from rackmath.serving.waits import prompts_met, reads_in_time, started, time_per_output_token, time_to_first_token
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
@@ -106,6 +107,10 @@ class _Grid:
     """The same as a first token waits for it: no shorter than the host takes to start it. (layouts, chunks) [s]"""
     full: Array
     """Time of one prompt in a full pass. (layouts, chunks) [s]"""
+    beside: Array
+    """What a prompt adds to decode steps. (layouts, batches, drafts, chunks) [s]"""
+    start: Number
+    """Time in which the host starts a step that is no replayed graph. [s]"""
     together: Array
     """Prompts in a full pass. (chunks,)"""
     capacity: Array
@@ -154,6 +159,8 @@ def _grid(
         alone=alone,
         first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
         full=np.broadcast_to(np.asarray(full), shape),
+        beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer),
+        start=started(0.0, a, s),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=np.asarray(
             largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks, draft=space.draft)
@@ -164,6 +171,16 @@ def _grid(
 def _steps(layout: Layout, work: Workload, drafted: Array, timer: Timer) -> Array:
     context = work.input + work.output / 2
     return np.asarray(timer("decode", layout, BATCHES[None, :, None], context, drafted[None, None, :]))
+
+
+def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer) -> Array:
+    """What a prompt adds to decode steps: at every fourth batch, and on lines between them."""
+    coarse = BATCHES[::4]
+    running = coarse[:, None, None] * (1 + drafted[:, None])
+    added = np.asarray(time_beside(layout, work.input, work.input - work.read, chunks, running, timer))
+    place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
+    part = ((BATCHES - coarse[place]) / (coarse[place + 1] - coarse[place]))[:, None, None]
+    return added[:, place] * (1 - part) + added[:, place + 1] * part
 
 
 def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
@@ -184,7 +201,8 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         budget=np.array(space.chunks),
     )
     step = grid.step[..., None]
-    times = Times(step, prompt, grid.first[:, None, None, :])
+    beside = s.mixed * np.maximum(grid.beside, grid.start - step) + (1 - s.mixed) * prompt
+    times = Times(step, prompt, grid.first[:, None, None, :], beside)
     tpot = time_per_output_token(times, batch, load, groups, s)
     busy = np.asarray(work.output * tpot)
     # A service that runs has no burst of a benchmark's start: as many as write an answer in the mean.

@@ -17,7 +17,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
-from rackmath.serving.prompts import reading_time
+from rackmath.serving.prompts import reading_time, time_beside
 from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
 
 _ROUNDS = 6
@@ -51,16 +51,19 @@ def closed_loop(
     """
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
+    limit = admitted(load, capacity)
 
     lone = decode_time(layout, load, 1.0, timer) if load.wave else 0.0
 
     def at(batch: Number) -> Steady:
-        times = Times(decode_time(layout, load, batch, timer), prompt, alone, lone)
+        step = decode_time(layout, load, batch, timer)
+        beside = beside_steps(architecture, layout, load, prompt, limit, step, timer, s)
+        times = Times(step, prompt, alone, beside, lone)
         return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
         return at(running)
-    state = at(admitted(load, capacity))
+    state = at(limit)
     for _ in range(_ROUNDS - 1):
         state = at(state.running)
     return state
@@ -89,7 +92,7 @@ def disaggregated(
 
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
-        return settled_pools(Times(step, prompt, alone), served, capacity, load, s, transfer)
+        return settled_pools(Times(step, prompt, alone, 0.0), served, capacity, load, s, transfer)
 
     if running is not None:
         return at(running)
@@ -189,6 +192,25 @@ def prompt_times(
     alone, full, _ = reading_time(layout, load.input, load.cached, load.budget, timer, present)
     pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.budget)
     return full, started(alone, architecture, s, pieces)
+
+
+def beside_steps(
+    architecture: Architecture,
+    layout: Layout,
+    load: Load,
+    prompt: Number,
+    running: Number,
+    step: Number,
+    timer: Timer,
+    s: Scheduling,
+) -> Number:
+    """What one prompt adds to decode steps of so many sequences: all of its time where prompts come first. [s]
+
+    A step that takes in tokens of a prompt is no replayed graph: it is no shorter than the host takes to start it.
+    """
+    mixed = time_beside(layout, load.input, load.cached, load.budget, running * (1 + load.drafted), timer)
+    mixed = maximum(mixed, started(0.0, architecture, s) - step)
+    return s.mixed * mixed + (1 - s.mixed) * prompt
 
 
 def decode_time(layout: Layout, load: Load, running: Number, timer: Timer) -> Number:

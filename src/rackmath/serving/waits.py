@@ -18,7 +18,7 @@ def time_per_output_token(t: Times, running: Number, load: Load, groups: Number,
 
     .. math:: t = s / a + \kappa \, w \, B / O \cdot P \, (\lambda + (1 - \lambda) / g)
 
-    In the time of one answer B others finish and B prompts are read, each of which stops
+    In the time of one answer B others finish and B prompts are read, each of which takes P of the steps of
     its own of g groups and, where groups meet in expert exchanges, a part of all. In a
     wave the average request meets half of them (w = 1/2), and the whole where others wait
     for its seat. No step meets more prompts than fill a pass.
@@ -29,14 +29,14 @@ def time_per_output_token(t: Times, running: Number, load: Load, groups: Number,
     # A mixed step takes in no more tokens of prompts than the engine's budget.
     most = load.budget / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
     most = most + (1.0 - s.mixed) * prompts
-    return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.prompt
+    return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.beside
 
 
 def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
     """Whether prompts are read as fast as answers end: within the time, and within the budget of mixed steps."""
     per_group = running / groups / maximum(load.output, 1.0)
     tokens = per_group * s.accepted(load.drafted) * maximum(load.input - load.cached, 1.0)
-    return np.less_equal(per_group * t.prompt, tpot) & ((1 - s.mixed) * tokens + s.mixed * load.budget >= tokens)
+    return np.less_equal(per_group * t.beside, tpot) & ((1 - s.mixed) * tokens + s.mixed * load.budget >= tokens)
 
 
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:

@@ -18,7 +18,7 @@ from rackmath.engine.communication import Communication
 from rackmath.engine.gather import gathered
 from rackmath.engine.kernel_curves import Kernels, KernelSeconds
 from rackmath.engine.layout import widths
-from rackmath.engine.losses import factors_of, host_time, kernel_time
+from rackmath.engine.losses import factors_of, host_time, kernel_time, launch_time
 from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_time, shown_time
 from rackmath.models.numbers import Number
 from rackmath.validation.answers import Array, Group, Ints, taken
@@ -64,7 +64,8 @@ class Features:
             seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, constants, ops.training)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + shown_time(self.work, self.collectives, of_pass, total)
-        total = total + host_time(self.work.kernels, self.work.routed, self.work.sequences, total, of_pass)
+        total = total + launch_time(self.work.kernels, self.work.routed, total, of_pass)
+        total = total + host_time(self.work.sequences, total, of_pass)
         return self.passes * total * of_pass.software
 
 

@@ -24,8 +24,6 @@ LARGE = 1 / 20
 
 _UNSURE = 0.2
 """Weight of a row that may mean something else than was read."""
-_CROWD = 64.0
-"""Requests at once, for an engine whose seats a row does not state, from which seats decide what is measured."""
 _WORKERS = 2
 _ROUNDS = 1
 _ITERATIONS = 5
@@ -55,7 +53,7 @@ def weights(questions: Sequence[Question]) -> Array:
 
     Rows of one source on one model, chip and kind of load are not independent; the inverse root of a group's size
     lies between counting rows and counting groups. Unsure are rows of low confidence, those whose layout was inferred,
-    servers at the edge of their limits, and crowds at once before engines whose seats are not stated.
+    servers at the edge of their limits, and requests that all come at once, whose start no equation here holds.
     """
     names = [(source_of(q), q.architecture.name, q.system.chip.name, q.kind) for q in questions]
     sizes = Counter(names)
@@ -64,7 +62,7 @@ def weights(questions: Sequence[Question]) -> Array:
         q.row.confidence == "low"
         or bool(q.deployment.inferred)
         or q.kind == "server"
-        or (q.kind == "wave" and q.row.max_num_seqs is None and q.load > _CROWD * q.deployment.workers)
+        or q.kind == "wave"
         or q.row.flag("queued")
         or q.row.flag("random_tokens_mtp_acceptance")
         for q in questions

@@ -102,7 +102,9 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
     time = max(work, f.start)
     if beside:
         b = me.running
-        time = f.base[b] + f.slope[b] * me.attended + f.share * work
+        # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
+        added = f.prompt[min(tokens + b, f.budget)] - f.prompt[min(b, f.budget)] + f.pair * pairs
+        time = max(f.base[b] + f.slope[b] * me.attended + f.share * added, f.start)
     # Who takes part is settled before anybody finishes.
     n, spent = 0, 0
     for at in range(me.reading):
