@@ -103,7 +103,7 @@ def test_points_of_two_pools_are_steady_states() -> None:
         busy = p.rate[i] / p.units[i] * prompt / readers
         waited = sent + busy / (1 - busy) * prompt / 2 / readers
         calm = replace(USUAL, queueing=0.0)
-        state = settled_pools(Times(step, prompt, prompt), readers / prompt, 1e12, load, calm, waited)
+        state = settled_pools(Times(step, prompt, prompt, prompt), readers / prompt, 1e12, load, calm, waited)
         assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=1e-3)
         assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
         # The readers keep up with the writers.

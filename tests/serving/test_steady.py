@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from rackmath.engine import Layout
 from rackmath.engine.kernels import pass_kernels
+from rackmath.engine.losses import Losses, host_time
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import Times
+from rackmath.serving.prompts import time_beside
 from rackmath.serving.steady import settled, settled_pools
 from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token
 from tests.conftest import make_system
 
-TIMES = Times(step=0.03, prompt=0.1, alone=0.1)
+TIMES = Times(step=0.03, prompt=0.1, alone=0.1, beside=0.1)
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.1, arrival=0.05, acceptance=0.6)
 
 
@@ -38,7 +40,7 @@ def fixed(step: float, prompt: float):
 )
 def test_littles_law_holds(users: float, step: float, prompt: float, output: float) -> None:
     load = Load(concurrency=users, input=1000.0, output=output)
-    s = settled(Times(step, prompt, prompt), 1e9, load, 1.0, USUAL)
+    s = settled(Times(step, prompt, prompt, prompt), 1e9, load, 1.0, USUAL)
     decoding = s.requests_per_second * output * s.time_per_output_token
     assert decoding == pytest.approx(s.running, rel=1e-6)
     inside = s.requests_per_second * (s.time_to_first_token + output * s.time_per_output_token)
@@ -47,7 +49,7 @@ def test_littles_law_holds(users: float, step: float, prompt: float, output: flo
 
 def test_one_user_meets_nobody() -> None:
     load = Load(concurrency=1.0, input=1000.0, output=100.0)
-    s = settled(Times(0.01, 0.5, 0.5), 1e9, load, 1.0, Scheduling(interruption=0.0))
+    s = settled(Times(0.01, 0.5, 0.5, 0.5), 1e9, load, 1.0, Scheduling(interruption=0.0))
     assert s.time_per_output_token == pytest.approx(0.01)
     assert s.time_to_first_token == pytest.approx(0.51)
 
@@ -96,10 +98,10 @@ def test_memory_caps_the_batch_and_the_rest_queues(llama) -> None:
 
 def test_the_slower_pool_sets_the_rate() -> None:
     load = Load(concurrency=1000.0, input=1.0, output=100.0)
-    starved = settled_pools(Times(0.01, 0.1, 0.1), 5.0, 1e9, load, Scheduling())
+    starved = settled_pools(Times(0.01, 0.1, 0.1, 0.1), 5.0, 1e9, load, Scheduling())
     assert starved.requests_per_second == pytest.approx(5.0)
     assert starved.running == pytest.approx(5.0)
-    rich = settled_pools(Times(0.01, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0))
+    rich = settled_pools(Times(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0))
     assert rich.requests_per_second == pytest.approx(1000 / (0.11 + 1.0))
 
 
@@ -115,7 +117,7 @@ def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
 def test_a_cache_that_travels_delays_the_first_token_only() -> None:
     load = Load(concurrency=1000.0, input=1.0, output=100.0)
     here, sent = (
-        settled_pools(Times(0.01, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0), transfer)
+        settled_pools(Times(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0), transfer)
         for transfer in (0.0, 0.4)
     )
     assert sent.time_to_first_token - here.time_to_first_token == pytest.approx(0.4)
@@ -132,7 +134,7 @@ def test_a_given_batch_is_taken_as_it_is(llama) -> None:
 
 @pytest.mark.parametrize(("looks", "waited"), [(1.0, 1.0), (10.0, 5.5), (30.0, 15.5)])
 def test_a_request_waits_for_half_of_the_steps_between_looks(looks: float, waited: float) -> None:
-    t, s = Times(step=0.01, prompt=1e-9, alone=1e-9), Scheduling(queueing=0.0)
+    t, s = Times(step=0.01, prompt=1e-9, alone=1e-9, beside=1e-9), Scheduling(queueing=0.0)
     load = Load(concurrency=16.0, input=1.0, output=1000.0, looks=looks)
     assert settled(t, 1e9, load, 1.0, s).time_to_first_token == pytest.approx(waited * 0.01, rel=1e-3)
     # A single user finds the engine idle: it looks all the time.
@@ -142,7 +144,7 @@ def test_a_request_waits_for_half_of_the_steps_between_looks(looks: float, waite
 
 def test_prompts_that_came_since_the_last_look_are_read_together() -> None:
     # 20 others in answers of 10 s: 2 prompts a second; in the 0.9 s between looks 1.8 of 0.05 s, in one's own 0.05.
-    t, s = Times(step=0.1, prompt=0.05, alone=0.05), Scheduling(interruption=0.0)
+    t, s = Times(step=0.1, prompt=0.05, alone=0.05, beside=0.05), Scheduling(interruption=0.0)
     load = Load(concurrency=21.0, input=1.0, output=100.0, looks=10.0)
     met = prompts_met(t, 21.0, 10.0, load, 1.0)
     assert met == pytest.approx(2 * (0.9 + 0.025) * 0.05)
@@ -165,21 +167,21 @@ def test_what_prompts_meet_agrees_with_requests_drawn_at_random() -> None:
         i = came
         clock += looks * step
     load = Load(concurrency=41.0, input=1.0, output=1000.0, looks=float(looks))
-    t, s = Times(step, prompt, prompt), Scheduling(queueing=0.0)
+    t, s = Times(step, prompt, prompt, prompt), Scheduling(queueing=0.0)
     # Forty others in answers of ten seconds send four prompts a second.
     said = time_to_first_token(t, 41.0, load, 1.0, s) + prompts_met(t, 41.0, 10.0, load, 1.0)
     assert said == pytest.approx(float(np.mean(waits)), rel=0.1)
 
 
 def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
-    t, s = Times(step=0.01, prompt=0.1, alone=0.1), Scheduling(queueing=0.05)
+    t, s = Times(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(queueing=0.05)
     state = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0), 1.0, s)
     assert state.time_to_first_token - state.median_to_first_token == pytest.approx(0.05 * 10 * 0.1)
     wave = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0, wave=True), 1.0, s)
     assert wave.time_to_first_token == wave.median_to_first_token == pytest.approx(0.1 + 0.01 + 0.5 * 10 * 0.1)
 
 
-def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_others_steps_do_not(llama) -> None:
+def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_others(llama) -> None:
     system, layout = make_system(), Layout(tensor=8)
     short, long = (Load(concurrency=4.0, input=1.0, output=10.0 ** (5 - p)) for p in (0, 1))
     kernels = pass_kernels(llama) * 1e-4
@@ -190,7 +192,9 @@ def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_others_steps_do_n
                 for d in (1e-4, 0.0)
             )
             assert none.time_to_first_token + waited - prompt == pytest.approx(some.time_to_first_token, rel=1e-2)
-            assert some.time_per_output_token == pytest.approx(none.time_per_output_token, rel=1e-6)
+            # The step that takes the prompt in is started kernel by kernel: so much longer than a replayed one.
+            longer = max(kernels - 0.02, 0.0) * some.running / load.output
+            assert some.time_per_output_token == pytest.approx(none.time_per_output_token + longer, rel=1e-6)
     assert 0.01 < kernels < 1.0
     assert started(0.0, llama, Scheduling(dispatch=1e-4), 3.0) == pytest.approx(3 * kernels)
 
@@ -245,3 +249,41 @@ def test_a_cached_prompt_is_not_read_again(llama) -> None:
     )
     assert warm.prefill < 0.05 * cold.prefill
     assert warm.time_to_first_token < cold.time_to_first_token
+
+
+def test_a_prompt_that_the_cache_holds_costs_its_neighbours_next_to_nothing(llama, deepseek) -> None:
+    """A few tokens ride with a step that reads the weights anyway; long prompts cost what they compute."""
+    system = make_system()
+    for architecture in (llama, deepseek):
+        layout = Layout(tensor=8, expert=1 if architecture is llama else 8)
+        timer = engine_timer(architecture, system, None)
+        one = float(timer("prefill", layout, 1.0, 2001.0, 0.0, 2000.0))
+        few, many = (float(time_beside(layout, 4000.0, c, 8192.0, 64.0, 0.01, timer)) for c in (3990.0, 0.0))
+        assert few < 0.5 * one
+        whole = float(timer("prefill", layout, 1.0, 4000.0, 0.0, 0.0))
+        assert whole - float(timer("prefill", layout, 1.0, 64.0, 0.0, 0.0)) < many < whole
+
+
+def test_steps_beside_add_up_to_a_pass_over_all_their_tokens() -> None:
+    """With T the time of a pass over so many tokens, n more beside B take T(B + n) - T(B), piece by piece."""
+    layout = Layout(tensor=2, pipeline=1)
+
+    def timed(phase, layout, batch, context, drafted, cached=0.0):
+        return 1e-3 * np.maximum(np.asarray(batch) * (np.asarray(context) - np.asarray(cached)), 100.0)
+
+    rarely = {"arriving": 0.0, "timer": timed}
+    assert time_beside(layout, 50.0, 0.0, 512.0, 20.0, **rarely) == pytest.approx(0.0)
+    assert time_beside(layout, 50.0, 0.0, 512.0, 80.0, **rarely) == pytest.approx(0.03, rel=1e-4)
+    assert time_beside(layout, 1000.0, 0.0, 500.0, 300.0, **rarely) == pytest.approx(1.0)
+    assert time_beside(layout, 1000.0, 900.0, 500.0, 300.0, **rarely) == pytest.approx(0.1)
+    # Two in a step in the mean of those that take in any: p / (1 - exp(-p)) = 2 at p = 1.5936.
+    both = time_beside(layout, 60.0, 0.0, 512.0, 20.0, 1.593624, timed)
+    assert both == pytest.approx((20 + 120 - 100) * 1e-3 / 2, rel=1e-4)
+
+
+@pytest.mark.parametrize(("hidden", "waited"), [(0.0, 6e-3), (1.0, 0.0), (0.5, 3e-3)])
+def test_a_host_that_schedules_ahead_is_waited_for_as_far_as_it_is_longer(hidden: float, waited: float) -> None:
+    k = Losses(host=4e-3, host_sequence=1e-4, hidden=hidden)
+    assert host_time(20.0, 10e-3, k) == pytest.approx(waited)
+    # Longer than the device: what is beyond it is waited for.
+    assert host_time(20.0, 1e-3, k) == pytest.approx(waited + max(hidden * 6e-3 - 1e-3, 0.0))

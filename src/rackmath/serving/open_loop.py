@@ -13,7 +13,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.serving.load import Load, Scheduling, Steady, Times
-from rackmath.serving.steady import beside_steps, capacity_of, decode_time, prompt_times
+from rackmath.serving.steady import added_by_prompt, capacity_of, decode_time, prompt_times, waited_beside
 from rackmath.serving.waits import prompts_met, time_per_output_token
 
 _MEAN_OF_SLOWEST = 0.9
@@ -60,11 +60,11 @@ def open_loop(
     """
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
     held = capacity_of(architecture, system, layout, load)
-    most = minimum(held, load.concurrency)
+    added = added_by_prompt(layout, load, minimum(held, load.concurrency) if running is None else running, timer, s)
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        beside = beside_steps(architecture, layout, load, prompt, most, step, timer, s)
+        beside = waited_beside(architecture, prompt, added, step, s)
         tpot = time_per_output_token(Times(step, prompt, alone, beside), batch, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
@@ -138,7 +138,7 @@ def at_rate(
 
     def times(batch: Number) -> tuple[Times, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        beside = beside_steps(architecture, layout, load, prompt, batch, step, timer, s)
+        beside = waited_beside(architecture, prompt, added_by_prompt(layout, load, batch, timer, s), step, s)
         t = Times(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, load, layout.data, s)
 

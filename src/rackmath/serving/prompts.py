@@ -49,25 +49,32 @@ def reading_time(
     return alone, np.where(together > 1, full, alone), together
 
 
-def time_beside(layout: Layout, length: Number, cached: Number, chunk: Number, running: Number, timer: Timer) -> Number:
+def time_beside(
+    layout: Layout, length: Number, cached: Number, chunk: Number, running: Number, arriving: Number, timer: Timer
+) -> Number:
     r"""Time that one prompt adds to the decode steps that its pieces run beside. [s]
 
-    .. math:: t = \frac{m + P - 1}{P} \, (T(B + n) - T(B))
+    .. math:: t = \frac{m + P - 1}{P} \, \frac{T(B + k n) - T(B)}{k}, \qquad k = \frac{p}{1 - e^{-p}}
 
     with T a pass over so many tokens of prompts: weights are read, and kernels started, for the B sequences of the step
-    anyway. A few tokens cost next to nothing, many what they compute. Arguments as of :func:`reading_time`.
+    anyway. A few tokens cost next to nothing, many what they compute. Of the steps that take in a piece at all, each
+    takes in k in the mean, where p arrive with a step at random. Arguments as of :func:`reading_time`.
 
     Parameters
     ----------
     running : Number
-        Sequences in the step, over all groups. [sequences]
+        Tokens that the step computes for answers, over all groups. [tokens]
+    arriving : Number
+        Prompts that come to one group in the time of a step, in the mean. [prompts]
     """
     read = maximum(length - cached, 1.0)
     pieces = ceiling(read / chunk)
     per_piece = read / pieces
     seen = cached + per_piece * (pieces - 1) / 2
-    present = maximum(running / layout.data, 1.0)
+    often = maximum(arriving * pieces, 1e-6)
+    together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)
+    present = maximum(running / layout.data / together, 1.0)
     stages = layout.pipeline * 1.0
-    both = timer("prefill", layout, layout.data * 1.0, seen + present + per_piece, 0.0, seen)
-    alone = timer("prefill", layout, layout.data * 1.0, seen + present, 0.0, seen)
-    return maximum(both - alone, 0.0) * (pieces + stages - 1) / stages
+    both = timer("prefill", layout, layout.data * together, seen + present + per_piece, 0.0, seen)
+    alone = timer("prefill", layout, layout.data * together, seen + present, 0.0, seen)
+    return maximum(both - alone, 0.0) / together * (pieces + stages - 1) / stages

@@ -23,7 +23,14 @@ from rackmath.serving.load import Load, Scheduling, Times
 from rackmath.serving.points import Array, Corrections, Mask, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import reading_time, time_beside
-from rackmath.serving.waits import prompts_met, reads_in_time, started, time_per_output_token, time_to_first_token
+from rackmath.serving.waits import (
+    prompts_met,
+    prompts_of_a_step,
+    reads_in_time,
+    started,
+    time_per_output_token,
+    time_to_first_token,
+)
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
 BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
@@ -159,7 +166,7 @@ def _grid(
         alone=alone,
         first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
         full=np.broadcast_to(np.asarray(full), shape),
-        beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer),
+        beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer, s),
         start=started(0.0, a, s),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=np.asarray(
@@ -173,13 +180,15 @@ def _steps(layout: Layout, work: Workload, drafted: Array, timer: Timer) -> Arra
     return np.asarray(timer("decode", layout, BATCHES[None, :, None], context, drafted[None, None, :]))
 
 
-def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer) -> Array:
-    """What a prompt adds to decode steps: at every fourth batch, and on lines between them."""
-    coarse = BATCHES[::4]
-    running = coarse[:, None, None] * (1 + drafted[:, None])
-    added = np.asarray(time_beside(layout, work.input, work.input - work.read, chunks, running, timer))
+def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
+    """What a prompt adds to decode steps: at every second batch, and between them on lines over its logarithm."""
+    coarse = BATCHES[::2]
+    drafts, batch = drafted[:, None], coarse[:, None, None]
+    arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
+    before = work.input - work.read
+    added = np.asarray(time_beside(layout, work.input, before, chunks, batch * (1 + drafts), arriving, timer))
     place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
-    part = ((BATCHES - coarse[place]) / (coarse[place + 1] - coarse[place]))[:, None, None]
+    part = (np.log(BATCHES / coarse[place]) / np.log(coarse[place + 1] / coarse[place]))[:, None, None]
     return added[:, place] * (1 - part) + added[:, place + 1] * part
 
 

@@ -18,7 +18,14 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
 from rackmath.serving.prompts import reading_time, time_beside
-from rackmath.serving.waits import burst, prompts_met, started, time_per_output_token, time_to_first_token
+from rackmath.serving.waits import (
+    burst,
+    prompts_met,
+    prompts_of_a_step,
+    started,
+    time_per_output_token,
+    time_to_first_token,
+)
 
 _ROUNDS = 6
 _SETTLING = 16
@@ -51,21 +58,21 @@ def closed_loop(
     """
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
-    limit = admitted(load, capacity)
-
     lone = decode_time(layout, load, 1.0, timer) if load.wave else 0.0
 
-    def at(batch: Number) -> Steady:
+    def at(batch: Number, added: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
-        beside = beside_steps(architecture, layout, load, prompt, limit, step, timer, s)
-        times = Times(step, prompt, alone, beside, lone)
+        times = Times(step, prompt, alone, waited_beside(architecture, prompt, added, step, s), lone)
         return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
-        return at(running)
-    state = at(limit)
+        return at(running, added_by_prompt(layout, load, running, timer, s))
+    limit = admitted(load, capacity)
+    state = at(limit, added_by_prompt(layout, load, limit, timer, s))
+    # What a prompt adds hardly depends on the batch, so that it need not be asked in every round.
+    added = added_by_prompt(layout, load, state.running, timer, s)
     for _ in range(_ROUNDS - 1):
-        state = at(state.running)
+        state = at(state.running, added)
     return state
 
 
@@ -194,22 +201,19 @@ def prompt_times(
     return full, started(alone, architecture, s, pieces)
 
 
-def beside_steps(
-    architecture: Architecture,
-    layout: Layout,
-    load: Load,
-    prompt: Number,
-    running: Number,
-    step: Number,
-    timer: Timer,
-    s: Scheduling,
-) -> Number:
-    """What one prompt adds to decode steps of so many sequences: all of its time where prompts come first. [s]
+def added_by_prompt(layout: Layout, load: Load, running: Number, timer: Timer, s: Scheduling) -> Number:
+    """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
+    tokens = running * (1 + load.drafted)
+    arriving = prompts_of_a_step(running, load.output, load.drafted, layout.data, s)
+    return time_beside(layout, load.input, load.cached, load.budget, tokens, arriving, timer)
+
+
+def waited_beside(architecture: Architecture, prompt: Number, added: Number, step: Number, s: Scheduling) -> Number:
+    """What decode steps wait for one prompt: what it adds to them, or all of it where prompts come first. [s]
 
     A step that takes in tokens of a prompt is no replayed graph: it is no shorter than the host takes to start it.
     """
-    mixed = time_beside(layout, load.input, load.cached, load.budget, running * (1 + load.drafted), timer)
-    mixed = maximum(mixed, started(0.0, architecture, s) - step)
+    mixed = maximum(added, started(0.0, architecture, s) - step)
     return s.mixed * mixed + (1 - s.mixed) * prompt
 
 

@@ -95,6 +95,11 @@ def queued(prompt: Number, busy: Number) -> Number:
     return busy / (1 - busy) * prompt / 2
 
 
+def prompts_of_a_step(running: Number, output: Number, drafted: Number, groups: Number, s: Scheduling) -> Number:
+    """Prompts that come to one group in the time of a step: as many as answers of its sequences end. [prompts]"""
+    return running * s.accepted(drafted) / groups / maximum(output, 1.0)
+
+
 def others(requests: Number, groups: Number) -> Number:
     """Requests of one group beside the one that is looked at. [requests]"""
     return maximum(requests / groups - 1, 0.0)
