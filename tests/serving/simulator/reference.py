@@ -118,15 +118,23 @@ class Reference:
             decodes = bool(self.running)
         if not tokens and not decodes:
             return
-        time, self.stall = self.stall, 0.0
+        stalled, self.stall = self.stall, 0.0
+        time = stalled
         if tokens:
             pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
-            work = self.times.prompt[tokens] + self.times.pair * pairs
-            time += work * self.b.share if decodes else max(work, self.b.start)
+            if decodes:
+                before = min(len(self.running), self.b.budget)
+                both = min(tokens + len(self.running), self.b.budget)
+                added = self.times.prompt[both] - self.times.prompt[before] + self.times.pair * pairs
+                time += added * self.b.share
+            else:
+                time += max(self.times.prompt[tokens] + self.times.pair * pairs, self.b.start)
         if decodes:
             b = self.width if self.b.policy == "static" else len(self.running)
             seen = sum(one.stored + 1 for one in self.running)
             time += float(self.times.base[b] + self.times.slope[b] * seen)
+            if tokens:
+                time = max(time, stalled + self.b.start)
         if self.b.policy == "train":
             time = max(1.0, ceil(time / self.b.period - 1e-9)) * self.b.period
         self.clock += time
