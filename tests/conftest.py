@@ -20,6 +20,12 @@ settings.load_profile("rackmath")
 # No test sees the measurements that somebody keeps on this machine.
 os.environ["RACKMATH_DATA"] = str(Path(__file__).parent / "data" / "nobody")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, so that none of them runs by itself at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 SHARED = Path(__file__).parents[2] / "shared"
 
 

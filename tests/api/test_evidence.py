@@ -126,6 +126,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(own: Path, monkeypatch: pyt
     assert evidence_files.FOLDER in str(result.exception)
 
 
+@pytest.mark.long
 def test_a_plan_and_a_simulation_say_how_near_rows_are() -> None:
     plan = rm.plan("llama-3.1-70b", rm.load_system("h100-sxm", gpus=8), rm.Workload(input=2000, output=200))
     assert plan.to_dict()["evidence"]["decode"]["rows"] > 0

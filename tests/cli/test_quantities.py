@@ -92,6 +92,7 @@ def test_a_plan_is_the_same_in_either_notation() -> None:
     assert {k: v for k, v in plain.items() if k != "seconds"} == {k: v for k, v in other.items() if k != "seconds"}
 
 
+@pytest.mark.long
 def test_other_commands_take_the_notation() -> None:
     base = ["estimate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", "--batch", "8"]
     assert run(*base, "--context", "128k")["time"] == run(*base, "--context", "128000")["time"]

@@ -38,6 +38,7 @@ def test_every_panel_is_drawn(cpu: Machine, tmp_path: Path) -> None:
         assert out.stat().st_size > 5000
 
 
+@pytest.mark.long
 def test_the_page_holds_every_experiment(tmp_path: Path) -> None:
     out = tmp_path / "lab.html"
     result = CliRunner().invoke(cli, ["lab", "all", "--quick", "--device", "cpu", "--html", str(out), "--json"])

@@ -32,6 +32,7 @@ def test_one_host_cannot_be_pooled() -> None:
         table([known("a", [("x", 1.0, 2.0)]), known("b", [("x", 1.0, 2.0)])])
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 def test_what_made_the_offers_is_found_again() -> None:
     """Thirty models at twelve hosts; each truth in its 90 % range, give or take chance, and hosts in their order."""

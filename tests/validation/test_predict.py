@@ -178,6 +178,7 @@ def test_a_row_is_explained_down_to_its_seconds(tmp_path, capsys) -> None:
     assert run(capsys, "predict", tmp_path / "in.csv")[0] == 2
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not ROWS.is_file(), reason="needs ../shared/measured/rows.csv")
 def test_the_published_record_is_predicted_as_well_as_the_tool_wrote() -> None:
     """A ratchet on fitted rows, at the figures that tools/accuracy.py wrote. Left-out groups are in docs/accuracy.md."""

@@ -213,6 +213,7 @@ def test_files_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert uploads.path_of(names[4]).exists()
 
 
+@pytest.mark.long
 def test_sliders_are_answered_beside_heavy_questions(client: TestClient) -> None:
     """One process for long answers, ten that wait: light ones still come at once."""
     with ThreadPoolExecutor(12) as threads:

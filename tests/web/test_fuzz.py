@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import not_a_server_error
 
 from rackmath.web.app import create_app
 from rackmath.web.security import TOKEN
 
-app = create_app(1)
+# A question that takes longer is refused, as one of a minute is before users.
+app = create_app(1, longest=5.0)
 schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "127.0.0.1"})
 HEADERS = {"host": "127.0.0.1", TOKEN: app.state.token}
 
@@ -26,8 +28,9 @@ def test_no_question_breaks_the_server(case: schemathesis.Case) -> None:
     answer(case)
 
 
+@pytest.mark.long
 @schema.include(operation_id_regex="plan|simulate|page").parametrize()
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+# Drawn ones alone: the many cases that schemathesis adds to them would each take a process.
+@settings(max_examples=8, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_long_question_breaks_the_server(case: schemathesis.Case) -> None:
-    # The server itself gives up after a minute.
     answer(case, timeout=90)

@@ -38,7 +38,7 @@ _REFUSED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(workers: int | None = None, hosts: Sequence[str] = ()) -> FastAPI:
+def create_app(workers: int | None = None, hosts: Sequence[str] = (), longest: float = 60.0) -> FastAPI:
     """Build the application.
 
     Parameters
@@ -47,11 +47,13 @@ def create_app(workers: int | None = None, hosts: Sequence[str] = ()) -> FastAPI
         Processes for heavy questions; by default half of the cores.
     hosts : sequence of str
         Names that it answers to besides addresses, localhost and this machine's name.
+    longest : float
+        Time that one heavy question may take. [s]
 
     Notes: ``app.state.token`` is the token that writes need.
     """
     token = token_urlsafe(16)
-    pool = Workers(workers or max((os.cpu_count() or 2) // 2, 1))
+    pool = Workers(workers or max((os.cpu_count() or 2) // 2, 1), longest=longest)
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
