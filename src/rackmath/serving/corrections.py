@@ -29,7 +29,7 @@ _SLACK = 1.3
 """Times by which a point may miss a limit, or the frontier's throughput, and still be looked at again."""
 _BANDS = 16
 """Bands of speed that are looked at apart."""
-_MOST = 40
+_MOST = 24
 """Points of a band."""
 _FAMILIES = 40
 """Other deployments whose best point is looked at again."""

@@ -115,7 +115,7 @@ class _Grid:
     full: Array
     """Time of one prompt in a full pass. (layouts, chunks) [s]"""
     beside: Array
-    """What a prompt adds to decode steps. (layouts, batches, drafts, chunks) [s]"""
+    """What a prompt adds to mixed steps; none where none are. (layouts, batches, drafts, chunks) [s]"""
     start: Number
     """Time in which the host starts a step that is no replayed graph. [s]"""
     together: Array
@@ -181,7 +181,9 @@ def _steps(layout: Layout, work: Workload, drafted: Array, timer: Timer) -> Arra
 
 
 def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
-    """What a prompt adds to decode steps: at every second batch, and between them on lines over its logarithm."""
+    """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
+    if not np.any(s.mixed):
+        return np.zeros((1, 1, 1, 1))
     coarse = BATCHES[::2]
     drafts, batch = drafted[:, None], coarse[:, None, None]
     arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
