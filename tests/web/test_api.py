@@ -231,7 +231,7 @@ def test_too_many_long_questions_are_refused_and_long_ones_end(monkeypatch: pyte
     from rackmath.web import app
 
     real = app.Workers
-    monkeypatch.setattr(app, "Workers", lambda count: real(count, waiting=1, longest=0.05))
+    monkeypatch.setattr(app, "Workers", lambda count, longest: real(count, waiting=1, longest=0.05))
     with TestClient(create_app(1), base_url="http://127.0.0.1") as client, ThreadPoolExecutor(3) as threads:
         codes = [one.result().status_code for one in [threads.submit(client.get, "/api/plan") for _ in range(3)]]
     assert set(codes) <= {408, 429}

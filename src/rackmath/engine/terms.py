@@ -22,7 +22,7 @@ class Term:
     """One constant of an engine."""
 
     name: str
-    unit: str
+    unit: str = "1"
     scale: str
     applies: str
     centre: float
@@ -39,7 +39,6 @@ class Term:
 TERMS = (
     Term(
         name="compute",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=1.0,
@@ -50,7 +49,6 @@ TERMS = (
     ),
     Term(
         name="memory",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=1.0,
@@ -61,7 +59,6 @@ TERMS = (
     ),
     Term(
         name="fixed",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=1.0,
@@ -72,7 +69,6 @@ TERMS = (
     ),
     Term(
         name="grouped",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=1.0,
@@ -83,7 +79,6 @@ TERMS = (
     ),
     Term(
         name="prompt_attention",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=1.0,
@@ -94,7 +89,6 @@ TERMS = (
     ),
     Term(
         name="touches",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=1.0,
@@ -103,7 +97,6 @@ TERMS = (
     ),
     Term(
         name="train_touches",
-        unit="1",
         scale=LOG,
         applies=TRAINING,
         centre=2.0,
@@ -113,7 +106,6 @@ TERMS = (
     ),
     Term(
         name="sustained",
-        unit="1",
         scale=FACTOR,
         applies=TRAINING,
         centre=1.25,
@@ -171,17 +163,14 @@ TERMS = (
     ),
     Term(
         name="hidden",
-        unit="1",
         scale=PART,
         applies=STEP,
         centre=0.9,
         width=0.5,
-        absent=0.0,
         meaning="part of the host's time that runs beside the device, where an engine schedules a step ahead",
     ),
     Term(
         name="network",
-        unit="1",
         scale=LOG,
         applies=NETWORK,
         centre=1.0,
@@ -192,7 +181,6 @@ TERMS = (
     ),
     Term(
         name="exchange",
-        unit="1",
         scale=LOG,
         applies=NETWORK,
         centre=1.0,
@@ -203,7 +191,6 @@ TERMS = (
     ),
     Term(
         name="imbalance",
-        unit="1",
         scale=LOG,
         applies=STEP,
         centre=0.15,
@@ -212,7 +199,6 @@ TERMS = (
     ),
     Term(
         name="software",
-        unit="1",
         scale=FACTOR,
         applies=STEP,
         centre=1.03,
@@ -223,7 +209,6 @@ TERMS = (
     ),
     Term(
         name="shown",
-        unit="1",
         scale=PART,
         applies=TRAINING,
         centre=0.6,
@@ -232,7 +217,6 @@ TERMS = (
     ),
     Term(
         name="exposed",
-        unit="1",
         scale=PART,
         applies=TRAINING,
         centre=0.2,
@@ -241,7 +225,6 @@ TERMS = (
     ),
     Term(
         name="interruption",
-        unit="1",
         scale=PART,
         applies=SERVICE,
         centre=0.8,
@@ -250,7 +233,6 @@ TERMS = (
     ),
     Term(
         name="lockstep",
-        unit="1",
         scale=PART,
         applies=SERVICE,
         centre=0.3,
@@ -259,7 +241,6 @@ TERMS = (
     ),
     Term(
         name="queueing",
-        unit="1",
         scale=PART,
         applies=SERVICE,
         centre=0.05,
@@ -286,7 +267,6 @@ TERMS = (
     ),
     Term(
         name="acceptance",
-        unit="1",
         scale=PART,
         applies=SERVICE,
         centre=0.6,

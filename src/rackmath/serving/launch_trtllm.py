@@ -23,7 +23,8 @@ def trtllm_command(server: Server, place: Place | None = None) -> str:
     groups = float(x.data)
     flags = [f"trtllm-serve {server.model}", "--backend pytorch"]
     for flag, width in (
-        ("--tp_size", x.tensor * x.data),
+        # Ranks that cut a cache by tokens are among those of tensor parallelism here, and beside them there.
+        ("--tp_size", x.tensor * x.data / x.context_parallel),
         ("--pp_size", x.pipeline),
         ("--cp_size", x.context_parallel),
         ("--ep_size", x.expert if server.experts else 1),

@@ -162,7 +162,9 @@ def _grid(
         layouts=layouts,
         gpus=np.array([float(x.gpus) for x in layouts]),
         groups=np.array([float(x.data) for x in layouts]),
-        step=_steps(deep, work, drafted, timer),
+        step=np.asarray(
+            timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, drafted[None, None, :])
+        ),
         alone=alone,
         first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
         full=np.broadcast_to(np.asarray(full), shape),
@@ -173,11 +175,6 @@ def _grid(
             largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks, draft=space.draft)
         ),
     )
-
-
-def _steps(layout: Layout, work: Workload, drafted: Array, timer: Timer) -> Array:
-    context = work.input + work.output / 2
-    return np.asarray(timer("decode", layout, BATCHES[None, :, None], context, drafted[None, None, :]))
 
 
 def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
