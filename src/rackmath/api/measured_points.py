@@ -79,12 +79,9 @@ def _of(architecture: Architecture, system: System) -> pl.DataFrame:
     import polars as pl
 
     frame = all_measurements().filter(pl.col("at_chip") == system.chip.name, ~pl.col("at_drafted").gt(0.0))
-    names = [name for name in frame["at_model"].unique().to_list() if _same(architecture, name)]
+    # An architecture may have been measured under other names as well.
+    names = {architecture.name}
+    for name in set(frame["at_model"].to_list()) & set(catalogue.model_names()):
+        if catalogue.model(name).groups == architecture.groups:
+            names.add(name)
     return frame.filter(pl.col("at_model").is_in(names))
-
-
-def _same(architecture: Architecture, name: str) -> bool:
-    """Whether a model of a measurement computes what an architecture does, under whatever name."""
-    if name == architecture.name:
-        return True
-    return name in catalogue.model_names() and catalogue.model(name).groups == architecture.groups

@@ -208,8 +208,7 @@ def run_plan(request: PlanRequest) -> PlanResult:
     """
     q = question_of(request)
     start = perf_counter()
-    correct = None if q.points_near is None else q.points_near.corrections
-    answer = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, correct)
+    answer = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
     return PlanResult(question=q, found=answer, seconds=perf_counter() - start)
 
 

@@ -65,13 +65,6 @@ class PointFacts:
             "evidence": None if self.found.corrections is None else str(self.found.corrections.distance[place]),
         }
 
-    def _range(self, place: int, name: str) -> tuple[float, float]:
-        kind = _CLASSES[name]
-        if self.found.corrections is None:
-            return self.question.range(kind)
-        low, high = self.found.corrections.ranges[kind][place]
-        return float(low), float(high)
-
     def _step(self, place: int) -> Estimate:
         """The pass that writes, at the point's batch and half of its answers."""
         p, space = self.found.points, self.space
@@ -122,7 +115,7 @@ class PointFacts:
         """90 % ranges; no time of them is below the ideal one, and no speed above its inverse."""
         bounds: dict[str, float | None] = {}
         for name, value in values.items():
-            low, high = self._range(place, name)
+            low, high = self.question.range_at(self.found, place, _CLASSES[name])
             if name in _INVERSE:
                 low, high = 1 / high, 1 / low
             if value is None:

@@ -22,8 +22,10 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.serving import Scheduling
+from rackmath.serving.corrections import Corrector
 from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of
+from rackmath.serving.search import Found
 from rackmath.serving.workload import Limits, Space, Workload
 
 
@@ -115,6 +117,18 @@ class PlanQuestion:
             return 1.0, 1.0
         computed = constants_file.range_of(self.system, self.engine, kind)
         return computed if self.near is None else self.near.range(kind, computed)
+
+    def range_at(self, search: Found, place: int, kind: str) -> tuple[float, float]:
+        """The same of one point of a search, which may have a range of its own."""
+        if search.corrections is None:
+            return self.range(kind)
+        low, high = search.corrections.ranges[kind][place]
+        return float(low), float(high)
+
+    @property
+    def correct(self) -> Corrector | None:
+        """Says what measurements near points say; None where they were not asked."""
+        return None if self.points_near is None else self.points_near.corrections
 
 
 def question_of(r: PlanRequest) -> PlanQuestion:

@@ -51,14 +51,15 @@ def fleet(
     """
     question = question_of(request)
     load = in_tokens(tokens_per_second, question.work.output)
-    answer = plan(question.system, question.work, question.limits, question.space, question.losses, question.scheduling)
+    q = question
+    answer = plan(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
     if answer.best is None:
         raise DoesNotFit("no deployment keeps the limits", "see `rackmath plan` for how near the nearest comes")
     p, i = answer.found.points, answer.best
     per_unit = float(p.rate[i] / p.units[i]) * question.work.output
     stems = {catalogue.system(name).name: name for name in catalogue.bills()}
     bill = catalogue.bills().get(stems.get(question.system.name, ""))
-    low, high = question.range("throughput")
+    low, high = question.range_at(answer.found, i, "throughput")
 
     def at(factor: float) -> Any:
         return sized(

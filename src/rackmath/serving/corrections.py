@@ -18,8 +18,9 @@ from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.serving.choice import frontier, runners_up, within
+from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Corrections, Ints, Points
-from rackmath.serving.search import Found, rented
+from rackmath.serving.search import Found, rented, search
 from rackmath.serving.workload import Limits, Space, Workload
 
 Corrector = Callable[[Points, Sequence[Layout]], Corrections]
@@ -38,8 +39,28 @@ _BUSY = 0.95
 """Part of their time that workers may read prompts where they did less before they were corrected. [1]"""
 
 
+def searched(
+    system: System,
+    work: Workload,
+    limits: Limits,
+    space: Space,
+    losses: Losses | None,
+    scheduling: Scheduling,
+    correct: Corrector | None = None,
+) -> Found:
+    """Search all deployments; with ``correct``, those at and near the frontier with factors of their own.
+
+    Arguments as of :func:`~rackmath.serving.search.search`.
+    Errors: :class:`DoesNotFit` where nothing fits, or serves the rate of requests.
+    """
+    answer = search(system, work, limits, space, losses, scheduling)
+    if correct is None or losses is None:
+        return answer
+    return corrected(answer, system, work, limits, space, losses, correct)
+
+
 def corrected(
-    search: Found,
+    result: Found,
     system: System,
     work: Workload,
     limits: Limits,
@@ -51,18 +72,18 @@ def corrected(
 
     Parameters
     ----------
-    search : Found
+    result : Found
         Its points are computed with the factors in ``losses``.
     correct : callable
         Says what measurements near points say.
 
     Errors: :class:`DoesNotFit` where no point serves the rate of requests, or fits, once it is corrected.
     """
-    points = search.points.taken(_near_frontier(search.points, limits))
-    factors = correct(points, search.layouts)
-    steps, prompts = _bounded(points, search, system, work, space, losses, factors)
+    points = result.points.taken(_near_frontier(result.points, limits))
+    factors = correct(points, result.layouts)
+    steps, prompts = _bounded(points, result, system, work, space, losses, factors)
     points = _repeated(points, work, space, steps, prompts)
-    fitting = points.concurrency * (1 - 1e-9) <= _room(points, search, system, work, space)
+    fitting = points.concurrency * (1 - 1e-9) <= _room(points, result, system, work, space)
     if not fitting.any():
         raise DoesNotFit(
             "no deployment holds the requests that it would have in flight at the speeds that were measured",
@@ -70,7 +91,7 @@ def corrected(
         )
     points, factors = points.taken(fitting), factors.taken(fitting)
     served, enough = rented(points, work, space)
-    return replace(search, points=served, corrections=factors.taken(enough))
+    return replace(result, points=served, corrections=factors.taken(enough))
 
 
 def _near_frontier(points: Points, limits: Limits) -> Ints:
@@ -102,7 +123,7 @@ def _near_frontier(points: Points, limits: Limits) -> Ints:
 
 
 def _bounded(
-    points: Points, search: Found, system: System, work: Workload, space: Space, losses: Losses, factors: Corrections
+    points: Points, result: Found, system: System, work: Workload, space: Space, losses: Losses, factors: Corrections
 ) -> tuple[Array, Array]:
     """Times per output token and to the first token with factors of their own, never under the bound. [s]"""
     steps = points.time_per_output_token * factors.decode / losses.correction.get("decode", 1.0)
@@ -115,7 +136,7 @@ def _bounded(
         step = estimate(
             variant.architecture,
             system,
-            _stacked(search, points.layout[at]),
+            _stacked(result, points.layout[at]),
             batch=points.batch[at],
             context=work.input + work.output / 2,
             drafted=points.drafted[at],
@@ -125,7 +146,7 @@ def _bounded(
         prompt = estimate(
             variant.architecture,
             system,
-            _stacked(search, reading[at]),
+            _stacked(result, reading[at]),
             batch=1.0,
             context=work.input,
             cached=work.cached * work.input,
@@ -159,13 +180,13 @@ def _repeated(points: Points, work: Workload, space: Space, steps: Array, prompt
     )
 
 
-def _room(points: Points, search: Found, system: System, work: Workload, space: Space) -> Array:
+def _room(points: Points, result: Found, system: System, work: Workload, space: Space) -> Array:
     """Requests that fit in one unit; of two pools those in flight anywhere are not counted against memory."""
     room = np.full(len(points), np.inf)
     for place, variant in enumerate(space.variants):
         at = np.flatnonzero((points.variant == place) & (points.prefill < 0))
         if len(at):
-            layouts = _stacked(search, points.layout[at])
+            layouts = _stacked(result, points.layout[at])
             held = work.input + work.output
             room[at] = np.asarray(
                 largest_batch(
@@ -175,6 +196,6 @@ def _room(points: Points, search: Found, system: System, work: Workload, space: 
     return room
 
 
-def _stacked(search: Found, places: Ints) -> Layout:
+def _stacked(result: Found, places: Ints) -> Layout:
     """Layouts of points as one. (points,)"""
-    return stack_layouts([search.layouts[int(i)] for i in places])
+    return stack_layouts([result.layouts[int(i)] for i in places])

@@ -18,8 +18,8 @@ AHEAD_SINCE = {"sglang": 0.0, "trtllm": 2025.5, "vllm": 2026.05}
 """Date from which an engine schedules a step while the device runs the one before, by default; the others do not.
 Sources: SGLang v0.4 of 4 December 2024 ("zero-overhead batch scheduler"; no measurement here is older, so that older
 ones are taken to be alike); TensorRT-LLM's overlap scheduler, on by default in its documentation of 1.0 (the date is an
-inference); vLLM v0.14.0 of January 2026 ("async scheduling is now enabled by default"), where pipeline parallelism
-is excluded. [years]"""
+inference); vLLM v0.14.0 of January 2026 ("async scheduling is now enabled by default"), but for pipeline
+parallelism, which is not told apart here. [years]"""
 
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""

@@ -9,10 +9,10 @@ from rackmath.engine import Losses
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.choice import Ending, best, ending, frontier, gpu_seconds, loses_by, runners_up
-from rackmath.serving.corrections import Corrector, corrected
+from rackmath.serving.corrections import Corrector, searched
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints
-from rackmath.serving.search import Found, search
+from rackmath.serving.search import Found
 from rackmath.serving.variants import supported
 from rackmath.serving.workload import Limits, Space, Workload
 
@@ -90,9 +90,7 @@ def plan(
     Arguments as of :func:`~rackmath.serving.search.search`; ``correct`` says what measurements near each point say.
     Errors: :class:`~rackmath.errors.DoesNotFit` where nothing fits.
     """
-    search_result = search(system, work, limits, space, losses, scheduling)
-    if correct is not None and losses is not None:
-        search_result = corrected(search_result, system, work, limits, space, losses, correct)
+    search_result = searched(system, work, limits, space, losses, scheduling, correct)
     winner = best(search_result.points, limits)
     if winner is None:
         return Plan(

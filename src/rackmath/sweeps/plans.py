@@ -16,8 +16,7 @@ from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.serving.choice import describe
-from rackmath.serving.corrections import corrected
-from rackmath.serving.search import search
+from rackmath.serving.corrections import searched
 from rackmath.serving.variants import supported
 
 
@@ -107,14 +106,8 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _points(question: PlanQuestion, speed: float, cost: float | None, price: float | None) -> dict[str, Any]:
-    result = search(
-        question.system, question.work, question.limits, question.space, question.losses, question.scheduling
-    )
-    if question.points_near is not None and question.losses is not None:
-        correct = question.points_near.corrections
-        result = corrected(
-            result, question.system, question.work, question.limits, question.space, question.losses, correct
-        )
+    q = question
+    result = searched(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
     p = result.points
     inside = np.flatnonzero(p.time_to_first_token <= question.limits.time_to_first_token)
     if not len(inside):
@@ -130,9 +123,7 @@ def _points(question: PlanQuestion, speed: float, cost: float | None, price: flo
     quick = np.flatnonzero(speeds >= speed)
     if len(quick):
         best = int(quick[np.argmax(per_gpu[quick])])
-        low, high = question.range("throughput")
-        if result.corrections is not None:
-            low, high = (float(end) for end in result.corrections.ranges["throughput"][inside[best]])
+        low, high = question.range_at(result, int(inside[best]), "throughput")
         facts |= {
             "tokens_per_second_per_gpu_at_speed": float(per_gpu[best]),
             "batch_at_speed": float(p.batch[inside[best]]),

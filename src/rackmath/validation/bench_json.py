@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from rackmath.errors import InputError
-from rackmath.validation.rows import COLUMNS
+from rackmath.validation.rows import checked_columns
 
 _METRICS = (
     ("median_tpot_ms", "tpot", "p50", "request", 1e-3),
@@ -23,7 +23,6 @@ _METRICS = (
     ("total_token_throughput", "total_throughput", "", "system", 1.0),
     ("total_throughput", "total_throughput", "", "system", 1.0),
 )
-_GIVEN = ("hardware",)
 
 
 def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, str]]:
@@ -38,12 +37,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
 
     Errors: :class:`InputError` for unknown columns, and for a file without known numbers.
     """
-    for name in said:
-        if name not in COLUMNS:
-            raise InputError("--set", name, f"is no column; use one of {', '.join(COLUMNS)}")
-    for name in _GIVEN:
-        if name not in said:
-            raise InputError("--set", name, f"the JSON of a benchmark does not say it: add --set {name}=...")
+    checked_columns(said, "the JSON of a benchmark")
     model = said.get("model") or str(data.get("model_id") or data.get("model") or "")
     if not model:
         raise InputError("--set", "model", "the file names no model: add --set model=...")

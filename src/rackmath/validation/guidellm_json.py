@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from rackmath.errors import InputError
-from rackmath.validation.rows import COLUMNS
+from rackmath.validation.rows import checked_columns
 
 _METRICS = (
     ("time_to_first_token_ms", "ttft", 1e-3),
@@ -43,11 +43,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
 
     Errors: :class:`InputError` for unknown columns, and for a report of another form.
     """
-    for name in said:
-        if name not in COLUMNS:
-            raise InputError("--set", name, f"is no column; use one of {', '.join(COLUMNS)}")
-    if "hardware" not in said:
-        raise InputError("--set", "hardware", "a report of guidellm does not say it: add --set hardware=...")
+    checked_columns(said, "a report of guidellm")
     rows: list[dict[str, str]] = []
     for place, benchmark in enumerate(data["benchmarks"]):
         try:

@@ -75,9 +75,10 @@ def causes(question: Question, constants: Constants, expected: float, measured: 
 def _crossing(curve: Callable[[float], float], level: float, reach: float) -> float | None:
     """Where a monotone curve has a value, within a reach either way of none; None where it has it nowhere."""
     low, high = -reach, reach
-    rising = curve(high) >= curve(low)
-    if not min(curve(low), curve(high)) <= level <= max(curve(low), curve(high)):
+    ends = curve(low), curve(high)
+    if not min(ends) <= level <= max(ends):
         return None
+    rising = ends[1] >= ends[0]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if (curve(middle) < level) == rising:

@@ -13,7 +13,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from rackmath.errors import InputError
-from rackmath.validation.rows import COLUMNS
+from rackmath.validation.rows import checked_columns
 
 _HISTOGRAMS = (
     (("time_to_first_token_seconds", "ttft"),),
@@ -44,11 +44,7 @@ def rows_of(text: str, said: Mapping[str, str]) -> list[dict[str, str]]:
     Errors: :class:`InputError` for unknown columns, for what is no such text, and for a server that has answered fewer
     than 50 requests.
     """
-    for name in said:
-        if name not in COLUMNS:
-            raise InputError("--set", name, f"is no column; use one of {', '.join(COLUMNS)}")
-    if "hardware" not in said:
-        raise InputError("--set", "hardware", "a server does not say it: add --set hardware=...")
+    checked_columns(said, "a server")
     values, model, engine = _read(text)
     count = values["e2e_request_latency_seconds_count"] or values["time_to_first_token_seconds_count"]
     if count < _FEWEST:

@@ -179,3 +179,15 @@ def _number(text: str, name: str, line: int) -> float | None:
         largest = _LARGEST.get(name, _LARGEST_OF_ALL)
         raise InputError(f"{name} in line {line}", text, f"write a number of at most {largest:g}, or leave it empty")
     return value
+
+
+def checked_columns(said: Mapping[str, str], subject: str) -> None:
+    """Refuse columns that do not exist, and a file of which nobody says the hardware.
+
+    Errors: :class:`InputError`, with ``subject`` as what leaves the hardware out.
+    """
+    for name in said:
+        if name not in COLUMNS:
+            raise InputError("--set", name, f"is no column; use one of {', '.join(COLUMNS)}")
+    if "hardware" not in said:
+        raise InputError("--set", "hardware", f"{subject} does not say it: add --set hardware=...")

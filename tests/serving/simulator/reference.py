@@ -123,8 +123,8 @@ class Reference:
         if tokens:
             pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
             if decodes:
-                before = min(len(self.running), self.b.budget)
-                both = min(tokens + len(self.running), self.b.budget)
+                written = len(self.running) * (1 + int(self.b.drafted))
+                before, both = min(written, self.b.budget), min(tokens + written, self.b.budget)
                 added = self.times.prompt[both] - self.times.prompt[before] + self.times.pair * pairs
                 time += added * self.b.share
             else:

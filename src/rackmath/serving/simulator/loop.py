@@ -103,7 +103,8 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
     if beside:
         b = me.running
         # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
-        added = f.prompt[min(tokens + b, f.budget)] - f.prompt[min(b, f.budget)] + f.pair * pairs
+        written = b * f.verified
+        added = f.prompt[min(tokens + written, f.budget)] - f.prompt[min(written, f.budget)] + f.pair * pairs
         time = max(f.base[b] + f.slope[b] * me.attended + f.share * added, f.start)
     # Who takes part is settled before anybody finishes.
     n, spent = 0, 0
