@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rackmath.api.estimate_request import EstimateRequest
     from rackmath.api.evidence import AddRequest, EvidenceRequest
     from rackmath.api.experts import ExpertsRequest
+    from rackmath.api.memory import MemoryRequest
     from rackmath.api.pipeline import PipelineRequest
     from rackmath.api.plan import PlanResult, plan
     from rackmath.api.plan_question import PlanRequest
@@ -62,6 +63,7 @@ _MODULES = {
     "ExpertsRequest": "rackmath.api.experts",
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",
+    "MemoryRequest": "rackmath.api.memory",
     "NotUnderstood": "rackmath.errors",
     "PageRequest": "rackmath.api.price_page",
     "Percentiles": "rackmath.api.simulation.result",
@@ -114,6 +116,7 @@ __all__ = [
     "ExpertsRequest",
     "InputError",
     "Layout",
+    "MemoryRequest",
     "NotUnderstood",
     "PageRequest",
     "Percentiles",

@@ -113,6 +113,8 @@ def _changed(system: System, key: str, value: float | str) -> System:
     fields = {"bandwidth": "memory_bandwidth", "memory": "memory_capacity", "power": "power"}
     if key in fields:
         changed: Chip = replace(chip, **{fields[key]: _amount(key, value, getattr(chip, fields[key]))})
+        if key == "memory":
+            changed = replace(changed, visible_memory=None)
         return replace(system, chip=changed)
     link = key.removesuffix("_latency")
     if link in ("scale_up", "scale_out"):

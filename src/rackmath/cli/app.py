@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
             "rackmath.cli.lecture:lecture",
             "Equations and claims of the lecture, and the studies that are one remark each.",
         ),
+        "memory": ("rackmath.cli.memory", "What an engine leaves for the cache when it has started, line by line."),
         "model": ("rackmath.cli.facts", "Exact counts of a model: parameters, cache, bytes, FLOPs."),
         "models": ("rackmath.cli.facts", "Models of the catalogue."),
         "plan": ("rackmath.cli.plan", "Search every deployment: frontier, best under limits, launch commands."),

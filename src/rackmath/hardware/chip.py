@@ -50,13 +50,16 @@ class Chip:
     rates: tuple[tuple[str, float], ...]
     power: float | None = None
     generation: str = ""
+    visible_memory: float | None = None
+    """What a program is told that the memory holds, less what the driver keeps; None where nobody says. [B]"""
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse sizes that no arithmetic can use."""
-        for name in ("memory_capacity", "memory_bandwidth"):
-            if not getattr(self, name) > 0:
-                raise InputError(name, getattr(self, name), "write a positive number")
+        for name in ("memory_capacity", "memory_bandwidth", "visible_memory"):
+            size = getattr(self, name)
+            if size is not None and not size > 0:
+                raise InputError(name, size, "write a positive number")
         if not dict(self.rates).get("bf16", 0) > 0:
             raise InputError("rate.bf16", dict(self.rates).get("bf16"), "every chip needs a 16-bit rate")
 

@@ -42,6 +42,11 @@ class MemoryFile(Strict):
 
     capacity: Cited = Field(description="bytes of the memory that holds weights and cache", examples=["288 GB"])
     bandwidth: Cited = Field(description="of that memory", examples=["16 TB/s"])
+    visible: Cited | None = Field(
+        default=None,
+        description="what programs see of it: less what the driver keeps",
+        examples=["79 GiB"],
+    )
 
 
 class ChipFile(Strict):

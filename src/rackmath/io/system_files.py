@@ -77,6 +77,7 @@ def chip_of(entry: ChipFile, at: str = "") -> Chip:
         status=entry.status,
         memory_capacity=entry.memory.capacity.number("B", f"{at}memory.capacity"),
         memory_bandwidth=entry.memory.bandwidth.number("B/s", f"{at}memory.bandwidth"),
+        visible_memory=entry.memory.visible.number("B", f"{at}memory.visible") if entry.memory.visible else None,
         rates=tuple((name, cited.number("FLOP/s", f"{at}rate.{name}")) for name, cited in entry.rate.items()),
         power=entry.power.number("W", f"{at}power") if entry.power else None,
         sources=dict(cited("", entry)),

@@ -150,6 +150,8 @@ class Architecture:
     state_format: Format = BF16
     """Format of recurrent states."""
     max_context: int | None = None
+    rotary_elements: int = 0
+    """Elements of the tables of sines and cosines that an engine keeps, outside every total. [elements]"""
     defaulted: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
     source: str = ""

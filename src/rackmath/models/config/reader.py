@@ -15,6 +15,7 @@ from rackmath.models.config.irrelevant import not_understood
 from rackmath.models.config.layers import build_layers
 from rackmath.models.config.pattern import layer_count
 from rackmath.models.config.quantisation import formats_of, read_formats
+from rackmath.models.config.rotary import rotary_elements
 from rackmath.models.config.special import loose_weights, mtp_layers
 from rackmath.models.config.vision import vision_parameters
 from rackmath.models.counts import total_params
@@ -85,6 +86,7 @@ def read_config(
         cache_format=cache,
         state_format=_state_format(fields),
         max_context=_max_context(fields),
+        rotary_elements=0 if convention.positions is not None else rotary_elements(fields, hidden),
         source="config.json",
     )
     implied = total_params(architecture)

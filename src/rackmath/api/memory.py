@@ -1,0 +1,264 @@
+"""What an engine leaves for the cache, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import load_model, system_of
+from rackmath.engine.layout import Layout, candidate_layouts, parse_layout
+from rackmath.errors import InputError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.requantise import requantise
+from rackmath.serving.startup.memory import Server, Startup, start
+from rackmath.serving.startup.rules import MEASURED_VERSION
+
+_CONTEXT = 8192.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryRequest:
+    """One start of an engine."""
+
+    model: Annotated[str | Architecture, options.MODEL]
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int | None, options.GPUS.but(help="Accelerators together (default: the fewest that hold it).")] = (
+        None
+    )
+    layout: Annotated[
+        str | None, options.LAYOUT.but(help="Such as tp8,ep8,pp1,dp1; by default tensor parallel over all.")
+    ] = None
+    weights: Annotated[str | None, options.WEIGHTS] = None
+    kv: Annotated[str | None, options.CACHE] = None
+    engine: Annotated[str, options.ENGINE.but(kind=kinds.choice("vllm", "sglang", "trtllm"))] = "vllm"
+    engine_version: Annotated[
+        float | None,
+        Option(
+            help=f"Version of vLLM, as 0.19 (default: {MEASURED_VERSION:g}, whose starts were measured).",
+            kind=kinds.NUMBER,
+        ),
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float | None,
+        Option(
+            help="Part of the memory that the engine may take (default: the engine's own).",
+            kind=kinds.NUMBER,
+            names=("--gpu-memory-utilization", "--mem-fraction-static", "--free-gpu-memory-fraction"),
+            flags={"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"},
+        ),
+    ] = None
+    max_model_len: Annotated[
+        float,
+        Option(
+            help="Tokens of the longest request.",
+            kind=kinds.NUMBER,
+            names=("--max-model-len", "--context"),
+            flags={"vllm": "--max-model-len", "sglang": "--context-length"},
+        ),
+    ] = _CONTEXT
+    max_num_batched_tokens: Annotated[
+        float | None,
+        Option(
+            help="Tokens of one pass (default: the engine's own).",
+            kind=kinds.NUMBER,
+            names=("--max-num-batched-tokens", "--budget", "--chunked-prefill-size"),
+            flags={"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"},
+        ),
+    ] = None
+    max_num_seqs: Annotated[
+        float | None,
+        Option(
+            help="Sequences at once (default: the engine's own).",
+            kind=kinds.NUMBER,
+            names=("--max-num-seqs", "--seats", "--max-running-requests"),
+            flags={"vllm": "--max-num-seqs", "sglang": "--max-running-requests"},
+        ),
+    ] = None
+    block_size: Annotated[
+        int | None,
+        Option(
+            help="Tokens of a block of the cache (default: the engine's own).",
+            kind=kinds.whole(1, 4096),
+            flags={"vllm": "--block-size", "sglang": "--page-size"},
+        ),
+    ] = None
+    enforce_eager: Annotated[
+        bool, Option(help="Capture no graphs.", kind=kinds.FLAG, flags={"vllm": "--enforce-eager"})
+    ] = False
+    mtp: Annotated[bool, Option(help="Load the model's own layers that predict several tokens.", kind=kinds.FLAG)] = (
+        False
+    )
+    draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL.but(help="Model that drafts beside it.")] = (
+        None
+    )
+
+    def __post_init__(self) -> None:
+        """Read all values, and refuse sizes that no engine starts with."""
+        read_fields(self)
+        for name in ("max_model_len", "max_num_batched_tokens", "max_num_seqs"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= 1e9:
+                raise InputError("--" + name.replace("_", "-"), value, "write a number from 1 to 1e9")
+
+
+def run_memory(r: MemoryRequest) -> Result:
+    """Account for the memory of each accelerator after a start, with ranges.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    model, system = load_model(r.model), system_of(r.on)
+    model = requantise(
+        model,
+        weights=None if r.weights is None else weight_format(r.weights),
+        cache=None if r.kv is None else cache_format(r.kv),
+    )
+    if r.mtp and not model.mtp:
+        raise InputError("--mtp", model.name, "the config names no layers that predict several tokens")
+    server = Server(
+        family=r.engine,
+        version=r.engine_version,
+        fraction=r.gpu_memory_utilization,
+        tokens=r.max_num_batched_tokens,
+        sequences=r.max_num_seqs,
+        block=r.block_size,
+        graphs=not r.enforce_eager,
+        speculative=r.mtp,
+        draft=None if r.draft_model is None else load_model(r.draft_model),
+    )
+    layout, account = _placed(r, model, system, server)
+    later = _later(r, model, system, layout, server)
+    facts = _facts(r, model, system, layout, account, later)
+    return Result(request=r, facts=facts, draw=lambda: _figure(facts), details=(account, model))
+
+
+def _placed(r: MemoryRequest, model: Architecture, system: System, server: Server) -> tuple[Layout, Startup]:
+    """The layout that was asked for; else tensor parallel over the fewest accelerators that hold one request."""
+    if r.layout is not None:
+        layout = parse_layout(r.layout, r.gpus, model)
+        return layout, start(model, system.chip, layout, server)
+    counts = [r.gpus] if r.gpus is not None else [2**i for i in range(11) if 2**i <= max(system.domain, 1)]
+    account = layout = None
+    for gpus in counts:
+        layout = _over(model, gpus)
+        if layout is None:
+            continue
+        account = start(model, system.chip, layout, server)
+        if account.concurrency(r.max_model_len).value >= 1:
+            break
+    if account is None or layout is None:
+        raise InputError("--gpus", counts[-1], f"{model.name} does not divide into as many: give --layout")
+    return layout, account
+
+
+def _over(model: Architecture, gpus: int) -> Layout | None:
+    """The widest tensor parallelism of ``gpus`` accelerators that divides the model, the rest in stages."""
+    layouts = [
+        layout
+        for layout in candidate_layouts(model, gpus)
+        if layout.data == 1 and layout.expert in (1, layout.tensor) and layout.expert == 1
+    ]
+    return max(layouts, key=lambda layout: float(layout.tensor), default=None)
+
+
+def _later(r: MemoryRequest, model: Architecture, system: System, layout: Layout, server: Server) -> float | None:
+    """Tokens of the cache under the rules of vLLM 0.21, where those of 0.19 were taken because nobody said it."""
+    if r.engine != "vllm" or r.engine_version is not None or r.enforce_eager:
+        return None
+    return start(model, system.chip, layout, replace(server, version=0.21)).cached_tokens().value
+
+
+def _facts(
+    r: MemoryRequest, model: Architecture, system: System, layout: Layout, account: Startup, later: float | None
+) -> dict[str, Any]:
+    tokens, concurrency = account.cached_tokens(), account.concurrency(r.max_model_len)
+    lines = {
+        "weights_bytes": account.weights,
+        "activation_bytes": account.activations,
+        "graph_bytes": account.graphs,
+        "other_bytes": account.outside,
+        "cache_bytes": account.cache,
+        "cache_tokens": tokens,
+        "concurrency": concurrency,
+        "visible_bytes": account.visible,
+        "requested_bytes": account.requested,
+    }
+    facts: dict[str, Any] = {"model": model.name, "system": system.name, "layout": layout.text()}
+    facts |= {"gpus": int(layout.gpus), "fits": concurrency.value >= 1}
+    for name, line in lines.items():
+        facts |= {name: line.value, name + "_range": [line.low, line.high]}
+    loaded = account.loaded
+    facts["weights"] = {
+        "layers": loaded.layers,
+        "embedding": loaded.embedding,
+        "head": loaded.head,
+        "outside_layers": loaded.outside,
+        "vision": account.vision,
+        "position_tables": account.tables,
+        "speculative": loaded.speculative,
+        "draft_model": account.draft,
+    }
+    facts |= {
+        "fraction": account.fraction,
+        "max_num_batched_tokens": account.tokens,
+        "max_num_seqs": account.sequences,
+        "max_model_len": r.max_model_len,
+        "block_size": account.blocks.block,
+        "blocks": account.count[0],
+        "cache_groups": len(account.blocks.groups),
+        "layers_per_group": account.blocks.group,
+        "cache_tokens_all_groups": tokens.value * int(layout.data),
+        "assumptions": list(_assumptions(r, model, system, layout, account, later)),
+    }
+    return facts
+
+
+def _assumptions(
+    r: MemoryRequest, model: Architecture, system: System, layout: Layout, account: Startup, later: float | None
+) -> Iterator[str]:
+    rules = account.rules
+    yield f"rules: {rules.source}"
+    if not rules.measured:
+        yield f"no start of {r.engine} was measured: constants of working memory are vLLM's, ranges twice as wide"
+    elif system.chip.generation != "hopper":
+        yield f"no start on {system.chip.name} was measured: constants are those of H100, ranges twice as wide"
+    if system.chip.visible_memory is None:
+        yield "memory that programs see is taken as 0.985 of the printed one in gibibytes"
+    if later is not None:
+        yield (
+            "rules of vLLM 0.19, the last version whose starts were measured; from 0.21 on graphs are taken off the "
+            f"cache too, which leaves {later:,.0f} tokens: --engine-version 0.21"
+        )
+    if r.engine == "sglang":
+        yield "one pool for all layers: SGLang's ratio of sliding windows to full attention is not modelled"
+    if layout.pipeline > 1:
+        yield "of the last stage, which samples: the engine gives all stages the cache of the one that has least"
+    if model.defaulted:
+        yield f"the config does not say, and these were taken: {', '.join(model.defaulted[:4])}"
+
+
+def _figure(f: dict[str, Any]) -> Figure:
+    """Parts of one accelerator's memory as bars."""
+    parts = {
+        "weights": f["weights_bytes"],
+        "pass and sampling": f["activation_bytes"],
+        "outside PyTorch": f["other_bytes"],
+        "graphs": f["graph_bytes"],
+        "cache": f["cache_bytes"],
+    }
+    used = sum(parts.values())
+    parts["left free"] = max(f["visible_bytes"] - used, 0.0)
+    sizes = [size / 2**30 for size in parts.values()]
+    names = [f"{name} {size:.2f}" for name, size in zip(parts, sizes, strict=True)]
+    series = [Series(name="memory", x=names, y=sizes, kind="bars", named=False)]
+    return Figure(
+        title=f"{f['model']} on {f['gpus']} x {f['system']}: memory of one accelerator, {f['layout']}",
+        panels=[Panel(across="", up="GiB", series=series)],
+        note=f"{f['cache_tokens']:,.0f} tokens of cache, {f['concurrency']:.1f} requests of {f['max_model_len']:,.0f}",
+    )

@@ -1,0 +1,125 @@
+"""Tensors as an engine loads them: fused, padded, and in blocks of the memory allocator.
+
+Source: vLLM's layers (``QKVParallelLinear``, ``MergedColumnParallelLinear``, ``FusedMoE``, ``VocabParallelEmbedding``)
+and PyTorch's caching allocator, read through v0.19 and 2.10; checked on starts of vLLM 0.19.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+
+from rackmath.models.architecture import Architecture, Layer, Weight
+from rackmath.models.counts import tensor_bytes, weight_format_of
+from rackmath.models.formats import Format
+from rackmath.models.weights import layer_weights, model_weights, weight_parts
+
+_VOCABULARY = 64
+"""Multiple that rows of embedding and head are padded to. [tokens]"""
+_FUSED = {
+    "self_attn.q_proj": "qkv",
+    "self_attn.q_proj.gate": "qkv",
+    "self_attn.k_proj": "qkv",
+    "self_attn.v_proj": "qkv",
+    "self_attn.q_a_proj": "latents",
+    "self_attn.kv_a_proj_with_mqa": "latents",
+    "mlp.gate_proj": "gate_up",
+    "mlp.up_proj": "gate_up",
+    "mlp.experts.gate_proj": "experts_gate_up",
+    "mlp.experts.up_proj": "experts_gate_up",
+    "mlp.shared_experts.gate_proj": "shared_gate_up",
+    "mlp.shared_experts.up_proj": "shared_gate_up",
+}
+"""Tensors that become one when they are loaded."""
+_EXPERT_WIDTH, _EXPERT_HIDDEN = 128, 256
+"""Multiples that the widths of experts in MXFP4 are padded to for kernels of NVIDIA's accelerators."""
+
+_MIB = 2**20
+_SEGMENT, _SEGMENT_MULTIPLE, _TAIL = 10 * _MIB, 2 * _MIB, _MIB
+"""A tensor from ``_SEGMENT`` up gets memory of its own in multiples; a rest of it up to ``_TAIL`` is lost. [B]"""
+
+Split = Callable[[str, int | None], float]
+"""Part of a tensor on one rank, by what it is split by and the units that it divides into."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Bytes of weights on one rank."""
+
+    embedding: float
+    """Input embedding, and what else stands before the layers. [B]"""
+    head: float
+    """Output projection; 0 where it is the embedding. [B]"""
+    layers: float
+    """All layers together. [B]"""
+    outside: float
+    """Norms and other tensors of the model, replicated. [B]"""
+    speculative: float
+    """Layers that predict several tokens, where they are loaded. [B]"""
+
+
+def loaded_weights(
+    architecture: Architecture, split: Split, *, allocator: bool, padded_experts: bool, speculative: bool
+) -> Loaded:
+    """Bytes of a model's text part on one rank.
+
+    Parameters
+    ----------
+    split : callable
+        Part of a tensor on the rank.
+    allocator : bool
+        Whether what PyTorch's allocator cannot give away is counted, as the engine does.
+    padded_experts : bool
+        Whether experts in MXFP4 are padded for NVIDIA's kernels.
+    speculative : bool
+        Whether the layers that predict several tokens are loaded.
+    """
+
+    def of_layer(layer: Layer) -> float:
+        sizes: defaultdict[str, float] = defaultdict(float)
+        for weight in layer_weights(layer, architecture.hidden):
+            if weight.owned:
+                form = weight_format_of(architecture, layer, weight)
+                share = split(weight.split, weight_parts(layer, weight))
+                padding = _expert_padding(weight, form, split) if padded_experts else 1.0
+                sizes[_FUSED.get(weight.name, weight.name)] += share * padding * tensor_bytes(weight, form)
+        return sum(size + (_lost(size) if allocator else 0.0) for size in sizes.values())
+
+    parts: defaultdict[str, float] = defaultdict(float)
+    for weight in model_weights(architecture):
+        if weight.owned:
+            kind = {"embedding": "embedding", "other_embedding": "embedding", "head": "head"}.get(weight.role, "other")
+            padding = _padded(weight.rows, _VOCABULARY) if weight.split == "vocabulary" else 1.0
+            size = padding * tensor_bytes(weight, architecture.format) * split(weight.split, None)
+            parts[kind] += size + (_lost(size) if allocator else 0.0)
+    return Loaded(
+        embedding=parts["embedding"],
+        head=parts["head"],
+        layers=sum(count * of_layer(layer) for layer, count in architecture.groups),
+        outside=parts["other"],
+        speculative=sum(of_layer(layer) for layer in architecture.mtp) if speculative else 0.0,
+    )
+
+
+def _expert_padding(weight: Weight, form: Format, split: Split) -> float:
+    """Padded over stated size of experts in MXFP4."""
+    if weight.role != "experts" or not weight.columns or not form.name.startswith("mxfp4"):
+        return 1.0
+    width, hidden = (weight.columns, weight.rows) if "down" in weight.name else (weight.rows, weight.columns)
+    # Only slices of experts are narrower than an expert; whole experts on other ranks leave the width alone.
+    sliced = width * min(1.0, split("expert_width", None))
+    return _padded(sliced, _EXPERT_WIDTH) * _padded(hidden, _EXPERT_HIDDEN)
+
+
+def _padded(size: float, multiple: int) -> float:
+    return ceil(size / multiple) * multiple / size
+
+
+def _lost(size: float) -> float:
+    """Bytes behind a tensor that the allocator counts as its own."""
+    if size < _SEGMENT:
+        return 0.0
+    rest = -size % _SEGMENT_MULTIPLE
+    return rest if rest <= _TAIL else 0.0

@@ -1,0 +1,242 @@
+"""Memory of one accelerator after an engine has started, and the cache that is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rackmath.engine.layout import Layout, draft_layout
+from rackmath.engine.sharding import cache_share, split_share, stage_share
+from rackmath.errors import InputError
+from rackmath.hardware import Chip
+from rackmath.models.architecture import Architecture
+from rackmath.models.cache_blocks import Blocks, cache_blocks
+from rackmath.models.loaded import Loaded, loaded_weights
+from rackmath.serving.engines import default_budget, default_seats
+from rackmath.serving.startup import working
+from rackmath.serving.startup.rules import DRAWN, Rules, graph_sizes, rules_of, visible
+from rackmath.serving.startup.working import Peak
+
+_UNMEASURED = 2.0
+"""Ratio of errors of what no start was measured of to those of what was."""
+_DRIVERS = 0.002
+"""Error of the memory that programs see, which differs between drivers. [1]"""
+_TOGETHER = 0.7
+"""Part of the sum of all errors that the cache's range has."""
+_MOST_SEQUENCES = 2048.0
+"""Sequences that are sampled at once at most, where an engine sets no bound. [sequences]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """How an engine is started.
+
+    Parameters
+    ----------
+    fraction : float, optional
+        Part of the memory that it may take; by default the engine's own. [1]
+    tokens, sequences : float, optional
+        Of one pass, and at once; by default the engine's own.
+    block : int, optional
+        Tokens of a block of the cache; by default the engine's own.
+    graphs : bool
+        Whether decode steps are captured as graphs.
+    """
+
+    family: str
+    version: float | None = None
+    fraction: float | None = None
+    tokens: float | None = None
+    sequences: float | None = None
+    block: int | None = None
+    graphs: bool = True
+    speculative: bool = False
+    draft: Architecture | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of the account: bytes on the tightest accelerator, with a 90 % range."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def within(cls, value: float, error: float, most: float | None = None) -> Line:
+        """A value with an error to either side, or a larger one above; never below zero. [B]"""
+        return cls(value=value, low=max(value - error, 0.0), high=value + (error if most is None else most))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Startup:
+    """Memory of the tightest accelerator of a data-parallel group. All in bytes but what is said otherwise."""
+
+    visible: Line
+    requested: Line
+    """What the engine may take."""
+    loaded: Loaded
+    vision: float
+    tables: float
+    """Sines and cosines of positions."""
+    draft: float
+    weights: Line
+    peak: Peak
+    activations: Line
+    outside: Line
+    graphs: Line
+    cache: Line
+    blocks: Blocks
+    count: tuple[int, int, int]
+    """Blocks of the cache, and the ends of their range. [blocks]"""
+    fraction: float
+    tokens: float
+    sequences: float
+    rules: Rules
+
+    def cached_tokens(self) -> Line:
+        """Tokens that the cache holds on one data-parallel group. [tokens]"""
+        value, low, high = (float(self.blocks.tokens(n)) for n in self.count)
+        return Line(value=value, low=low, high=high)
+
+    def concurrency(self, context: float) -> Line:
+        """Sequences of ``context`` tokens that one data-parallel group holds at once. [sequences]"""
+        each = max(self.blocks.per_sequence(context, self.tokens), 1)
+        value, low, high = (n / each for n in self.count)
+        return Line(value=value, low=low, high=high)
+
+
+def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server) -> Startup:
+    """Account for the memory of one accelerator after a start.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of plain integers.
+
+    Each stage of a pipeline holds as many layers; the account is of the last one, which has the head and samples, or
+    of the first where the embedding makes it the fuller. Errors: :class:`InputError` for parts outside 0 to 1.
+    """
+    rules = rules_of(server.family, server.version)
+    tokens = server.tokens or default_budget(server.family, chip)
+    sequences = server.sequences or min(default_seats(server.family, chip), _MOST_SEQUENCES)
+    fraction = rules.fraction(chip, float(layout.tensor), tokens) if server.fraction is None else server.fraction
+    if not 0 < fraction <= 1:
+        raise InputError(rules.flag, fraction, "write a part of the memory, above 0 and up to 1")
+    seen = visible(chip)
+    total = Line.within(seen, (_DRIVERS if chip.visible_memory else DRAWN) * seen)
+    wide = 1.0 if rules.measured and chip.generation == "hopper" else _UNMEASURED
+    nvidia = chip.vendor == "NVIDIA"
+    loaded = _loaded(architecture, layout, nvidia=nvidia, speculative=server.speculative)
+    parts = _beside(architecture, layout, server, nvidia=nvidia)
+    size = _on_stage(loaded, architecture, layout) + sum(parts)
+    weights = Line.within(size, size * 0.005 * wide * (1 if architecture.vision_exact else 4))
+    peak, activations, outside, graphs = _working(architecture, chip, layout, server, tokens, sequences, wide)
+    stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
+    blocks = cache_blocks(stage, lambda count: float(cache_share(count, layout)), server.block or rules.block)
+    cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
+    return Startup(
+        visible=total,
+        requested=Line(value=fraction * total.value, low=fraction * total.low, high=fraction * total.high),
+        loaded=loaded,
+        vision=parts[0],
+        tables=parts[1],
+        draft=parts[2],
+        weights=weights,
+        peak=peak,
+        activations=activations,
+        outside=outside,
+        graphs=graphs,
+        cache=cache,
+        blocks=blocks,
+        count=(blocks.count(cache.value), blocks.count(cache.low), blocks.count(cache.high)),
+        fraction=fraction,
+        tokens=tokens,
+        sequences=sequences,
+        rules=rules,
+    )
+
+
+def _beside(architecture: Architecture, layout: Layout, server: Server, *, nvidia: bool) -> tuple[float, float, float]:
+    """Encoder of images, tables of positions, and a draft model, on one rank. [B]"""
+    element = max(architecture.format.bytes_per_element, 2.0)
+    draft = 0.0
+    if server.draft is not None:
+        part = _loaded(server.draft, draft_layout(server.draft, layout), nvidia=nvidia, speculative=False)
+        draft = part.embedding + part.head + part.layers + part.outside
+    vision = architecture.vision_params * element / float(layout.tensor)
+    return vision, architecture.rotary_elements * element, draft
+
+
+def _working(
+    architecture: Architecture,
+    chip: Chip,
+    layout: Layout,
+    server: Server,
+    tokens: float,
+    sequences: float,
+    wide: float,
+) -> tuple[Peak, Line, Line, Line]:
+    """Pass and sampling, what is outside PyTorch, and graphs."""
+    peak = working.peak(architecture, layout, tokens, sequences)
+    usual = _is_usual(architecture)
+    below, above = (0.03, 0.06) if usual else (0.2, 0.4)
+    other = working.outside(layout)
+    largest = graph_sizes(server.family, chip, float(layout.tensor), sequences) if server.graphs else 0.0
+    graph = working.graphs(architecture, _layers(architecture, layout), largest)
+    return (
+        peak,
+        Line.within(peak.total, below * peak.total * wide, above * peak.total * wide),
+        Line.within(other, 0.08 * other * wide, (0.1 * other + 0.1 * 2**30) * wide),
+        Line.within(graph, 0.35 * graph * wide),
+    )
+
+
+def _cache_range(rules: Rules, fraction: float, total: Line, lines: tuple[Line, Line, Line, Line]) -> Line:
+    """What is left for the cache, with its range."""
+    value = _cache(rules, fraction, total.value, tuple(line.value for line in lines))
+    low = _cache(rules, fraction, total.low, tuple(line.high for line in lines))
+    high = _cache(rules, fraction, total.high, tuple(line.low for line in lines))
+    # Errors of the lines are independent: all at their ends at once is far rarer than one in ten.
+    low, high = value - _TOGETHER * (value - low), value + _TOGETHER * (high - value)
+    return Line(value=max(value, 0.0), low=max(low, 0.0), high=max(high, 0.0))
+
+
+def _cache(rules: Rules, fraction: float, total: float, lines: tuple[float, ...]) -> float:
+    """What is left for the cache. [B]"""
+    weights, activations, outside, graphs = lines
+    if rules.of_free:
+        return fraction * (total - weights - activations - outside)
+    if not rules.profiled:
+        # What stands outside of PyTorch before the weights are loaded is not the engine's to share out.
+        return fraction * (total - outside) - weights
+    taken = graphs if rules.graphs_taken_off else 0.0
+    return fraction * total - weights - activations - outside - taken
+
+
+def _loaded(architecture: Architecture, layout: Layout, *, nvidia: bool, speculative: bool) -> Loaded:
+    def split(kind: str, parts: int | None) -> float:
+        if kind == "expert_width":
+            return 1 / float(layout.expert_slices)
+        return float(split_share(kind, parts, layout))
+
+    return loaded_weights(architecture, split, allocator=True, padded_experts=nvidia, speculative=speculative)
+
+
+def _layers(architecture: Architecture, layout: Layout) -> int:
+    """Layers of the longest stage. [layers]"""
+    return round(float(stage_share(architecture, layout)) * len(architecture.layers))
+
+
+def _on_stage(loaded: Loaded, architecture: Architecture, layout: Layout) -> float:
+    """Bytes of the fuller of the first and the last stage. [B]"""
+    layers = loaded.layers * float(stage_share(architecture, layout)) + loaded.speculative
+    if layout.pipeline == 1:
+        return layers + loaded.embedding + loaded.head + loaded.outside
+    head = loaded.head or loaded.embedding
+    return layers + max(loaded.embedding, head + loaded.outside)
+
+
+def _is_usual(architecture: Architecture) -> bool:
+    """Whether starts of models of its kind were measured: attention of grouped heads, text, full-width experts."""
+    kinds = {type(mixer).__name__ for layer, _ in architecture.groups for mixer in layer.mixers}
+    return kinds <= {"Grouped"} and not architecture.vision_params

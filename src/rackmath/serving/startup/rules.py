@@ -1,0 +1,145 @@
+"""How engines share out an accelerator's memory when they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from types import MappingProxyType
+
+from rackmath.errors import InputError
+from rackmath.hardware import Chip
+
+_GIB = 2**30
+_MIB = 2**20
+
+MEASURED_VERSION = 0.19
+"""Version of vLLM whose starts were measured."""
+
+_GRAPHS_TAKEN_OFF = 0.21
+"""Version of vLLM from which the memory of graphs is taken off the cache's.
+Source: its log, "CUDA graph memory profiling is enabled (default since v0.21.0)"."""
+
+SEEN_OF_PRINTED = 0.985 * _GIB / 1e9
+"""Memory that programs see over the printed capacity where nobody says it: 0.98 to 0.99 of as many gibibytes."""
+
+DRAWN = 0.04
+"""Error of that. [1]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Rules of one engine.
+
+    Parameters
+    ----------
+    fraction : callable
+        Default part of the memory by chip, tensor width and tokens of a pass; ``measured`` where starts were measured.
+    block : int
+        Tokens of one block of the cache.
+    of_free : bool
+        Whether the part is of what is free beside the weights, rather than of the whole memory.
+    profiled : bool
+        Whether working memory is measured in a pass before the cache is allocated; else the part leaves room for it.
+    """
+
+    fraction: Callable[[Chip, float, float], float]
+    flag: str
+    block: int
+    of_free: bool
+    profiled: bool
+    graphs_taken_off: bool
+    measured: bool
+    source: str
+
+
+def rules_of(family: str, version: float | None) -> Rules:
+    """Rules of an engine.
+
+    Parameters
+    ----------
+    version : float, optional
+        Of vLLM, as 0.19; by default the one whose starts were measured.
+
+    Errors: :class:`InputError` for an engine whose rules nobody has read.
+    """
+    if family not in _RULES:
+        raise InputError("--engine", family, f"memory at start is known of {', '.join(_RULES)}")
+    if version is not None and family != "vllm":
+        raise InputError("--engine-version", version, f"rules by version are known of vLLM, not of {family}")
+    rules = _RULES[family]
+    return rules if version is None else _vllm(version)
+
+
+def _vllm(version: float) -> Rules:
+    if not 0.11 <= version < 1:
+        raise InputError("--engine-version", version, "rules of vLLM are known from 0.11 on; write it as 0.19")
+    return Rules(
+        fraction=lambda chip, width, tokens: 0.9,
+        flag="--gpu-memory-utilization",
+        block=16,
+        of_free=False,
+        profiled=True,
+        graphs_taken_off=version >= _GRAPHS_TAKEN_OFF,
+        measured=True,
+        source="vLLM's v1/worker/gpu_worker.py, determine_available_memory",
+    )
+
+
+def _sglang_fraction(chip: Chip, width: float, tokens: float) -> float:
+    """Default of ``--mem-fraction-static``: room for prompts, graphs and large parallel widths is left out.
+
+    Source: SGLang's ``server_args.py``, ``_handle_gpu_memory_settings``, of 2026, without attention in data parallel.
+    """
+    capacity = visible(chip) / _MIB
+    graphs = graph_sizes("sglang", chip, width, inf)
+    reserved = 512 + 1.5 * max(tokens, 2048.0) + 2 * graphs + width / 8 * 1024
+    if capacity > 60 * 1024:
+        reserved = max(reserved, 10 * 1024.0)
+    return round((capacity - reserved) / capacity, 3)
+
+
+def visible(chip: Chip) -> float:
+    """Memory that programs see. [B]"""
+    return chip.visible_memory or SEEN_OF_PRINTED * chip.memory_capacity
+
+
+def graph_sizes(family: str, chip: Chip, width: float, seats: float) -> float:
+    """Largest batch that a graph is captured for. [sequences]
+
+    Source: vLLM's ``config/vllm.py`` (twice the sequences, at most 512), SGLang's ``server_args.py`` (by memory).
+    """
+    if family != "sglang":
+        return min(2 * seats, 512.0)
+    gibibytes = visible(chip) / _GIB
+    for limit, narrow, wide in ((20, 8, 8), (35, 24, 80), (60, 32, 160), (160, 256, 512)):
+        if gibibytes < limit:
+            return float(narrow if width < 4 else wide)
+    return 512.0
+
+
+_RULES: Mapping[str, Rules] = MappingProxyType(
+    {
+        "vllm": _vllm(MEASURED_VERSION),
+        "sglang": Rules(
+            fraction=_sglang_fraction,
+            flag="--mem-fraction-static",
+            block=1,
+            of_free=False,
+            profiled=False,
+            graphs_taken_off=False,
+            measured=False,
+            source="SGLang's model_runner_kv_cache_mixin.py, profile_max_num_token",
+        ),
+        "trtllm": Rules(
+            fraction=lambda chip, width, tokens: 0.9,
+            flag="--free_gpu_memory_fraction",
+            block=32,
+            of_free=True,
+            profiled=True,
+            graphs_taken_off=False,
+            measured=False,
+            source="TensorRT-LLM's _torch/pyexecutor/_util.py, KvCacheCreator",
+        ),
+    }
+)
