@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rackmath.api.estimate_request import EstimateRequest
     from rackmath.api.evidence import AddRequest, EvidenceRequest
     from rackmath.api.experts import ExpertsRequest
+    from rackmath.api.fit import FitRequest
     from rackmath.api.memory import MemoryRequest
     from rackmath.api.pipeline import PipelineRequest
     from rackmath.api.plan import PlanResult, plan
@@ -61,6 +62,7 @@ _MODULES = {
     "EstimateResult": "rackmath.api.estimate",
     "EvidenceRequest": "rackmath.api.evidence",
     "ExpertsRequest": "rackmath.api.experts",
+    "FitRequest": "rackmath.api.fit",
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",
     "MemoryRequest": "rackmath.api.memory",
@@ -114,6 +116,7 @@ __all__ = [
     "EstimateResult",
     "EvidenceRequest",
     "ExpertsRequest",
+    "FitRequest",
     "InputError",
     "Layout",
     "MemoryRequest",

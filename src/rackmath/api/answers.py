@@ -16,6 +16,7 @@ _FUNCTIONS = {
     "EstimateRequest": "rackmath.api.estimate:run_estimate",
     "EvidenceRequest": "rackmath.api.evidence:run_evidence",
     "ExpertsRequest": "rackmath.api.experts:run_experts",
+    "FitRequest": "rackmath.api.fit:run_fit",
     "MemoryRequest": "rackmath.api.memory:run_memory",
     "PageRequest": "rackmath.api.price_page:run_page",
     "PipelineRequest": "rackmath.api.pipeline:run_pipeline",

@@ -14,7 +14,7 @@ from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
 from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
-from rackmath.api.near_pass import QUESTION, near_pass
+from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
 from rackmath.engine import Estimate, Layout
@@ -270,14 +270,14 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         "drafted": r.drafted,
         "draft": draft,
         "accepted": drafts.accepted if r.drafted else None,
-        "losses": None if r.ideal else losses_of(system, version, QUESTION[r.phase]),
+        "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
     layout, notes = fastest_layout(architecture, system, r.gpus, r.layout, settings)
     if architecture.max_context is not None and r.context > architecture.max_context:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
     computed = evaluate(architecture, system, layout, **settings)
-    at = None if r.ideal or r.no_evidence else near_pass(r, architecture, system, layout)
+    at = None if r.ideal or r.no_evidence else near_pass(r, architecture, system, layout, version)
     if at is not None:
         settings["losses"] = corrected(settings["losses"], {r.phase: at}, r.phase)
     return EstimateResult(

@@ -5,15 +5,27 @@ from __future__ import annotations
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.near import Near, configuration_of, near
 from rackmath.engine import Layout
+from rackmath.engine.constants import Engine
 from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import System
+from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture
 
-QUESTION = {"decode": "time per token", "prefill": "prompt pass"}
-"""Class of measurements that a phase is compared with."""
+
+def question_of(phase: str, engine: Engine) -> str:
+    """Class of measurements that a pass of an engine is compared with.
+
+    A decode step is one of a service, as most are published; of an engine whose single passes alone were measured on
+    this generation, as llama.cpp's are, one by itself.
+    """
+    if phase == "prefill":
+        return "prompt pass"
+    known = constants_file.constants()
+    alone = known.rows(engine, "decode") and not known.rows(engine, "serving")
+    return "decode pass" if alone else "time per token"
 
 
-def near_pass(r: EstimateRequest, architecture: Architecture, system: System, layout: Layout) -> Near:
+def near_pass(r: EstimateRequest, architecture: Architecture, system: System, layout: Layout, version: Engine) -> Near:
     """What measurements say of the pass of a request.
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
@@ -24,7 +36,7 @@ def near_pass(r: EstimateRequest, architecture: Architecture, system: System, la
             system,
             engine=r.engine,
             year=r.year,
-            question=QUESTION[r.phase],
+            question=question_of(r.phase, version),
             layout=layout_text(None, layout),
             gpus=float(layout.gpus),
             load=r.batch,

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rackmath.api.near_pass import QUESTION
+from rackmath.api.near_pass import question_of
 from rackmath.engine import estimate, parse_layout
 from rackmath.engine.roofline import TERMS
 from rackmath.errors import InputError
@@ -79,7 +79,7 @@ def evaluated(case: Mapping[str, Any], axes: Mapping[str, Sequence[float]], star
         drafted=point["drafted"],
         accepted=constants_file.scheduling_of(engine).accepted(point["drafted"]) if phase == "decode" else None,
         phase=phase,
-        losses=None if case["ideal"] else constants_file.losses_of(system, engine, QUESTION[phase]),
+        losses=None if case["ideal"] else constants_file.losses_of(system, engine, question_of(phase, engine)),
         threads=False,
     )
 

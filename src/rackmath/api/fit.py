@@ -1,0 +1,291 @@
+"""Which models fit on accelerators, in which formats, and how fast each writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from rackmath.api import kinds, options
+from rackmath.api.estimate import EstimateResult, run_estimate
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.api.subjects import system_of
+from rackmath.errors import DoesNotFit, InputError, NotUnderstood
+from rackmath.figures import Figure, Panel, Series
+from rackmath.hardware import System
+from rackmath.io import catalogue, evidence_files
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
+from rackmath.models.architecture import Architecture
+from rackmath.models.counts import active_params, total_params, weight_bytes
+from rackmath.models.formats import weight_format
+from rackmath.models.requantise import requantise
+from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
+
+_FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
+"""Formats of llama.cpp's files, widest first."""
+_KERNELS = (("fp8", "fp8-channel", 8.0), ("fp4", "nvfp4", 4.0), ("bf16", "awq", 4.0))
+"""Precision that a chip needs, format, and bits of it: what engines of servers quantise to."""
+_OWN = "config's own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """What is there to run models on, and what is asked of them."""
+
+    on: Annotated[str | System, options.SYSTEM]
+    gpus: Annotated[int | None, options.GPUS.but(help="Accelerators; by default one machine or rack.")] = None
+    context: Annotated[float, Option(help="Tokens that each request holds.", kind=kinds.NUMBER)] = 8192.0
+    batch: Annotated[float, Option(help="Requests at once.", kind=kinds.NUMBER)] = 1.0
+    tpot: Annotated[float | None, options.TPOT.but(help="Longest time per token, as 50ms or 20tok/s.")] = None
+    models: Annotated[
+        str | None, Option(help="Models to try, with commas between them (default: all of the catalogue).")
+    ] = None
+    weights: Annotated[
+        str | None, Option(help="Formats to try, with commas between them (default: those that the engine runs).")
+    ] = None
+    kv: Annotated[str | None, options.CACHE] = None
+    host_memory: Annotated[
+        float | None, Option(help="Memory of the host that may hold weights, as 64GB.", kind=kinds.BYTES)
+    ] = None
+    host_bandwidth: Annotated[
+        float | None,
+        Option(
+            help="Its bandwidth (default: the system's, else of two channels of DDR5-5600).",
+            kind=kinds.BYTES_PER_SECOND,
+        ),
+    ] = None
+    engine: Annotated[
+        str | None,
+        options.ENGINE.but(
+            help="Family of the engine (default: the one with most measurements on the chip).",
+            kind=kinds.choice(*FAMILIES),
+        ),
+    ] = None
+    year: Annotated[float, options.YEAR] = NOW
+    ideal: Annotated[bool, options.IDEAL] = False
+    no_evidence: Annotated[bool, options.NO_EVIDENCE] = False
+
+    def __post_init__(self) -> None:
+        """Read all values, and refuse sizes that no step has."""
+        read_fields(self)
+        for name in ("context", "batch"):
+            if not 1 <= getattr(self, name) <= 1e9:
+                raise InputError("--" + name, getattr(self, name), "write a number from 1 to 1e9")
+        for name in ("host_memory", "host_bandwidth", "tpot"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError("--" + name.replace("_", "-"), value, "write a positive number")
+
+
+def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Result:
+    """Every model and format that fits, fastest first.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    system = system_of(r.on)
+    if r.host_memory is not None and system.host_link is None:
+        raise InputError(
+            "--host-memory", r.host_memory, f"{system.name} shares its memory with the host, or names no link to one"
+        )
+    engine = r.engine or _most_measured(system)
+    names = [name.strip() for name in r.models.split(",")] if r.models else catalogue.model_names()
+    rows: list[dict[str, Any]] = []
+    left_out: list[dict[str, str]] = []
+    for done, name in enumerate(names):
+        if progress is not None:
+            progress(f"fit: {done} of {len(names)} models")
+        model = catalogue.model(name)
+        reason = _untrained(model, r.context)
+        if reason:
+            left_out.append({"model": name, "reason": reason})
+            continue
+        found = list(_of_model(r, name, model, system, engine, left_out))
+        rows += found
+    rows.sort(key=lambda row: -row["tokens_per_second"])
+    notes = _assumptions(r, system, engine, rows)
+    return Result(request=r, facts=rows, draw=lambda: _figure(rows, system), details=(system, engine, left_out, notes))
+
+
+def _most_measured(system: System) -> str:
+    """The engine that most published rows on the chip are of."""
+    frame = evidence_files.published()
+    chips = {name for name in frame["hardware"].unique() if _chip(name) == system.chip.name}
+    counts = dict(frame.filter(frame["hardware"].is_in(chips))["engine"].value_counts().iter_rows())
+    known = {name: count for name, count in counts.items() if name in FAMILIES}
+    return max(known, key=lambda name: known[name], default=DEFAULT_ENGINE)
+
+
+def _chip(name: str) -> str:
+    """Chip of the catalogue's system that rows call ``name``; empty where there is none."""
+    try:
+        return catalogue.system(name).chip.name
+    except InputError:
+        return ""
+
+
+def _untrained(model: Architecture, context: float) -> str:
+    if model.max_context is None or context <= model.max_context:
+        return ""
+    return f"trained for {model.max_context:,} tokens"
+
+
+def _of_model(
+    r: FitRequest, name: str, model: Architecture, system: System, engine: str, left_out: list[dict[str, str]]
+) -> Iterator[dict[str, Any]]:
+    """Rows of one model, one for each format in which it fits and is fast enough."""
+    fits = False
+    reason = "does not fit in any of the formats"
+    for text in _formats(r, model, system, engine):
+        changed = model if text == _OWN else requantise(model, weights=weight_format(text))
+        if _far_too_large(r, changed, system):
+            continue
+        try:
+            row = _row(r, name, changed, text, system, engine)
+        except (DoesNotFit, NotUnderstood) as error:
+            reason = str(error)
+            continue
+        if row is None:
+            continue
+        fits = True
+        if r.tpot is None or row["time"] <= r.tpot:
+            yield row
+        else:
+            reason = f"slower than {r.tpot * 1e3:g} ms per token"
+    if not fits or "slower" in reason:
+        left_out.append({"model": name, "reason": reason})
+
+
+def _formats(r: FitRequest, model: Architecture, system: System, engine: str) -> list[str]:
+    """Formats to try: none wider than the model's own."""
+    if r.weights:
+        return [text.strip() for text in r.weights.split(",")]
+    bits = _narrowest(model)
+    if engine == "llama.cpp":
+        narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
+        return [_OWN, *narrower] if bits < 8 else narrower
+    rates = dict(system.chip.rates)
+    return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
+
+
+def _narrowest(model: Architecture) -> float:
+    """Bits of the narrowest format among a model's own. [bits]"""
+    return min([model.format.bits, *(form.bits for layer, _ in model.groups for _, form in layer.formats)])
+
+
+def _far_too_large(r: FitRequest, model: Architecture, system: System) -> bool:
+    room = (r.gpus or system.default_gpus) * system.chip.memory_capacity + (r.host_memory or 0.0)
+    return sum(weight_bytes(model).values()) > 1.1 * room
+
+
+def _row(
+    r: FitRequest, name: str, model: Architecture, text: str, system: System, engine: str
+) -> dict[str, Any] | None:
+    """One model in one format; None where it does not fit."""
+    result = run_estimate(
+        EstimateRequest(
+            model=model,
+            on=system,
+            gpus=r.gpus,
+            batch=r.batch,
+            context=r.context,
+            kv=r.kv,
+            engine=engine,
+            year=r.year,
+            ideal=r.ideal,
+            no_evidence=r.no_evidence,
+        )
+    )
+    if result.fits:
+        return _facts(r, name, model, text, result, result.time, *result.time_range, None)
+    if r.host_memory is None or float(result.layout.data) > 1:
+        return None
+    moved = offload(model, result.layout, system.chip.memory_capacity, sequences=r.batch, context=r.context)
+    if not moved.fits or moved.bytes > r.host_memory:
+        return None
+    value, low, high = _offloaded_time(r, result, moved, system, engine)
+    return _facts(r, name, model, text, result, value, low, high, moved)
+
+
+def _offloaded_time(
+    r: FitRequest, result: EstimateResult, moved: Offload, system: System, engine: str
+) -> tuple[float, float, float]:
+    """Time of a step with weights on the host, and its range. [s]"""
+    if engine == "llama.cpp":
+        bandwidth = r.host_bandwidth or system.host_dram_bandwidth or DESKTOP_BANDWIDTH
+        parts = (STREAMED, STREAMED_RANGE[1], STREAMED_RANGE[0])
+    else:
+        bandwidth = (system.host_link or 0.0) * float(result.layout.gpus)
+        parts = (0.85, 0.95, 0.6)
+    times = (result.time, *result.time_range)
+    value, low, high = (moved.time(time, part * bandwidth) for time, part in zip(times, parts, strict=True))
+    return value, low, high
+
+
+def _facts(
+    r: FitRequest,
+    name: str,
+    model: Architecture,
+    text: str,
+    result: EstimateResult,
+    time: float,
+    low: float,
+    high: float,
+    moved: Offload | None,
+) -> dict[str, Any]:
+    memory, ranks = result.step.memory, float(result.layout.gpus)
+    return {
+        "model": name,
+        "weights": text,
+        "tokens_per_second": r.batch / time,
+        "time": time,
+        "time_low": low,
+        "time_high": high,
+        "memory": float(memory.total) - (moved.bytes / ranks if moved else 0.0),
+        "offloaded_bytes": moved.bytes if moved else 0.0,
+        "offloaded_layers": moved.layers if moved else 0,
+        "offloaded_expert_layers": moved.expert_layers if moved else 0,
+        "layout": result.layout.text(),
+        "total_params": total_params(model),
+        "active_params": active_params(model),
+        "evidence": result.near.posterior.distance if result.near is not None else None,
+    }
+
+
+def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str, Any]]) -> list[str]:
+    notes = [f"decode steps of {engine} of {r.year:.1f}, {r.batch:g} requests at {r.context:,.0f} tokens"]
+    if r.engine is None:
+        notes.append(
+            f"{engine}: the engine with most published measurements on {system.chip.name}; --engine changes it"
+        )
+    if any(row["offloaded_bytes"] for row in rows):
+        if engine == "llama.cpp":
+            bandwidth = r.host_bandwidth or system.host_dram_bandwidth or DESKTOP_BANDWIDTH
+            low, high = STREAMED_RANGE
+            notes.append(
+                f"on the host: experts of the last layers first, then whole layers, read at {STREAMED:g} ({low:g} to "
+                f"{high:g}) of {bandwidth / 1e9:.4g} GB/s while the accelerator waits, which no measurement says"
+            )
+        else:
+            notes.append("on the host: read over the link in each step, at 0.85 (0.6 to 0.95) of its bandwidth")
+    return notes
+
+
+def _figure(rows: list[dict[str, Any]], system: System) -> Figure:
+    """Total parameters across, speed up, a point for each format."""
+    names = sorted({row["weights"] for row in rows})
+    series = [
+        Series(
+            name=name,
+            x=[row["total_params"] for row in rows if row["weights"] == name],
+            y=[row["tokens_per_second"] for row in rows if row["weights"] == name],
+            kind="points",
+            labels=[row["model"] for row in rows if row["weights"] == name],
+        )
+        for name in names
+    ]
+    return Figure(
+        title=f"what fits on {system.chip.name}, and how fast it writes",
+        panels=[Panel(across="parameters", up="tokens/s", series=series, log_across=True, log_up=True)],
+    )

@@ -1,0 +1,116 @@
+"""``fit``: which models fit, and how fast each writes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from rackmath.api.fit import FitRequest, run_fit
+from rackmath.cli import render
+from rackmath.cli.options import request_options
+from rackmath.cli.quantities import Whole
+from rackmath.figures.write import check_picture, write_figure
+from rackmath.hardware import System
+from rackmath.units import show
+
+
+@click.command(epilog="Example: rackmath fit --on rtx-4090 --context 32k --tpot 50ms")
+@request_options(FitRequest)
+@click.option("--limit", type=Whole(0), default=25, show_default=True, help="Lines to show; 0 shows all.")
+@click.option("--plot", metavar="FILE", help="Draw speed against size: FILE.html, FILE.png or FILE.svg.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def fit(request: FitRequest, limit: int, plot: str | None, as_json: bool) -> None:
+    """List every model and format that fits, fastest first, with the 90 % range of its speed.
+
+    With --host-memory what does not fit may stand in the host's memory: experts of the last layers first, then whole
+    layers.
+    """
+    drawn = check_picture(plot)
+    result = run_fit(request, render.show_progress)
+    if drawn is not None:
+        write_figure(result.picture(), drawn)
+    if as_json:
+        render.show_json(result.facts)
+        return
+    _show(request, result.facts, limit, *result.details)
+
+
+def _show(
+    r: FitRequest,
+    rows: Sequence[Mapping[str, Any]],
+    limit: int,
+    system: System,
+    engine: str,
+    left_out: Sequence[Mapping[str, str]],
+    notes: Sequence[str],
+) -> None:
+    gpus = r.gpus or system.default_gpus
+    title = f"what fits on {gpus} x {system.chip.name} with {engine}, at {r.context:,.0f} tokens"
+    render.show_lines(title, _sentences(r, rows))
+    if rows:
+        shown = rows if limit == 0 else rows[:limit]
+        render.show_table(
+            "" if len(shown) == len(rows) else f"the fastest {len(shown)} of {len(rows)}: --limit 0 shows all",
+            [
+                "model",
+                "weights",
+                ">tokens/s",
+                ">90 % range",
+                ">memory each",
+                *([">on the host", "moved"] if r.host_memory else []),
+                *(["layout"] if gpus > 1 else []),
+                "measurements",
+            ],
+            [_line(r, row, gpus) for row in shown],
+        )
+    reasons: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in left_out:
+        reasons[entry["reason"]].append(entry["model"])
+    render.show_lines("left out", (f"{reason}: {_some(names)}" for reason, names in sorted(reasons.items())))
+    render.show_lines("assumed", notes)
+
+
+def _sentences(r: FitRequest, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return ["Nothing does: take more accelerators, narrower formats, a shorter context, or --host-memory."]
+    models = {row["model"] for row in rows}
+    largest = max(rows, key=lambda row: (row["total_params"], row["tokens_per_second"]))
+    return [
+        f"{len(rows)} combinations of {len(models)} models and formats.",
+        f"Fastest: {_named(rows[0])}. Largest: {_named(largest)}, {show(largest['total_params'])} parameters.",
+    ]
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return f"{row['model']} in {row['weights']} at {_speed(row['tokens_per_second'])} tokens/s"
+
+
+def _speed(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _line(r: FitRequest, row: Mapping[str, Any], gpus: int) -> list[str]:
+    low, high = r.batch / row["time_high"], r.batch / row["time_low"]
+    moved = [show(row["offloaded_bytes"], "B") if row["offloaded_bytes"] else "-", _moved(row)] if r.host_memory else []
+    return [
+        row["model"],
+        row["weights"],
+        _speed(row["tokens_per_second"]),
+        f"{_speed(low)} to {_speed(high)}",
+        show(row["memory"], "B"),
+        *moved,
+        *([row["layout"]] if gpus > 1 else []),
+        row["evidence"] or "-",
+    ]
+
+
+def _moved(row: Mapping[str, Any]) -> str:
+    parts = [(row["offloaded_expert_layers"], "experts of {} layers"), (row["offloaded_layers"], "{} layers")]
+    return ", ".join(text.format(count) for count, text in parts if count)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:8])} and {len(names) - 8} more"

@@ -1,0 +1,124 @@
+"""Weights that stand in the host's memory: what has to move there, and what that costs a step.
+
+The order is llama.cpp's ``--n-cpu-moe`` and ``-ngl``: routed experts of the last layers first, for they are read least,
+then whole layers with their caches. The processor multiplies what stands beside it (llama.cpp), or the accelerator
+reads it over the link in each step (vLLM's ``--cpu-offload-gb`` with unified addresses).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rackmath.engine.layout import Layout
+from rackmath.engine.sharding import USABLE, memory
+from rackmath.models.architecture import Architecture, Experts, Layer
+from rackmath.models.cache import mixer_cache, stored_bytes
+from rackmath.models.counts import tensor_bytes, weight_format_of
+from rackmath.models.weights import layer_weights, model_weights
+
+STREAMED = 0.7
+"""Part of the bandwidth of the host's memory that a processor reads weights at: an inference, 0.5 to 0.85. [1]"""
+STREAMED_RANGE = (0.5, 0.85)
+_HANDED_OVER = 15e-6
+"""Time to hand activations to the host or back, for each layer that moved. [s]"""
+DESKTOP_BANDWIDTH = 89.6e9
+"""Memory bandwidth of a desktop with two channels of DDR5-5600 (2 x 8 B x 5.6 GT/s). [B/s]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offload:
+    """What moved to the host."""
+
+    expert_layers: int
+    """Layers whose routed experts moved. [layers]"""
+    layers: int
+    """Layers that moved whole. [layers]"""
+    bytes: float
+    """Weights and caches in the host's memory. [B]"""
+    read: float
+    """Bytes of them that a step reads. [B]"""
+    read_share: float
+    """The same over all that a step reads. [1]"""
+    fits: bool
+    """Whether the rest fits the accelerators."""
+
+    def time(self, step: float, bandwidth: float) -> float:
+        """Time of a step with what moved read at ``bandwidth``, where all of it beside the accelerator takes ``step``.
+
+        The host works while the accelerator waits, as engines do. [s]
+        """
+        return step * (1 - self.read_share) + self.read / bandwidth + _HANDED_OVER * (self.expert_layers + self.layers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Move:
+    size: float
+    read: float
+    experts: bool
+
+
+def offload(
+    architecture: Architecture, layout: Layout, capacity: float, *, sequences: float, context: float
+) -> Offload:
+    """Move the least that lets the rest fit.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of plain integers, one data-parallel group.
+    capacity : float
+        Memory of one accelerator. [B]
+    """
+    ranks = float(layout.gpus)
+    used = memory(architecture, layout, sequences, context, sequences, capacity)
+    excess = (float(used.total) - USABLE * capacity) * ranks
+    everything = list(_moves(architecture, sequences, context))
+    read = sum(move.read for move in everything) + _head(architecture)
+    moved: list[_Move] = []
+    for move in everything:
+        if excess <= 0:
+            break
+        moved.append(move)
+        excess -= move.size
+    taken = sum(move.read for move in moved)
+    return Offload(
+        expert_layers=sum(move.experts for move in moved),
+        layers=sum(not move.experts for move in moved),
+        bytes=sum(move.size for move in moved),
+        read=taken,
+        read_share=taken / read if read else 0.0,
+        fits=excess <= 0,
+    )
+
+
+def _moves(architecture: Architecture, sequences: float, context: float) -> Iterator[_Move]:
+    """All that may move, in order: experts from the last layer on, then what is left of the layers."""
+    for layer in reversed(architecture.layers):
+        size = _bytes(architecture, layer, experts=True)
+        if size:
+            mixture = next(block for block in layer.feed_forwards if isinstance(block, Experts))
+            met = 1 - (1 - mixture.expected_active / mixture.experts) ** sequences
+            yield _Move(size=size, read=met * size, experts=True)
+    for layer in reversed(architecture.layers):
+        weights = _bytes(architecture, layer, experts=False)
+        cache = sequences * sum(
+            float(stored_bytes(mixer_cache(mixer), context, architecture.cache_format, architecture.state_format))
+            for mixer in layer.mixers
+        )
+        yield _Move(size=weights + cache, read=weights + cache, experts=False)
+
+
+def _bytes(architecture: Architecture, layer: Layer, *, experts: bool) -> float:
+    return sum(
+        tensor_bytes(weight, weight_format_of(architecture, layer, weight))
+        for weight in layer_weights(layer, architecture.hidden)
+        if weight.owned and (weight.role == "experts") == experts
+    )
+
+
+def _head(architecture: Architecture) -> float:
+    """Bytes of the output projection, which is read where it stands."""
+    return sum(
+        tensor_bytes(weight, architecture.format) for weight in model_weights(architecture) if weight.role == "head"
+    )
