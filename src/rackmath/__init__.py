@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rackmath.api.rl import RlRequest
     from rackmath.api.simulation.request import SimulateRequest
     from rackmath.api.simulation.result import Percentiles, Poisson, SimulateResult, read_trace, simulate
+    from rackmath.api.size import size
     from rackmath.api.sparsity import SparsityRequest
     from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
     from rackmath.api.token_costs import CostRequest
@@ -96,6 +97,7 @@ _MODULES = {
     "predict": "rackmath.api.predict",
     "read_trace": "rackmath.api.simulation.result",
     "simulate": "rackmath.api.simulation.result",
+    "size": "rackmath.api.size",
     "train": "rackmath.api.train",
 }
 """Public names and the modules that define them."""
@@ -151,6 +153,7 @@ __all__ = [
     "predict",
     "read_trace",
     "simulate",
+    "size",
     "train",
 ]
 

@@ -126,6 +126,13 @@ def _texts(value: Any, field: str) -> tuple[str, ...]:
     return tuple(_text(text, field) for text in ((value,) if isinstance(value, str) else value))
 
 
+def _dollars_per_hour(value: Any, field: str) -> float:
+    """Dollars per hour, with or without their unit."""
+    if isinstance(value, str) and value.rstrip()[-1:].isalpha():
+        return parse(value, "USD/s", field) * 3600
+    return parse(value, "1", field)
+
+
 def whole(low: int | None = None, high: int | None = None) -> Kind:
     """A whole number between two ends."""
 
@@ -156,6 +163,7 @@ NUMBER = Kind(name="number", read=lambda value, field: parse(value, "1", field))
 SECONDS = Kind(name="time", read=lambda value, field: parse(value, "s", field))
 BYTES = Kind(name="bytes", read=lambda value, field: parse(value, "B", field))
 BYTES_PER_SECOND = Kind(name="bytes/s", read=lambda value, field: parse(value, "B/s", field))
+DOLLARS_PER_HOUR = Kind(name="$/h", read=_dollars_per_hour)
 SPEED = Kind(name="tokens/s|time", read=_speed)
 TIME_PER_TOKEN = Kind(name="time|tokens/s", read=_time_per_token)
 REQUEST_RATE = Kind(name="requests/s", read=_rate(_PER_REQUEST, _PER_TOKEN, Tokens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -127,7 +128,7 @@ class PlanResult:
         q = self.question
         if q.near is None:
             return []
-        return measured_services(q.architecture, q.system, q.work.input, q.work.output, gpus=float(q.request.gpus))
+        return measured_services(q.architecture, q.system, q.work.input, q.work.output, gpus=float(q.space.gpus))
 
     def verification(self) -> dict[str, Any]:
         """Benchmarks of the best deployment, the range expected of each metric, and how to keep what they measure.
@@ -182,10 +183,25 @@ def plan(
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range,
     :class:`~rackmath.errors.DoesNotFit` where nothing fits.
     """
+    request = request_of(model, system, workload, engine, more)
+    if request.gpus is None and request.usd_per_hour is None:
+        raise InputError("gpus", None, "say how many, as in load_system(name, gpus=32)")
+    return run_plan(request)
+
+
+def request_of(
+    model: str | Architecture,
+    system: str | System | Cluster,
+    workload: Workload,
+    engine: Engine | str | None,
+    more: Mapping[str, Any],
+) -> PlanRequest:
+    """A request with the records of the public interface."""
     w = workload
     fields: dict[str, Any] = {
         "model": model,
         "on": system_of(system),
+        "gpus": system.gpus if isinstance(system, Cluster) else None,
         "input": w.input,
         "output": w.output,
         "ttft": w.ttft,
@@ -194,11 +210,7 @@ def plan(
         "cached_prefix": w.cached_prefix,
         **(engine_of(engine).options if engine is not None else {}),
     }
-    if isinstance(system, Cluster):
-        fields["gpus"] = system.gpus
-    elif "gpus" not in more:
-        raise InputError("gpus", None, "say how many, as in load_system(name, gpus=32)")
-    return run_plan(PlanRequest(**(fields | more)))
+    return PlanRequest(**{**fields, **more})
 
 
 def run_plan(request: PlanRequest) -> PlanResult:

@@ -16,6 +16,7 @@ from rackmath.api.rates import requests_per_second
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
+from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
@@ -28,6 +29,8 @@ from rackmath.serving.plan import space_of
 from rackmath.serving.search import Found
 from rackmath.serving.workload import Limits, Space, Workload
 
+_PERCENTILE = "Limit on the {} percentile of the {}, in seconds."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
@@ -35,11 +38,28 @@ class PlanRequest:
 
     model: Annotated[str | Architecture, options.MODEL]
     on: Annotated[str | System, options.SYSTEM]
-    gpus: Annotated[int, options.GPUS.but(help="Accelerators at most.")]
+    gpus: Annotated[
+        int | None,
+        options.GPUS.but(help="Accelerators at most; with --rate and limits on percentiles the fewest are searched."),
+    ] = None
+    usd_per_hour: Annotated[
+        float | None,
+        Option(
+            help="Dollars per hour to spend, instead of --gpus, as 100$/h.",
+            kind=kinds.DOLLARS_PER_HOUR,
+            names=("--budget",),
+        ),
+    ] = None
     input: Annotated[float, options.INPUT]
     output: Annotated[float, options.OUTPUT]
     ttft: Annotated[float | None, options.TTFT] = None
     tpot: Annotated[float | None, options.TPOT] = None
+    ttft_p90: Annotated[float | None, options.TTFT.but(help=_PERCENTILE.format("90th", "time to first token"))] = None
+    ttft_p95: Annotated[float | None, options.TTFT.but(help=_PERCENTILE.format("95th", "time to first token"))] = None
+    ttft_p99: Annotated[float | None, options.TTFT.but(help=_PERCENTILE.format("99th", "time to first token"))] = None
+    tpot_p90: Annotated[float | None, options.TPOT.but(help=_PERCENTILE.format("90th", "time per token"))] = None
+    tpot_p95: Annotated[float | None, options.TPOT.but(help=_PERCENTILE.format("95th", "time per token"))] = None
+    tpot_p99: Annotated[float | None, options.TPOT.but(help=_PERCENTILE.format("99th", "time per token"))] = None
     cached_prefix: Annotated[float, options.CACHED_PREFIX] = 0.0
     rate: Annotated[
         float | None,
@@ -88,6 +108,15 @@ class PlanRequest:
     def __post_init__(self) -> None:
         """Read all values."""
         read_fields(self)
+        if self.gpus is not None and self.usd_per_hour is not None:
+            raise InputError("--budget", self.usd_per_hour, "give --gpus or --budget, not both")
+
+    @property
+    def percentiles(self) -> dict[tuple[str, str], float]:
+        """Limits on percentiles: quantity and percentile -> limit. [s]"""
+        names = [(quantity, p) for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99")]
+        limits = {name: getattr(self, "_".join(name)) for name in names}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,7 +165,10 @@ def question_of(r: PlanRequest) -> PlanQuestion:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
+    if r.percentiles:
+        raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
     architecture, system = load_model(r.model), system_of(r.on)
+    gpus = accelerators(r, system)
     work = Workload(
         input=r.input,
         output=r.output,
@@ -150,7 +182,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     space = space_of(
         architecture,
         system,
-        r.gpus,
+        gpus,
         weights=[weight_format(name).name for name in names(r.weights, "--weights")],
         kv=[cache_format(name) and name for name in names(r.kv, "--kv")],
         drafted=numbers(r.drafted, "--drafted", 0, MOST),
@@ -169,7 +201,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             system,
             engine=r.engine,
             year=r.year,
-            gpus=float(r.gpus),
+            gpus=float(gpus),
             input=work.input,
             output=work.output,
             cached=work.cached,
@@ -195,6 +227,27 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *(losses.assumptions if losses else ()),
         ),
     )
+
+
+def accelerators(r: PlanRequest, system: System) -> int:
+    """Accelerators that a request allows: as many as it says, or as its budget pays, in whole boxes from one on.
+
+    Errors: :class:`InputError` where neither is said, or the budget does not pay one accelerator.
+    """
+    if r.gpus is not None:
+        return r.gpus
+    if r.usd_per_hour is None:
+        raise InputError("--gpus", "", "say how many there are, or --budget; or --rate with a limit such as --ttft-p99")
+    price = catalogue.price_of(system, r.usd_per_gpu_hour)
+    if price is None:
+        raise InputError("--budget", r.usd_per_hour, f"no price of {system.name} is known: give --usd-per-gpu-hour")
+    paid = int(r.usd_per_hour / 3600 / price * (1 + 1e-9)) if 0 < r.usd_per_hour < 1e12 else 0
+    if not paid:
+        raise InputError(
+            "--budget", r.usd_per_hour, f"one accelerator of {system.name} is {price * 3600:.3g} $ per hour"
+        )
+    box = 1 if r.bill_used else rented_together(system)
+    return paid if paid < box else paid // box * box
 
 
 def _points_near(r: PlanRequest, system: System, work: Workload, space: Space, engine: Engine) -> PointsNear:

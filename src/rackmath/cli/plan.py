@@ -13,6 +13,7 @@ from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.plan_text import show_plan, show_verification
 from rackmath.cli.quantities import Whole
+from rackmath.errors import InputError
 from rackmath.figures.pictures import frontier_figure
 from rackmath.figures.write import check_picture, write_figure
 
@@ -27,7 +28,7 @@ from rackmath.figures.write import check_picture, write_figure
 @click.option("--workers", type=Whole(1, 4096), help="Processes for --simulate (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Simulate on Ray: ray://host:10001, or auto.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep simulated runs here.")
-@click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p99"]), default="p99", show_default=True)
+@click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p99", show_default=True)
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
 @click.option("--verify", is_flag=True, help="Add the benchmarks that check the best, and what to expect of them.")
 @click.option("--plot", metavar="FILE", help="Draw the frontier: FILE.html, FILE.png or FILE.svg.")
@@ -46,9 +47,17 @@ def plan(
 ) -> None:
     """Search every sensible deployment: the frontier, the best under limits, launch commands.
 
-    MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
+    MODEL is a catalogue name, a path to a config.json, or a folder that holds one. With --rate and limits on
+    percentiles, as --ttft-p99 1s, the fewest accelerators in whole boxes are searched, event by event.
     """
     drawn = check_picture(plot)
+    if request.percentiles or (request.rate is not None and request.gpus is None and request.usd_per_hour is None):
+        if traffic is not None or verify or explain:
+            raise InputError(
+                "--rate", request.rate, "with limits on percentiles leave out --simulate, --verify, --explain"
+            )
+        _size(request, drawn, as_json)
+        return
     result = run_plan(request)
     shown: dict[str, Any] = result.to_dict()
     if verify:
@@ -71,3 +80,17 @@ def plan(
         from rackmath.cli.plan_simulate import show_resimulated
 
         show_resimulated(shown["simulated"], traffic, percentile)
+
+
+def _size(request: PlanRequest, drawn: Path | None, as_json: bool) -> None:
+    """The fewest accelerators that keep limits on percentiles."""
+    from rackmath.api.size import run_size
+    from rackmath.cli.size_text import show_size
+
+    result = run_size(request, render.show_progress)
+    if drawn is not None:
+        write_figure(result.picture(), drawn)
+    if as_json:
+        render.show_json(result.facts)
+        return
+    show_size(result.facts)

@@ -26,7 +26,9 @@ from rackmath.units import show
 )
 @request_options(SimulateRequest)
 @click.option("--what-if", metavar="OPTION=V1,V2", help="Run for each value of an option and compare.")
-@click.option("--capacity", type=click.Choice(["p50", "p90", "p99"]), help="Search the highest rate that keeps limits.")
+@click.option(
+    "--capacity", type=click.Choice(["p50", "p90", "p95", "p99"]), help="Search the highest rate that keeps limits."
+)
 @click.option("--workers", type=Whole(1, 4096), help="Processes for many runs (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Many runs on Ray: ray://host:10001, or auto.")
 @click.option(

@@ -29,8 +29,11 @@ _OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER}
 """Inputs of a comparison beside those of a plan: cost at this speed, speed at this cost."""
 _NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kinds.REQUEST_RATE, options.GPUS.kind)
 """Kinds that a table keeps as numbers."""
-_NOT_SWEPT = ("one_pool", "bill_used", "ideal", "no_evidence")
-"""Choices of a plan that stay as they are by default."""
+_NOT_SWEPT = (
+    "one_pool", "bill_used", "ideal", "no_evidence",
+    *(f"{quantity}_{p}" for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99")),
+)  # fmt: skip
+"""Choices of a plan that stay as they are by default, and limits of a search that a comparison does not make."""
 _FIELDS: Mapping[str, Kind] = {
     field_key(field): field.option.kind for field in fields_of(PlanRequest) if field.name not in _NOT_SWEPT
 } | dict(_OWN)
@@ -94,7 +97,8 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
 
     Errors: :class:`InputError` for numbers out of range.
     """
-    question = question_of(PlanRequest(**{field.name: case[field_key(field)] for field in fields_of(PlanRequest)}))
+    fields = {f.name: case[field_key(f)] for f in fields_of(PlanRequest) if field_key(f) in case}
+    question = question_of(PlanRequest(**fields))
     facts = dict.fromkeys(_SCHEMA) | {key: case[key] for key in KEYS}
     try:
         system = question.system

@@ -165,17 +165,22 @@ def _spread(values: Any) -> dict[str, Any] | None:
     return None if percentiles is None else asdict(percentiles)
 
 
+def facts_at_end(setup: Setup, end: int) -> dict[str, Any]:
+    """Facts of a run with every step at the low (0) or the high (1) end of its 90 % range; of the bound as it is."""
+    spans = {group.system.chip.name: group.span for group in setup.groups if group.software is not None}
+    other = slowed(setup, {chip: span[end] for chip, span in spans.items()})
+    return facts_of(other, run(other))
+
+
 def range_ends(setup: Setup) -> dict[str, Any] | None:
     """Percentiles where every step takes the low or the high end of its 90 % range."""
     if setup.groups[0].software is None or len(setup.work) > _RANGED:
         return None
-    spans = {group.system.chip.name: group.span for group in setup.groups if group.software is not None}
-    ends_of: dict[str, Any] = {"steps": list(spans[setup.groups[0].system.chip.name])}
+    ends_of: dict[str, Any] = {"steps": list(setup.groups[0].span)}
     for end, name in enumerate(("low", "high")):
-        other = slowed(setup, {chip: span[end] for chip, span in spans.items()})
-        facts = facts_of(other, run(other))
+        facts = facts_at_end(setup, end)
         ends_of[name] = {
-            key: {p: facts[key][p] for p in ("mean", "p50", "p90", "p99")}
+            key: {p: facts[key][p] for p in ("mean", "p50", "p90", "p95", "p99")}
             for key in ("time_to_first_token", "time_per_output_token", "latency")
             if facts[key] is not None
         } | {"throughput": facts["throughput"], "goodput": facts["goodput"]}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ROWS = 1_000_000
 """Of the table of requests that are written at a time."""
-_PERCENTILES = ("mean", "p50", "p90", "p99")
+_PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
 _QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
 
 
@@ -53,11 +53,13 @@ class Percentiles:
     mean: float
     p50: float
     p90: float
+    p95: float
     p99: float
     mean_range: tuple[float, float] | None
     """None for the bound, and for runs of so many requests that their range is not simulated."""
     p50_range: tuple[float, float] | None
     p90_range: tuple[float, float] | None
+    p95_range: tuple[float, float] | None
     p99_range: tuple[float, float] | None
 
 

@@ -14,7 +14,7 @@ from rackmath.serving.simulator.state import Requests
 
 F = NDArray[np.float64]
 
-PERCENTILES = (0.5, 0.9, 0.99)
+PERCENTILES = (0.5, 0.9, 0.95, 0.99)
 _TWO_SIDED = 1.96
 """Standard deviations of a 95 % interval."""
 _BATCHES, _STUDENT = 32, 2.04
@@ -30,6 +30,7 @@ class Spread:
     mean: float
     p50: float
     p90: float
+    p95: float
     p99: float
     confidence: Mapping[str, tuple[float, float]]
     """95 % interval of each percentile, for requests whose waits hang together; see :func:`spread`."""
