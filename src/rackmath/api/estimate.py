@@ -273,6 +273,10 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
     layout, notes = fastest_layout(architecture, system, r.gpus, r.layout, settings)
+    if "[" in system.name:
+        notes += (
+            f"{system.name}: numbers as set; parts of its peaks that kernels reach as measured of the chip itself",
+        )
     if architecture.max_context is not None and r.context > architecture.max_context:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)

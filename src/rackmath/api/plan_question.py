@@ -165,8 +165,6 @@ def question_of(r: PlanRequest) -> PlanQuestion:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    if r.percentiles:
-        raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
     architecture, system = load_model(r.model), system_of(r.on)
     gpus = accelerators(r, system)
     work = Workload(
@@ -232,8 +230,11 @@ def question_of(r: PlanRequest) -> PlanQuestion:
 def accelerators(r: PlanRequest, system: System) -> int:
     """Accelerators that a request allows: as many as it says, or as its budget pays, in whole boxes from one on.
 
-    Errors: :class:`InputError` where neither is said, or the budget does not pay one accelerator.
+    Errors: :class:`InputError` where neither is said, or the budget does not pay one accelerator, and for limits on
+    percentiles, of which a plan knows none.
     """
+    if r.percentiles:
+        raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
     if r.gpus is not None:
         return r.gpus
     if r.usd_per_hour is None:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rackmath.errors import InputError
-from rackmath.hardware import Chip, Link, System
+from rackmath.hardware import System
+from rackmath.hardware.changes import changed_system
 from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
-from rackmath.units import day, decimal_year, parse
+from rackmath.units import day, decimal_year
 
 
 def load_model(source: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
@@ -71,75 +72,18 @@ class Cluster:
         Parameters
         ----------
         **changes
-            Of each accelerator, in SI, as text with a unit, or as a factor such as "2x": ``bandwidth`` and ``memory``,
+            As of :func:`~rackmath.hardware.changes.changed_system`: ``bandwidth`` and ``memory`` of each accelerator,
             ``flops`` (a factor of every precision), ``power``, ``price``; ``scale_up``, ``scale_out`` and their
-            ``_latency``; ``host_link``; and ``domain``, in accelerators.
+            ``_latency``; ``host_link``; and ``domain``, in accelerators. In SI, with a unit, or as a factor, "2x".
 
         What is measured of the chip's kernels, as parts of its peaks, is kept.
         Errors: :class:`~rackmath.errors.InputError` for keys and values that there are not.
         """
         system = self.system
         for key, value in changes.items():
-            system = _changed(system, key, value)
+            system = changed_system(system, key, value)
         said = ", ".join(f"{key} {value}" for key, value in changes.items())
         return replace(self, system=replace(system, name=f"{self.system.name} with {said}" if said else system.name))
-
-
-_UNITS: Mapping[str, str] = {
-    "bandwidth": "B/s",
-    "memory": "B",
-    "flops": "1",
-    "power": "W",
-    "price": "USD/s",
-    "scale_up": "B/s",
-    "scale_out": "B/s",
-    "scale_up_latency": "s",
-    "scale_out_latency": "s",
-    "host_link": "B/s",
-    "domain": "1",
-}
-"""What :meth:`Cluster.set` changes, and its unit."""
-
-
-def _changed(system: System, key: str, value: float | str) -> System:
-    if key not in _UNITS:
-        raise InputError(key, value, f"change one of {', '.join(_UNITS)}")
-    chip = system.chip
-    if key == "flops":
-        factor = _amount(key, value, 1.0) if isinstance(value, str) and value.endswith("x") else None
-        if factor is None:
-            raise InputError(key, value, "write a factor of every precision, such as 2x")
-        return replace(system, chip=replace(chip, rates=tuple((name, rate * factor) for name, rate in chip.rates)))
-    fields = {"bandwidth": "memory_bandwidth", "memory": "memory_capacity", "power": "power"}
-    if key in fields:
-        changed: Chip = replace(chip, **{fields[key]: _amount(key, value, getattr(chip, fields[key]))})
-        if key == "memory":
-            changed = replace(changed, visible_memory=None)
-        return replace(system, chip=changed)
-    link = key.removesuffix("_latency")
-    if link in ("scale_up", "scale_out"):
-        part = "bandwidth" if key == link else "latency"
-        old: Link | None = getattr(system, link)
-        if old is None:
-            raise InputError(
-                key, value, f"{system.name} has no such network: write a system file, `rackmath systems --schema`"
-            )
-        return replace(system, **{link: replace(old, **{part: _amount(key, value, getattr(old, part))})})
-    amount = _amount(key, value, getattr(system, key))
-    return replace(system, **{key: int(amount) if key == "domain" else amount})
-
-
-def _amount(key: str, value: float | str, old: float | None) -> float:
-    """A value, or a factor of the old one; above zero."""
-    if isinstance(value, str) and value.rstrip().endswith("x"):
-        if old is None:
-            raise InputError(key, value, "nobody says what it is: write the value itself")
-        amount = parse(value.rstrip()[:-1], "1", key) * old
-    else:
-        amount = parse(value, _UNITS[key], key)
-    if not amount > 0:
-        raise InputError(key, value, "write a positive number")
-    return amount
 
 
 def load_system(source: str | Path | System, gpus: int | None = None) -> Cluster:

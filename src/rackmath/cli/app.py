@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "compare": ("rackmath.cli.sweep:compare", "Models, systems and formats side by side; sweeps of any input."),
         "estimate": ("rackmath.cli.estimate", "Time, memory and cost of one decode or prefill pass."),
         "evidence": ("rackmath.cli.evidence", "Measurements behind the answers; keep your own beside them."),
+        "explore": ("rackmath.cli.explore", "Which numbers of hardware and model an answer depends on, and how much."),
         "fit": ("rackmath.cli.fit", "Every model and format that fits on accelerators, fastest first."),
         "lab": ("rackmath.cli.lab", "The lecture's experiments on this machine, measured against predicted."),
         "lecture": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -10,8 +10,11 @@ import click
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
 from rackmath.cli.quantities import Typed, Whole
+from rackmath.errors import InputError
 
 Request = TypeVar("Request")
+_SUBJECTS = {"on", "model"}
+_SET = "Change a number of the system (bandwidth=2x, chip.capacity=288GB, price=2.5) or model (model.experts=512)."
 
 
 def request_options(
@@ -27,18 +30,65 @@ def request_options(
     fields = [field for field in fields_of(request) if field.name not in hidden]
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
-        def called(**values: Any) -> Any:
-            fields_given = {field.name: values.pop(field.name) for field in fields}
-            return command(request(**fields_given), **values)
+        def request_made(values: dict[str, Any]) -> Request:
+            """Take a request's fields out of what was typed."""
+            _apply(values, values.pop("changes", ()))
+            return request(**{field.name: values.pop(field.name) for field in fields})
 
+        def called(**values: Any) -> Any:
+            made = request_made(values)
+            return command(made, **values)
+
+        called.request = request_made  # type: ignore[attr-defined]
         called.__doc__, called.__name__ = command.__doc__, command.__name__
         # Options of the command's own stand behind those of the request.
         called.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
         for field in reversed(fields):
             _declared(field)(called)
+        taken = {name for field in fields for name in field.names}
+        if _SUBJECTS & {field.name for field in fields} and "--set" not in taken:
+            click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help=_SET)(called)
         return called
 
     return decorated
+
+
+def request_of_words(words: Sequence[str]) -> Any:
+    """The request that a command line asks, by the command's own reading of it.
+
+    Errors: those of the command line and of the request.
+    """
+    from rackmath.cli.app import cli
+
+    context = cli.make_context("rackmath", list(words), resilient_parsing=False)
+    _, command, rest = cli.resolve_command(context, list(words))
+    while isinstance(command, click.Group) and rest and rest[0] in command.list_commands(context):
+        _, command, rest = command.resolve_command(context, rest)
+    if command is None:
+        raise InputError("COMMAND", " ".join(words), "no such command")
+    with command.make_context(command.name, rest, parent=context) as inner:
+        return command.callback.request(dict(inner.params))  # type: ignore[union-attr]
+
+
+def _apply(values: dict[str, Any], changes: tuple[str, ...]) -> None:
+    """Write changes behind the names of the system and of the model.
+
+    Errors: :class:`InputError` for a command that has no such subject, and for a list of models.
+    """
+    if not changes:
+        return
+    from rackmath.io import catalogue
+
+    for change in changes:
+        key, equals, _ = change.partition("=")
+        if not equals:
+            raise InputError("--set", change, "write key=value, as bandwidth=2x or model.experts=512")
+        subject = "model" if key.startswith("model.") else "on"
+        if not isinstance(values.get(subject), str):
+            raise InputError("--set", change, "this command names no single model or system to change")
+        base, before = catalogue.with_changes(values[subject])
+        written = [*(f"{k}={v}" for k, v in before), change.removeprefix("model.")]
+        values[subject] = f"{base}[{';'.join(written)}]"
 
 
 def _declared(field: Field) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from rackmath.api.plain import to_plain
@@ -30,20 +31,26 @@ def console() -> Console:
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
     """Print a table; columns whose name starts with ``>`` are numbers and align right."""
     table = Table(
-        title=title, title_justify="left", caption=note or None, caption_justify="left", box=None, pad_edge=False
+        title=escape(title),
+        title_justify="left",
+        caption=escape(note) or None,
+        caption_justify="left",
+        box=None,
+        pad_edge=False,
     )
     for name in columns:
         right = name.startswith(">")
         table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=right)
     for row in rows:
-        table.add_row(*(str(cell) for cell in row))
+        # Names may hold brackets, which are no markup.
+        table.add_row(*(escape(str(cell)) for cell in row))
     console().print(table)
 
 
 def show_pairs(title: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Print names and values below each other."""
     out = console()
-    out.print(title, style="bold")
+    out.print(title, style="bold", markup=False)
     shown = list(pairs)
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
@@ -54,7 +61,7 @@ def show_bars(title: str, parts: Mapping[str, float], show: Any) -> None:
     """Print parts of a whole as bars."""
     total = sum(parts.values()) or 1.0
     out = console()
-    out.print(title, style="bold")
+    out.print(title, style="bold", markup=False)
     width = max(len(name) for name in parts)
     for name, value in sorted(parts.items(), key=lambda item: -item[1]):
         bar = "#" * round(_BAR * value / total)
@@ -87,7 +94,7 @@ def show_progress(text: str) -> None:
 
 def show_script(title: str, script: str) -> None:
     """Print a title and a script as it is: no line is broken and none is moved in."""
-    console().print(title, style="bold", highlight=False)
+    console().print(title, style="bold", highlight=False, markup=False)
     console().print(script, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -97,7 +104,7 @@ def show_lines(title: str, lines: Iterable[str]) -> None:
     if not shown:
         return
     out = console()
-    out.print(title, style="bold")
+    out.print(title, style="bold", markup=False)
     for line in shown:
         out.print(f"  {line}", markup=False)
 

@@ -39,6 +39,8 @@ def plotly_figure(figure: Figure) -> Any:
 
 def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both axes of a panel."""
+    if panel.is_horizontal:
+        return {"title": {"text": panel.up}}, {"title": {"text": panel.across}, "autorange": "reversed"}
     across = {"type": "log" if panel.log_across else "-", "title": {"text": panel.across}}
     up: dict[str, Any] = {"type": "log" if panel.log_up else "-", "title": {"text": panel.up}}
     if not panel.log_up:
@@ -79,6 +81,9 @@ def _trace(s: Series, colour: str) -> dict[str, Any]:
     common: dict[str, Any] = {"name": s.name, "x": _plain(s.x), "y": _plain(s.y), "showlegend": s.named}
     if s.kind == "bars":
         return common | {"type": "bar", "marker": {"color": colour}, **({"hovertext": text} if text else {})}
+    if s.kind == "horizontal":
+        lying = {"type": "bar", "orientation": "h", "x": _plain(s.y), "y": _plain(s.x), "marker": {"color": colour}}
+        return common | lying | ({"hovertext": text} if text else {})
     trace = common | {
         "type": "scatter",
         "mode": "lines" if s.kind == "line" else "markers",

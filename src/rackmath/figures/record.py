@@ -20,7 +20,8 @@ class Series:
     x: Sequence[float] | Sequence[str]
     y: Sequence[float]
     kind: str = "line"
-    """line, points, bars (stacked), or mark (one point that stands out)."""
+    """line, points, bars (stacked), horizontal (a bar for each name in ``x``, as long as ``y`` says, the first on top),
+    or mark (one point that stands out)."""
     labels: Sequence[str] = ()
     """What a reader sees at each point: in HTML when pointing at it, else beside points."""
     colour: int | None = None
@@ -45,6 +46,11 @@ class Panel:
     """Whether labels are written beside points in a still picture."""
     title: str = ""
     """Where panels show different things."""
+
+    @property
+    def is_horizontal(self) -> bool:
+        """Whether bars lie: the axis that is called ``up`` goes across."""
+        return any(s.kind == "horizontal" for s in self.series)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,6 +18,9 @@ def sketched(figure: Figure) -> list[str]:
     """Lines of text that draw a figure; ranges are left out."""
     lines: list[str] = []
     for panel in figure.panels:
+        if panel.is_horizontal:
+            lines += _lying(panel)
+            continue
         bars = [s for s in panel.series if s.kind == "bars"]
         lines += _bars(panel, bars) if bars else _points(panel)
     return lines
@@ -96,4 +99,17 @@ def _bars(panel: Panel, bars: Sequence[Series]) -> list[str]:
     shown = [s for s in bars if s.named]
     if len(shown) > 1:
         lines.append("  " + ", ".join(f"{_MARKS[j % len(_MARKS)]} {s.name}" for j, s in enumerate(shown)))
+    return lines
+
+
+def _lying(panel: Panel) -> list[str]:
+    """A bar for each name, to the right of the middle where it is above zero, to the left where it is below."""
+    lines = [f"  {panel.title or panel.up}"]
+    for s in panel.series:
+        most = max((abs(float(y)) for y in s.y), default=0.0) or 1.0
+        width, half = max((len(str(x)) for x in s.x), default=0), _BAR // 2
+        for name, y in zip(s.x, s.y, strict=True):
+            length = round(half * abs(float(y)) / most)
+            left, right = ("", "#" * length) if y >= 0 else ("#" * length, "")
+            lines.append(f"  {name!s:>{width}}  {left:>{half}}|{right:<{half}} {float(y):+.3g}")
     return lines

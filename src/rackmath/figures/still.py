@@ -83,6 +83,8 @@ def _draw(axis: Any, panel: Panel) -> None:
                 list(s.x), list(s.y), bottom=base, label=s.name if s.named else None, color=_colour(s, i), width=0.65
             )
             base = base + np.asarray(s.y)
+        elif s.kind == "horizontal":
+            axis.barh(list(s.x), list(s.y), label=s.name if s.named else None, color=_colour(s, i), height=0.65)
         else:
             _mark(axis, s, _colour(s, i))
         if panel.show_labels:
@@ -90,8 +92,20 @@ def _draw(axis: Any, panel: Panel) -> None:
                 axis.annotate(text, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7)
     if panel.title:
         axis.set_title(panel.title, fontsize=9, loc="left")
-    axis.set_xlabel(panel.across)
-    axis.set_ylabel(panel.up)
+    if panel.is_horizontal:
+        axis.set(xlabel=panel.up, ylabel=panel.across)
+        axis.invert_yaxis()
+    else:
+        _axes(axis, panel)
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(frameon=False, fontsize=8)
+
+
+def _axes(axis: Any, panel: Panel) -> None:
+    axis.set(xlabel=panel.across, ylabel=panel.up)
     if panel.log_across:
         axis.set_xscale("log")
         # Under two powers of ten Matplotlib writes digits between them, which would run into each other.
@@ -103,8 +117,3 @@ def _draw(axis: Any, panel: Panel) -> None:
     names = len({x for s in panel.series for x in s.x if isinstance(x, str)})
     if names > _CROWDED:
         axis.tick_params(axis="x", labelsize=6, labelrotation=0 if names <= 2 * _CROWDED else 90)
-    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
-    if axis.get_legend_handles_labels()[0]:
-        axis.legend(frameon=False, fontsize=8)

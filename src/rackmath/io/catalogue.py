@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -15,6 +16,7 @@ from typing import Any
 
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, MemoryTier, System
+from rackmath.hardware.changes import changed_system
 from rackmath.io import tables
 from rackmath.io.catalogue_files import (
     BenchmarkFile,
@@ -27,6 +29,7 @@ from rackmath.io.catalogue_files import (
 from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
+from rackmath.models.config.changes import changed_config, numbers_of
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
 from rackmath.serving.fleet import Bill
@@ -37,6 +40,9 @@ _LARGEST_CONFIG = 16 * 2**20
 _VARIANT = re.compile(r"[-_](?:instruct|chat|it|base|hf)(?=$|[-_])", re.IGNORECASE)
 """Parts of a repository's name that tell how a model was tuned; its architecture is the same."""
 _DATA: Traversable = files("rackmath") / "data"
+
+_CHANGED = re.compile(r"^(.+?)\[(.*)\]$")
+"""A name with changes behind it."""
 
 
 def system_names() -> list[str]:
@@ -50,10 +56,16 @@ def model_names() -> list[str]:
 
 
 def system(name: str) -> System:
-    """Read a system by catalogue name, alias, or path of a TOML file.
+    """Read a system by catalogue name, alias, or path of a TOML file, with changes as in ``h100-sxm[bandwidth=2x]``.
 
-    Errors: :class:`InputError` with the nearest names for an unknown one.
+    Errors: :class:`InputError` with the nearest names for an unknown one, and for changes that there are not.
     """
+    base, changes = with_changes(name)
+    if changes:
+        changed = system(base)
+        for key, value in changes:
+            changed = changed_system(changed, key, value)
+        return replace(changed, name=f"{changed.name}[{';'.join(f'{key}={value}' for key, value in changes)}]")
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
     wanted = _plain(name)
@@ -188,12 +200,19 @@ def benchmarks() -> dict[str, Benchmark]:
 def model(name: str) -> Architecture:
     """Read a model by catalogue name, by path of a ``config.json``, or by folder.
 
+    Changes stand behind it, as in ``deepseek-v3[experts=512;top_k=16]``: fields of its config, or short names of them.
     A file with ``total_params``, ``active_params`` and ``kv_bytes_per_token`` is a
     closed model known by its totals. A ``hf_quant_config.json`` beside a config is
     read with it.
 
     Errors: :class:`InputError` for unknown names, unreadable files and bad fields.
     """
+    base, changes = with_changes(name)
+    if changes:
+        config, label, sidecar = _config_of(base)
+        for key, value in changes:
+            config = changed_config(config, key, value)
+        return _model_of(config, f"{label}[{';'.join(f'{key}={value}' for key, value in changes)}]", sidecar)
     path = Path(name)
     if path.is_dir():
         path = path / "config.json"
@@ -205,6 +224,44 @@ def model(name: str) -> Architecture:
     if stem is not None:
         return _catalogue_model(stem)
     raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+
+
+def with_changes(name: str) -> tuple[str, list[tuple[str, str]]]:
+    """``name[key=value;...]`` -> the name and its changes.
+
+    Errors: :class:`InputError` for changes that are not written so.
+    """
+    match = _CHANGED.match(name)
+    if match is None:
+        return name, []
+    changes: list[tuple[str, str]] = []
+    for part in match.group(2).split(";"):
+        key, equals, value = (text.strip() for text in part.partition("="))
+        if not (key and equals and value):
+            raise InputError("--set", part, "write key=value, as bandwidth=2x")
+        changes.append((key, value))
+    return match.group(1), changes
+
+
+def model_numbers(name: str) -> list[str]:
+    """Numbers of a model that can be changed by short names, as ``layers``.
+
+    Errors: as of :func:`model`.
+    """
+    return numbers_of(_config_of(with_changes(name)[0])[0])
+
+
+def _config_of(name: str) -> tuple[Mapping[str, Any], str, Mapping[str, Any] | None]:
+    """Config, label and file of formats of a model by name, path or folder."""
+    path = Path(name)
+    path = path / "config.json" if path.is_dir() else path
+    if path.suffix == ".json" or path.is_file():
+        return tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path)
+    stem = _stem_of(name.rsplit("/", maxsplit=1)[-1])
+    if stem is None:
+        raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+    raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
+    return raw["config"], stem, raw.get("quantization_sidecar")
 
 
 def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:

@@ -1,0 +1,203 @@
+"""How an answer follows the numbers behind it: elasticities, and curves over one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite, log
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from rackmath.api.answers import answer
+from rackmath.api.result import Result
+from rackmath.errors import InputError, RackmathError
+from rackmath.figures import Figure, Panel, Series
+from rackmath.hardware.changes import UNITS
+from rackmath.io import catalogue
+from rackmath.units import parse
+
+Progress = Callable[[str], None]
+
+OUTCOMES: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "EstimateRequest": {
+            "time of a step": ("time",),
+            "tokens/s per accelerator": ("tokens_per_second_per_gpu",),
+            "$ per M tokens": ("usd_per_million_tokens",),
+        },
+        "PlanRequest": {
+            "tokens/s per accelerator": ("best", "tokens_per_second_per_gpu"),
+            "time per token": ("best", "time_per_output_token"),
+            "$ per M tokens": ("best", "usd_per_million_output_tokens"),
+        },
+        "TrainRequest": {"days": ("days",), "$": ("usd",), "MFU": ("mfu",)},
+        "MemoryRequest": {"tokens of cache": ("cache_tokens",), "requests at once": ("concurrency",)},
+    }
+)
+"""What is followed of the answer to each kind of request, and where its JSON has it."""
+
+_STEP = 1.1
+"""Factor by which a number of the hardware is raised and lowered."""
+_DOUBLE = 2.0
+"""Factor by which a number of the model is raised: widths and counts stay whole."""
+_POINTS = 13
+"""Of a curve."""
+_SHOWN = 12
+"""Numbers in the picture of elasticities."""
+
+
+def outcomes(request: Any) -> dict[str, float | None]:
+    """What is followed of an answer; None where it has no such number.
+
+    Errors: :class:`InputError` for a kind of request that is not followed; those of the request.
+    """
+    kind = type(request).__name__
+    if kind not in OUTCOMES:
+        followed = ", ".join(name.removesuffix("Request").lower() for name in OUTCOMES)
+        raise InputError("COMMAND", kind.removesuffix("Request").lower(), f"explore one of {followed}")
+    facts = answer(request).to_dict()
+    return {name: _at(facts, path) for name, path in OUTCOMES[kind].items()}
+
+
+def _at(facts: Any, path: Sequence[str]) -> float | None:
+    for key in path:
+        facts = None if facts is None else facts[key]
+    return None if facts is None or not isfinite(facts) else float(facts)
+
+
+def changed(request: Any, key: str, value: str) -> Any:
+    """A request with one number of its system, or with ``model.`` before it of its model, at another value.
+
+    Errors: :class:`InputError` for a subject that is no name: nothing can be written behind it.
+    """
+    subject = "model" if key.startswith("model.") else "on"
+    name = getattr(request, subject, None)
+    if not isinstance(name, str):
+        raise InputError(key, value, "name the model and the system: records have no numbers to change by name")
+    base, before = catalogue.with_changes(name)
+    written = [f"{k}={v}" for k, v in (*before, (key.removeprefix("model."), value))]
+    return replace(request, **{subject: f"{base}[{';'.join(written)}]"})
+
+
+def run_elasticities(request: Any, progress: Progress = lambda text: None) -> Result:
+    """Elasticity of every outcome to every number of the system and of the model, the strongest first.
+
+    An elasticity is the relative change of an outcome over that of the number: -1 halves the outcome where the number
+    doubles. Numbers of the system are moved by a tenth to either side, those of the model doubled.
+    Errors: those of the request itself; numbers that it has not, or cannot have otherwise, are named as left out.
+    """
+    base = outcomes(request)
+    rows: list[dict[str, Any]] = []
+    left_out: list[dict[str, str]] = []
+    keys = [key for key in UNITS if key != "domain"]
+    if isinstance(request.model, str):
+        keys += [f"model.{name}" for name in catalogue.model_numbers(request.model) if name != "context"]
+    for done, key in enumerate(keys):
+        progress(f"explore: {done} of {len(keys)} numbers")
+        try:
+            values = _elasticity(request, key, base)
+        except RackmathError as error:
+            left_out.append({"number": key, "reason": str(error)})
+            continue
+        rows.append({"number": key, **values})
+    rows.sort(key=lambda row: -max((abs(row[name]) for name in base if row[name] is not None), default=0.0))
+    facts = {"outcomes": base, "elasticities": rows, "left_out": left_out}
+    return Result(request=request, facts=facts, draw=lambda: _tornado(request, facts))
+
+
+def _elasticity(request: Any, key: str, base: Mapping[str, float | None]) -> dict[str, float | None]:
+    if key.startswith("model."):
+        above, below, distance = outcomes(changed(request, key, f"{_DOUBLE:g}x")), base, log(_DOUBLE)
+    else:
+        above, below = (outcomes(changed(request, key, f"{factor:.6g}x")) for factor in (_STEP, 1 / _STEP))
+        distance = 2 * log(_STEP)
+    return {name: _slope(above[name], below[name], distance) for name in base}
+
+
+def _slope(above: float | None, below: float | None, distance: float) -> float | None:
+    if not above or not below or above < 0 or below < 0:
+        return None
+    slope = log(above / below) / distance
+    return 0.0 if abs(slope) < 1e-6 else slope
+
+
+def run_curve(request: Any, over: str, progress: Progress = lambda text: None) -> Result:
+    """Outcomes over one number, as ``bandwidth=1x..4x``.
+
+    Errors: :class:`InputError` for text that says no range; those of the request at any point.
+    """
+    key, equals, ends = over.partition("=")
+    low, dots, high = ends.partition("..")
+    if not (equals and dots and low and high):
+        raise InputError("--over", over, "write a number and a range, as bandwidth=1x..4x")
+    first, last = _end(low, over), _end(high, over)
+    if low.endswith("x") != high.endswith("x") or not 0 < first < last:
+        raise InputError("--over", over, "write both ends alike, the smaller first, as 1x..4x or 2TB/s..8TB/s")
+    unit = low.lstrip("0123456789.eE+-")
+    points: list[dict[str, Any]] = []
+    for done, value in enumerate(np.geomspace(first, last, _POINTS)):
+        progress(f"explore: {done} of {_POINTS} points")
+        text = f"{value:.6g}{unit}"
+        points.append({"value": text, "number": float(value), **outcomes(changed(request, key.strip(), text))})
+    facts = {"over": key.strip(), "points": points}
+    return Result(request=request, facts=facts, draw=lambda: _curve(request, facts))
+
+
+def _end(text: str, over: str) -> float:
+    digits = text[: len(text) - len(text.lstrip("0123456789.eE+-"))]
+    return parse(digits, "1", "--over") if digits else parse(over, "1", "--over")
+
+
+def _title(request: Any) -> str:
+    kind = type(request).__name__.removesuffix("Request").lower()
+    return f"{kind} {request.model} on {request.on}"
+
+
+def _tornado(request: Any, facts: Mapping[str, Any]) -> Figure:
+    shown = facts["elasticities"][:_SHOWN]
+    panels = [
+        Panel(
+            across="",
+            up="elasticity",
+            title=name,
+            series=[
+                Series(
+                    name=name,
+                    x=[row["number"] for row in shown if row[name] is not None],
+                    y=[row[name] for row in shown if row[name] is not None],
+                    kind="horizontal",
+                    named=False,
+                )
+            ],
+        )
+        for name in facts["outcomes"]
+        if any(row[name] is not None for row in shown)
+    ]
+    note = "relative change of the outcome over that of the number"
+    return Figure(title=_title(request), panels=panels, note=note)
+
+
+def _curve(request: Any, facts: Mapping[str, Any]) -> Figure:
+    points = facts["points"]
+    names = [name for name in points[0] if name not in ("value", "number")]
+    panels = [
+        Panel(
+            across=facts["over"],
+            up=name,
+            series=[
+                Series(
+                    name=name,
+                    x=[point["number"] for point in points if point[name] is not None],
+                    y=[point[name] for point in points if point[name] is not None],
+                    labels=[point["value"] for point in points if point[name] is not None],
+                    named=False,
+                )
+            ],
+            log_across=True,
+        )
+        for name in names
+        if any(point[name] is not None for point in points)
+    ]
+    return Figure(title=_title(request), panels=panels)

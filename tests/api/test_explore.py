@@ -1,0 +1,105 @@
+"""Elasticities: those that must be one, those that must add up, and curves through the answer itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from rackmath.api.estimate import run_estimate
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.explore import changed, outcomes, run_curve, run_elasticities
+from rackmath.api.memory import MemoryRequest
+from rackmath.api.price_page import PageRequest
+from rackmath.cli.app import cli
+from rackmath.cli.options import request_of_words
+from rackmath.errors import InputError
+from rackmath.models.config.changes import NAMES
+
+BOUND = EstimateRequest(model="llama-3.1-8b", on="h100-sxm", gpus=1, batch=64, context=2000, ideal=True)
+
+
+def elasticities(request: Any) -> dict[str, dict[str, Any]]:
+    return {row["number"]: row for row in run_elasticities(request).facts["elasticities"]}
+
+
+def test_time_at_the_bound_is_work_over_rates() -> None:
+    """A time is bytes over bytes per second and FLOPs over FLOPs per second: its elasticities to both add up to -1."""
+    rows = elasticities(BOUND)
+    total = rows["bandwidth"]["time of a step"] + rows["flops"]["time of a step"]
+    assert total == pytest.approx(-1, abs=1e-6)
+    assert rows["price"]["$ per M tokens"] == pytest.approx(1)
+    assert rows["price"]["time of a step"] == 0
+    assert rows["memory"]["time of a step"] == 0
+    for row in rows.values():
+        if row["tokens/s per accelerator"] is not None:
+            assert row["tokens/s per accelerator"] == pytest.approx(-row["time of a step"], abs=1e-6)
+
+
+def test_the_strongest_stand_first() -> None:
+    strengths = [
+        max(abs(value) for name, value in row.items() if name != "number" and value is not None)
+        for row in run_elasticities(BOUND).facts["elasticities"]
+    ]
+    assert strengths == sorted(strengths, reverse=True)
+
+
+def test_only_numbers_that_the_model_has() -> None:
+    rows = elasticities(BOUND)
+    assert "model.layers" in rows
+    assert "model.experts" not in rows
+    assert {key for key in rows if key.startswith("model.")} <= {f"model.{name}" for name in NAMES}
+
+
+def test_a_curve_goes_through_the_answer() -> None:
+    points = run_curve(BOUND, "bandwidth=1x..4x").facts["points"]
+    assert points[0]["time of a step"] == pytest.approx(run_estimate(BOUND).time)
+    times = [point["time of a step"] for point in points]
+    assert times == sorted(times, reverse=True)
+    assert times[-1] == pytest.approx(outcomes(changed(BOUND, "bandwidth", "4x"))["time of a step"])
+    sizes = run_curve(MemoryRequest(model="llama-3.1-8b", on="h100-sxm"), "memory=80GB..160GB").facts["points"]
+    assert sizes[-1]["tokens of cache"] > 2 * sizes[0]["tokens of cache"]
+
+
+def test_pictures_have_a_bar_for_each_number_and_a_point_for_each_value() -> None:
+    assert len(run_elasticities(BOUND).picture().panels) == 3
+    assert len(run_curve(BOUND, "flops=1x..2x").picture().panels[0].series[0].x) == 13
+
+
+@pytest.mark.parametrize(
+    "over", ["bandwidth", "bandwidth=2x", "bandwidth=4x..1x", "bandwidth=1x..4", "colour=1x..2x", "=1x..2x"]
+)
+def test_bad_ranges_are_refused(over: str) -> None:
+    with pytest.raises(InputError):
+        run_curve(BOUND, over)
+
+
+def test_what_is_not_followed_is_refused() -> None:
+    with pytest.raises(InputError, match="explore one of"):
+        outcomes(PageRequest())
+
+
+def test_a_command_line_is_read_as_its_command_reads_it() -> None:
+    words = [
+        "estimate",
+        "llama-3.1-8b",
+        "--on",
+        "h100-sxm",
+        "--gpus",
+        "1",
+        "--batch",
+        "64",
+        "--context",
+        "2k",
+        "--ideal",
+    ]
+    assert request_of_words(words) == BOUND
+    assert request_of_words([*words, "--set", "bandwidth=2x"]) == changed(BOUND, "bandwidth", "2x")
+
+
+@pytest.mark.parametrize("command", ["", "fly", "estimate 'llama", "models", "estimate llama-3.1-8b"])
+def test_bad_commands_are_refused(command: str) -> None:
+    result = CliRunner().invoke(cli, ["explore", command])
+    assert result.exit_code != 0
+    assert "Traceback" not in result.output
