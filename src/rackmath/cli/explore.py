@@ -29,8 +29,9 @@ _COMMANDS = ("estimate", "plan", "train", "memory")
 def explore(command: tuple[str, ...], over: str | None, limit: int, plot: str | None, as_json: bool) -> None:
     """Say which numbers of the hardware and of the model an answer depends on, and how strongly.
 
-    COMMAND is a command of estimate, plan, train or memory, in quotation marks or as it is. Each number of its system is moved by a
-    tenth, each of its model doubled; the elasticity is the relative change of the outcome over that of the number.
+    COMMAND is a command of estimate, plan, train or memory, in quotation marks or as it is. Each number of its system
+    is moved by a tenth, each of its model doubled; the elasticity is the relative change of the outcome over that of
+    the number.
     """
     drawn = check_picture(plot)
     request = _request(command)
