@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.drafts import drafting
+from rackmath.api.energy import NOTE, energy_of
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
 from rackmath.api.measured_points import measured_steps
@@ -101,6 +102,11 @@ class EstimateResult:
         return None if self.price is None or not self.fits else float(usd_per_million_tokens(self.step, self.price))
 
     @property
+    def energy(self) -> dict[str, Any] | None:
+        """Power of an accelerator and energy of a token, as ``--json`` has them; None where nobody says the power."""
+        return energy_of(self.step, self.system.chip, self.request.grid) if self.fits else None
+
+    @property
     def assumptions(self) -> list[str]:
         """What a reader has to know of the numbers."""
         e = self.step
@@ -110,6 +116,8 @@ class EstimateResult:
             else f"losses and 90 % range fitted on {e.basis}; `rackmath calibrate` fits them on your own"
         )
         price = catalogue.price_note(self.system, self.request.usd_per_gpu_hour)
+        if self.energy is not None:
+            price = (*price, NOTE)
         return [*self.notes, *([self.evidence] if self.evidence else []), *price, basis, *e.assumptions]
 
     @property
@@ -156,6 +164,7 @@ class EstimateResult:
                 "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu) if fits else None,
                 "tokens_per_second_per_user": self.tokens_per_second_per_user,
                 "accepted_tokens": self.accepted,
+                "energy": self.energy,
                 "usd_per_million_tokens": cost,
                 "usd_per_million_tokens_low": None if cost is None else cost * low / self.time,
                 "usd_per_million_tokens_high": None if cost is None else cost * high / self.time,

@@ -29,6 +29,7 @@ class EstimateRequest:
     weights: Annotated[str | None, options.WEIGHTS] = None
     kv: Annotated[str | None, options.CACHE] = None
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    grid: Annotated[float | None, options.GRID] = None
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
     drafted: Annotated[float, options.DRAFTED.but(help="Decode: tokens speculated and verified with each step.")] = 0.0

@@ -126,6 +126,16 @@ def _texts(value: Any, field: str) -> tuple[str, ...]:
     return tuple(_text(text, field) for text in ((value,) if isinstance(value, str) else value))
 
 
+def _grams(value: Any, field: str) -> float:
+    """Grams, with or without their unit."""
+    if isinstance(value, str):
+        value = value.strip().removesuffix("/kWh").rstrip().removesuffix("g").rstrip()
+    grams = parse(value, "1", field)
+    if grams < 0:
+        raise InputError(field, value, "write a number of grams, at least 0")
+    return grams
+
+
 def _dollars_per_hour(value: Any, field: str) -> float:
     """Dollars per hour, with or without their unit."""
     if isinstance(value, str) and value.rstrip()[-1:].isalpha():
@@ -163,6 +173,7 @@ NUMBER = Kind(name="number", read=lambda value, field: parse(value, "1", field))
 SECONDS = Kind(name="time", read=lambda value, field: parse(value, "s", field))
 BYTES = Kind(name="bytes", read=lambda value, field: parse(value, "B", field))
 BYTES_PER_SECOND = Kind(name="bytes/s", read=lambda value, field: parse(value, "B/s", field))
+GRAMS = Kind(name="grams", read=_grams)
 DOLLARS_PER_HOUR = Kind(name="$/h", read=_dollars_per_hour)
 SPEED = Kind(name="tokens/s|time", read=_speed)
 TIME_PER_TOKEN = Kind(name="time|tokens/s", read=_time_per_token)

@@ -29,6 +29,7 @@ CACHE = Option(
     flags={"vllm": "--kv-cache-dtype", "sglang": "--kv-cache-dtype"},
 )
 USD_PER_GPU_HOUR = Option(help="Price of one accelerator, if not the catalogue's.", kind=kinds.NUMBER)
+GRID = Option(help="CO2 of the grid in grams per kWh, as 400g: adds emissions to energy.", kind=kinds.GRAMS)
 ENGINE = Option(help="Family of the engine.", kind=kinds.choice(*FAMILIES))
 YEAR = Option(help="When the engine's version is from.", kind=kinds.NUMBER)
 NO_EVIDENCE = Option(

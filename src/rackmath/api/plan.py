@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rackmath.api.deployment import Deployment, deployment_of
+from rackmath.api.energy import energy_of_service
 from rackmath.api.measured_points import measured_services
 from rackmath.api.near_service import Service
 from rackmath.api.plain import as_html, to_plain
@@ -24,6 +25,8 @@ from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.models.counts import multiplied_params
+from rackmath.models.formats import weight_format
 from rackmath.serving.plan import Plan
 from rackmath.serving.plan import plan as search
 from rackmath.serving.workload import Limits
@@ -86,6 +89,18 @@ class PlanResult:
             self.question.request, self._facts.point(place), launched(self.question, self.found, place)
         )
 
+    @property
+    def energy(self) -> dict[str, Any] | None:
+        """Energy of an output token of the best, with its prompt; None where there is none, or no power is known."""
+        plan, q = self.found, self.question
+        if plan.best is None:
+            return None
+        variant = q.space.variants[int(plan.found.points.variant[plan.best])]
+        flops = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output
+        rate = q.system.chip.rate(weight_format(variant.weights).compute)
+        low, high = q.range_at(plan.found, plan.best, "throughput")
+        return energy_of_service(plan.spent, flops / rate, (1 / high, 1 / low), q.system.chip, q.request.grid)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``rackmath plan --json`` prints."""
         plan, space = self.found, self.question.space
@@ -106,6 +121,7 @@ class PlanResult:
                 "best": None if plan.best is None else self._facts.point(plan.best) | stop,
                 "reason": self.reason,
                 "spent": dict(plan.spent),
+                "energy": self.energy,
                 "runners_up": [
                     self._facts.point(loser.place)
                     | {

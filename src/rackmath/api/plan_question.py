@@ -99,6 +99,7 @@ class PlanRequest:
             names=("--one-pool", "--no-disaggregation"),
         ),
     ] = False
+    grid: Annotated[float | None, options.GRID] = None
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None

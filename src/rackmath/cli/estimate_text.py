@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rackmath.api.estimate import EstimateResult
 from rackmath.cli import render
 from rackmath.engine.communication import communication
@@ -64,6 +67,8 @@ def show_estimate(result: EstimateResult) -> None:
             ),
         ),
     ]
+    if facts["energy"] is not None:
+        pairs.append(("energy", energy_text(facts["energy"])))
     if phase == "decode":
         pairs.insert(1, ("speed", f"{show(facts['tokens_per_second_per_user'])} tokens/s for each user"))
     render.show_pairs(title, pairs)
@@ -71,6 +76,18 @@ def show_estimate(result: EstimateResult) -> None:
     if any(facts["lost"].values()):
         render.show_bars("what is lost beyond it", facts["lost"], lambda v: show(v, "s"))
     render.show_lines("assumed", facts["assumptions"])
+
+
+def energy_text(energy: Mapping[str, Any]) -> str:
+    """Energy of a token, power of an accelerator where it is of one step, and emissions where a grid is known."""
+    low, high = energy["joules_per_token_range"]
+    parts = [f"{show(energy['joules_per_token'], 'J')} per token ({show(low, 'J')} to {show(high, 'J')})"]
+    if "power_per_gpu" in energy:
+        parts.append(f"{energy['power_per_gpu']:,.0f} W each")
+    parts.append(f"{energy['kwh_per_million_tokens']:.3g} kWh per million tokens")
+    if energy["grams_co2_per_million_tokens"] is not None:
+        parts.append(f"{energy['grams_co2_per_million_tokens'] / 1000:.3g} kg of CO2")
+    return ", ".join(parts)
 
 
 def explain_estimate(result: EstimateResult) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.cli import render
+from rackmath.cli.estimate_text import energy_text
 from rackmath.figures.pictures import frontier_figure
 from rackmath.units import show
 
@@ -35,7 +36,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
     if best is None:
         render.show_lines("no deployment keeps the limits", [facts["reason"]])
     else:
-        _show_best(best)
+        _show_best(best, facts["energy"])
     thinned = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).round().astype(int))]
     render.show_table(
         "frontier (fastest first)",
@@ -81,7 +82,7 @@ def _show_choice(facts: Mapping[str, Any], explain: bool) -> None:
         _explain(facts)
 
 
-def _show_best(best: Mapping[str, Any]) -> None:
+def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> None:
     render.show_pairs(
         "best under the limits",
         [
@@ -98,6 +99,7 @@ def _show_best(best: Mapping[str, Any]) -> None:
             ("time per output token", _range(best, "time_per_output_token", "s")),
             ("requests per second", f"{best['requests_per_second']:.3g}"),
             ("$ per million output", _range(best, "usd_per_million_output_tokens")),
+            *([("energy", energy_text(energy))] if energy is not None else []),
             ("stopped by", f"{best['stopped_by']}, {best['used']:.0%} used"),
         ],
     )

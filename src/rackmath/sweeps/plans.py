@@ -30,7 +30,7 @@ _OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER}
 _NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kinds.REQUEST_RATE, options.GPUS.kind)
 """Kinds that a table keeps as numbers."""
 _NOT_SWEPT = (
-    "one_pool", "bill_used", "ideal", "no_evidence",
+    "grid", "one_pool", "bill_used", "ideal", "no_evidence",
     *(f"{quantity}_{p}" for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99")),
 )  # fmt: skip
 """Choices of a plan that stay as they are by default, and limits of a search that a comparison does not make."""
