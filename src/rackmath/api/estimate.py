@@ -18,6 +18,7 @@ from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
+from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
 from rackmath.engine import estimate as evaluate
 from rackmath.engine.capacity import largest_batch
@@ -105,6 +106,16 @@ class EstimateResult:
     def energy(self) -> dict[str, Any] | None:
         """Power of an accelerator and energy of a token, as ``--json`` has them; None where nobody says the power."""
         return energy_of(self.step, self.system.chip, self.request.grid) if self.fits else None
+
+    @property
+    def summary(self) -> list[str]:
+        """The answer in sentences: cost and speed, what binds, what a narrower format of the weights would do."""
+        form = narrower_format(dict(self.system.chip.rates), self.architecture.narrowest_bits)
+        if form is None or not self.fits or self.request.weights is not None:
+            return estimate_summary(self.to_dict(), None)
+        changed = requantise(self.architecture, weights=weight_format(form))
+        step = evaluate(changed, self.system, self.layout, **self.settings)
+        return estimate_summary(self.to_dict(), (form, float(step.time) / self.time))
 
     @property
     def assumptions(self) -> list[str]:

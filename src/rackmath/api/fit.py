@@ -161,17 +161,12 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     """Formats to try: none wider than the model's own."""
     if r.weights:
         return [text.strip() for text in r.weights.split(",")]
-    bits = _narrowest(model)
+    bits = model.narrowest_bits
     if engine == "llama.cpp":
         narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
         return [_OWN, *narrower] if bits < 8 else narrower
     rates = dict(system.chip.rates)
     return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
-
-
-def _narrowest(model: Architecture) -> float:
-    """Bits of the narrowest format among a model's own. [bits]"""
-    return min([model.format.bits, *(form.bits for layer, _ in model.groups for _, form in layer.formats)])
 
 
 def _far_too_large(r: FitRequest, model: Architecture, system: System) -> bool:

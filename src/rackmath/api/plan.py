@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import isinf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -249,7 +250,5 @@ def _unmet(result: Plan, limits: Limits) -> str:
             " allow a longer --ttft, or use more --gpus"
         )
     fastest = float(p.time_per_output_token[result.frontier].min())
-    return (
-        f"within {limits.time_to_first_token:g} s to the first token the fastest takes {show(fastest, 's')} per"
-        " output token: allow a longer --tpot, or use more --gpus"
-    )
+    within = "" if isinf(limits.time_to_first_token) else f"within {limits.time_to_first_token:g} s to the first token "
+    return f"{within}the fastest takes {show(fastest, 's')} per output token: allow a longer --tpot, or use more --gpus"

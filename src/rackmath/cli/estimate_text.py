@@ -21,6 +21,7 @@ def show_estimate(result: EstimateResult) -> None:
         f"{facts['model']} on {facts['gpus']} x {result.system.chip.name} ({facts['layout']}), {phase}, "
         f"{result.request.batch:,.0f} sequences, context {result.request.context:,.0f}"
     )
+    render.show_lines(title, result.summary)
     held = (
         "memory per GPU",
         f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "
@@ -29,7 +30,7 @@ def show_estimate(result: EstimateResult) -> None:
     )
     if not facts["fits"]:
         refusal = ("fits", "no, so no speed: use more GPUs, a narrower format, or a smaller batch")
-        render.show_pairs(title, [held, refusal])
+        render.show_pairs("in numbers", [held, refusal])
         render.show_lines("assumed", facts["assumptions"])
         return
     accepted = facts["accepted_tokens"]
@@ -71,7 +72,7 @@ def show_estimate(result: EstimateResult) -> None:
         pairs.append(("energy", energy_text(facts["energy"])))
     if phase == "decode":
         pairs.insert(1, ("speed", f"{show(facts['tokens_per_second_per_user'])} tokens/s for each user"))
-    render.show_pairs(title, pairs)
+    render.show_pairs("in numbers", pairs)
     render.show_bars("where the ideal time goes", facts["terms"], lambda v: show(v, "s"))
     if any(facts["lost"].values()):
         render.show_bars("what is lost beyond it", facts["lost"], lambda v: show(v, "s"))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rackmath.api.summary import plan_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import energy_text
 from rackmath.figures.pictures import frontier_figure
@@ -33,9 +34,8 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
         f"{facts['model']} on up to {facts['gpus']} x {facts['system']}: {facts['evaluated']:,} configurations, "
         f"{facts['fitting']:,} fit and have a steady state"
     )
-    if best is None:
-        render.show_lines("no deployment keeps the limits", [facts["reason"]])
-    else:
+    render.show_lines("in short", plan_summary(facts))
+    if best is not None:
         _show_best(best, facts["energy"])
     thinned = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).round().astype(int))]
     render.show_table(

@@ -158,6 +158,11 @@ class Architecture:
     groups: tuple[tuple[Layer, int], ...] = field(init=False)
     """Distinct layers in order of appearance, with their multiplicity."""
 
+    @property
+    def narrowest_bits(self) -> float:
+        """Bits of the narrowest format among its tensors. [bits]"""
+        return min([self.format.bits, *(form.bits for layer, _ in self.groups for _, form in layer.formats)])
+
     def __post_init__(self) -> None:
         """Group equal layers once; everything later runs over groups."""
         object.__setattr__(self, "groups", tuple(Counter(self.layers).items()))

@@ -1,0 +1,86 @@
+"""An answer in sentences: what it costs, what binds, what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rackmath.units import show
+
+_NARROWER = (("fp8", "fp8", 8.0), ("fp4", "nvfp4", 4.0))
+"""Precision that a chip needs, format of weights, bits of it."""
+_BINDING = {
+    "weights": "Reading weights",
+    "cache": "Reading the cache",
+    "activations": "Reading activations",
+    "compute": "Multiplying",
+    "communication": "Communication",
+}
+
+
+def narrower_format(rates: Mapping[str, float], bits: float) -> str | None:
+    """The next narrower format of weights that a chip multiplies; None where there is none."""
+    return next((name for needs, name, width in _NARROWER if needs in rates and width < bits), None)
+
+
+def plan_summary(facts: Mapping[str, Any]) -> list[str]:
+    """Three sentences of what ``rackmath plan --json`` says; the reason where nothing keeps the limits."""
+    best = facts["best"]
+    if best is None:
+        return [f"No deployment keeps the limits: {facts['reason']}."]
+    price = best["usd_per_million_output_tokens"]
+    cost = _cost(price, best["tokens_per_second_per_gpu"])
+    used = f"{best['gpus']:.0f} of {facts['gpus']:,} {facts['system']}"
+    return [
+        f"{cost}, {best['tokens_per_second_per_user']:.3g} tokens/s for each user, on {used}.",
+        f"{_BINDING.get(best['bound_by'], best['bound_by'].capitalize())} takes most of a step; "
+        f"{_stop(best['stopped_by'])} keeps its batches from growing.",
+        *_cheaper(best, facts["frontier"]),
+    ]
+
+
+def estimate_summary(facts: Mapping[str, Any], narrower: tuple[str, float] | None) -> list[str]:
+    """Three sentences of what ``rackmath estimate --json`` says.
+
+    Parameters
+    ----------
+    narrower : tuple of str and float, optional
+        A narrower format of the weights, and the time of the step in it over that of this one.
+    """
+    if not facts["fits"]:
+        held = f"{show(facts['memory_per_gpu'], 'B')} on each of {facts['gpus']} accelerators"
+        return [f"It does not fit: it needs {held}, which have {show(facts['memory']['capacity'], 'B')}."]
+    price, speed = facts["usd_per_million_tokens"], facts["tokens_per_second_per_user"]
+    cost = _cost(price, facts["tokens_per_second_per_gpu"])
+    each = f"{show(facts['time'], 's')} for the prompt" if speed is None else f"{speed:.3g} tokens/s for each user"
+    terms = facts["terms"]
+    share = terms[facts["bound_by"]] / (sum(terms.values()) or 1.0)
+    lost = 1 - facts["time_ideal"] / facts["time"] if facts["time"] else 0.0
+    sentences = [
+        f"{cost}, {each}, on {facts['gpus']} x {facts['system']}.",
+        f"{_BINDING.get(facts['bound_by'], facts['bound_by'].capitalize())} takes {share:.0%} of the ideal time; "
+        f"{lost:.0%} of the step is lost beyond it.",
+    ]
+    if narrower is not None:
+        sentences.append(f"With {narrower[0]} weights a step would take {narrower[1]:.0%} of the time.")
+    return sentences
+
+
+def _cost(price: float | None, speed: float) -> str:
+    return f"{speed:,.0f} tokens/s for each accelerator" if price is None else f"{price:.3g} $ per million tokens"
+
+
+def _stop(name: str) -> str:
+    return "memory" if name == "memory" else f"the limit on the {name}" if name.startswith("time") else name
+
+
+def _cheaper(best: Mapping[str, Any], frontier: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The fastest point at half the cost; else the cheapest."""
+    per_gpu = best["tokens_per_second_per_gpu"]
+    slower = [p for p in frontier if p["tokens_per_second_per_gpu"] > 1.02 * per_gpu]
+    if not slower:
+        return ["Nothing serves more tokens with these accelerators at any speed."]
+    half = [p for p in slower if p["tokens_per_second_per_gpu"] >= 2 * per_gpu]
+    pick = max(half, key=lambda p: p["tokens_per_second_per_user"]) if half else slower[-1]
+    ratio, speed = per_gpu / pick["tokens_per_second_per_gpu"], pick["tokens_per_second_per_user"]
+    return [f"At {speed:.3g} tokens/s for each user a token would cost {ratio:.0%} of that."]

@@ -1,0 +1,67 @@
+"""Sentences: their numbers are those of the answer, and the narrower format is what an estimate in it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rackmath.api.estimate import run_estimate
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.plan import run_plan
+from rackmath.api.plan_question import PlanRequest
+from rackmath.api.summary import narrower_format, plan_summary
+
+STEP = EstimateRequest(
+    model="llama-3.1-70b", on="h100-sxm", gpus=4, layout="tp4", batch=64, context=4000, no_evidence=True
+)
+PLAN = PlanRequest(model="llama-3.1-8b", on="h100-sxm", gpus=2, input=2000, output=200, tpot=0.02, no_evidence=True)
+
+
+def test_an_estimate_says_cost_speed_and_what_a_narrower_format_does() -> None:
+    result = run_estimate(STEP)
+    first, second, third = result.summary
+    assert f"{result.usd_per_million_tokens:.3g} $" in first
+    assert f"{result.tokens_per_second_per_user:.3g} tokens/s for each user" in first
+    assert second.startswith("Reading weights takes")
+    narrower = run_estimate(replace(STEP, weights="fp8"))
+    assert f"{narrower.time / result.time:.0%} of the time" in third
+
+
+def test_what_was_asked_for_has_no_narrower_format() -> None:
+    assert len(run_estimate(replace(STEP, weights="bf16")).summary) == 2
+    assert run_estimate(replace(STEP, gpus=1, layout="tp1")).summary[0].startswith("It does not fit: it needs 2")
+
+
+@pytest.mark.parametrize(
+    ("rates", "bits", "form"),
+    [
+        ({"bf16": 1.0}, 16, None),
+        ({"fp8": 1.0}, 16, "fp8"),
+        ({"fp8": 1.0, "fp4": 1.0}, 8, "nvfp4"),
+        ({"fp8": 1.0}, 8, None),
+    ],
+)
+def test_narrower_formats(rates: dict[str, float], bits: float, form: str | None) -> None:
+    assert narrower_format(rates, bits) == form
+
+
+def test_a_plan_says_cost_and_what_half_of_it_would_be() -> None:
+    facts = run_plan(PLAN).to_dict()
+    first, second, third = plan_summary(facts)
+    assert f"{facts['best']['usd_per_million_output_tokens']:.3g} $" in first
+    assert "of 2 h100-sxm" in first
+    assert "the limit on the time per output token" in second or "memory" in second
+    if third.startswith("At "):
+        speed = float(third.split()[1])
+        share = float(third.rsplit(" ", 3)[-3].rstrip("%")) / 100
+        point = min(facts["frontier"], key=lambda p: abs(p["tokens_per_second_per_user"] - speed))
+        assert facts["best"]["tokens_per_second_per_gpu"] / point["tokens_per_second_per_gpu"] == pytest.approx(
+            share, abs=0.01
+        )
+
+
+def test_a_plan_that_keeps_nothing_says_so() -> None:
+    (sentence,) = plan_summary(run_plan(replace(PLAN, tpot=1e-4)).to_dict())
+    assert sentence.startswith("No deployment keeps the limits: the fastest takes")
+    assert "inf" not in sentence
