@@ -107,3 +107,11 @@ def test_the_engine_with_most_measurements(system: str, engine: str) -> None:
 def test_its_picture_has_a_point_for_each() -> None:
     result = run_fit(FitRequest(on="rtx-4090", models=SOME, no_evidence=True))
     assert sum(len(series.x) for series in result.picture().panels[0].series) == len(result.facts)
+
+
+def test_a_model_is_listed_or_left_out() -> None:
+    """Of a model that is fast enough in some formats, the others are not a reason to leave it out."""
+    result = run_fit(FitRequest(on="rtx-4090", models=SOME, tpot=0.02, no_evidence=True))
+    listed, left_out = {row["model"] for row in result.facts}, {entry["model"] for entry in result.details[2]}
+    assert listed | left_out == set(SOME.split(","))
+    assert not listed & left_out
