@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from rackmath.api.drafts import drafting
 from rackmath.api.energy import NOTE, energy_of
+from rackmath.api.estimate_facts import facts_of_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
 from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
-from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plain import as_html
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
@@ -141,47 +142,7 @@ class EstimateResult:
 
     def to_dict(self) -> dict[str, Any]:
         """What ``rackmath estimate --json`` prints."""
-        e, fits, cost = self.step, self.fits, self.usd_per_million_tokens
-        low, high = self.time_range
-        return to_plain(
-            {
-                "model": self.architecture.name,
-                "system": self.system.name,
-                "gpus": int(e.gpus),
-                "layout": self.layout.text(),
-                "time": self.time,
-                "time_low": low,
-                "time_high": high,
-                "computed": {
-                    "time": float(self.computed.time),
-                    "time_low": float(self.computed.time_low),
-                    "time_high": float(self.computed.time_high),
-                },
-                "evidence": None if self.near is None else self.near.to_dict(),
-                "time_ideal": float(e.time_ideal),
-                "time_overlapped": float(e.time_overlapped),
-                "bound_by": self.bound_by,
-                "terms": {name: float(value) for name, value in e.terms.items()},
-                "lost": {name: float(value) for name, value in e.lost.items()},
-                "fits": fits,
-                "memory_per_gpu": float(e.memory.total),
-                "memory": {
-                    "weights": float(e.memory.weights),
-                    "cache": float(e.memory.cache),
-                    "activations": float(e.memory.activations),
-                    "capacity": e.memory.capacity,
-                },
-                "tokens_per_second": float(e.tokens_per_second) if fits else None,
-                "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu) if fits else None,
-                "tokens_per_second_per_user": self.tokens_per_second_per_user,
-                "accepted_tokens": self.accepted,
-                "energy": self.energy,
-                "usd_per_million_tokens": cost,
-                "usd_per_million_tokens_low": None if cost is None else cost * low / self.time,
-                "usd_per_million_tokens_high": None if cost is None else cost * high / self.time,
-                "assumptions": self.assumptions,
-            }
-        )
+        return facts_of_estimate(self)
 
     def picture(self, kind: str = "batch") -> Figure:
         """One of :data:`PICTURES` as data."""

@@ -16,7 +16,7 @@ from rackmath.units import show
 def show_estimate(result: EstimateResult) -> None:
     """Print an estimate; the same numbers as in JSON."""
     facts, phase = result.to_dict(), result.request.phase
-    memory, cost = facts["memory"], facts["usd_per_million_tokens"]
+    memory = facts["memory"]
     title = (
         f"{facts['model']} on {facts['gpus']} x {result.system.chip.name} ({facts['layout']}), {phase}, "
         f"{result.request.batch:,.0f} sequences, context {result.request.context:,.0f}"
@@ -56,17 +56,7 @@ def show_estimate(result: EstimateResult) -> None:
         ),
         held,
         ("fits", "yes"),
-        (
-            "cost",
-            "unknown: give --usd-per-gpu-hour"
-            if cost is None
-            else f"{cost:.3g} $ per million tokens"
-            + (
-                f", range {facts['usd_per_million_tokens_low']:.3g} to {facts['usd_per_million_tokens_high']:.3g}"
-                if span
-                else ""
-            ),
-        ),
+        ("cost", _cost(facts)),
     ]
     if facts["energy"] is not None:
         pairs.append(("energy", energy_text(facts["energy"])))
@@ -77,6 +67,14 @@ def show_estimate(result: EstimateResult) -> None:
     if any(facts["lost"].values()):
         render.show_bars("what is lost beyond it", facts["lost"], lambda v: show(v, "s"))
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _cost(facts: Mapping[str, Any]) -> str:
+    cost, low, high = (facts["usd_per_million_tokens" + end] for end in ("", "_low", "_high"))
+    if cost is None:
+        return "unknown: give --usd-per-gpu-hour"
+    text = f"{cost:.3g} $ per million tokens"
+    return text if low == high else f"{text}, range {low:.3g} to {high:.3g}"
 
 
 def energy_text(energy: Mapping[str, Any]) -> str:

@@ -34,8 +34,10 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
         f"{facts['model']} on up to {facts['gpus']} x {facts['system']}: {facts['evaluated']:,} configurations, "
         f"{facts['fitting']:,} fit and have a steady state"
     )
-    render.show_lines("in short", plan_summary(facts))
-    if best is not None:
+    if best is None:
+        render.show_lines("no deployment keeps the limits", [facts["reason"]])
+    else:
+        render.show_lines("in short", plan_summary(facts))
         _show_best(best, facts["energy"])
     thinned = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _ROWS)).round().astype(int))]
     render.show_table(
