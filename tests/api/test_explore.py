@@ -103,3 +103,25 @@ def test_bad_commands_are_refused(command: str) -> None:
     result = CliRunner().invoke(cli, ["explore", command])
     assert result.exit_code != 0
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("train llama-3.1-8b --on h100-sxm --gpus 8 --tokens 1T", "TrainRequest"),
+        ("train run llama-3.1-8b --on h100-sxm --gpus 8 --tokens 1T", "TrainRequest"),
+        ("memory llama-3.1-8b --on h100-sxm", "MemoryRequest"),
+        ("plan llama-3.1-8b --on h100-sxm --gpus 1 --input 1k --output 100", "PlanRequest"),
+    ],
+)
+def test_commands_of_groups_are_read_as_well(words: str, kind: str) -> None:
+    assert type(request_of_words(words.split())).__name__ == kind
+
+
+def test_days_of_training_fall_with_the_rate() -> None:
+    request = request_of_words(
+        ["train", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "8", "--tokens", "1T", "--ideal"]
+    )
+    rows = elasticities(request)
+    assert -1.001 <= rows["flops"]["days"] < 0
+    assert rows["model.layers"]["days"] > 0.5

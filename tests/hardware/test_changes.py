@@ -108,7 +108,9 @@ def test_lists_per_layer_follow_the_layers() -> None:
     assert nested == {"text_config": {"hidden_size": 32}, "hidden_size": 7}
 
 
-@pytest.mark.parametrize(("key", "value"), [("experts", "2x"), ("layers", "0"), ("layers", "x"), ("rope", "2x")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("experts", "2x"), ("layers", "0"), ("layers", "x"), ("layers", "1e9"), ("rope", "2x")]
+)
 def test_bad_numbers_of_models_are_refused(key: str, value: str) -> None:
     with pytest.raises(InputError):
         catalogue.model(f"llama-3.1-8b[{key}={value}]")
@@ -157,3 +159,12 @@ def test_brackets_of_names_are_printed() -> None:
         "compare", "llama-3.1-8b", "--on", "h100-sxm[bandwidth=2x]", "--gpus", "1", "--input", "1k", "--output", "100"
     )
     assert "h100-sxm[band" in text.replace("\n", "")
+
+
+@given(st.text(alphabet="h100-sxm[]=;.x2 ", max_size=30))
+def test_any_name_is_read_or_refused(name: str) -> None:
+    for read in (catalogue.system, catalogue.model):
+        try:
+            read(name)
+        except InputError as error:
+            assert str(error)

@@ -159,11 +159,7 @@ def _placed(r: MemoryRequest, model: Architecture, system: System, server: Serve
 
 def _over(model: Architecture, gpus: int) -> Layout | None:
     """The widest tensor parallelism of ``gpus`` accelerators that divides the model, the rest in stages."""
-    layouts = [
-        layout
-        for layout in candidate_layouts(model, gpus)
-        if layout.data == 1 and layout.expert in (1, layout.tensor) and layout.expert == 1
-    ]
+    layouts = [layout for layout in candidate_layouts(model, gpus) if layout.data == 1 and layout.expert == 1]
     return max(layouts, key=lambda layout: float(layout.tensor), default=None)
 
 

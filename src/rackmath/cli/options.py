@@ -62,12 +62,14 @@ def request_of_words(words: Sequence[str]) -> Any:
 
     context = cli.make_context("rackmath", list(words), resilient_parsing=False)
     _, command, rest = cli.resolve_command(context, list(words))
-    while isinstance(command, click.Group) and rest and rest[0] in command.list_commands(context):
+    while isinstance(command, click.Group):
+        context = click.Context(command, parent=context, info_name=command.name)
         _, command, rest = command.resolve_command(context, rest)
-    if command is None:
-        raise InputError("COMMAND", " ".join(words), "no such command")
+    made = None if command is None else getattr(command.callback, "request", None)
+    if command is None or made is None:
+        raise InputError("COMMAND", " ".join(words), "it asks nothing that can be asked again with other numbers")
     with command.make_context(command.name, rest, parent=context) as inner:
-        return command.callback.request(dict(inner.params))  # type: ignore[union-attr]
+        return made(dict(inner.params))
 
 
 def _apply(values: dict[str, Any], changes: tuple[str, ...]) -> None:

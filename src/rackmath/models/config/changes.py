@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from rackmath.errors import InputError
+from rackmath.models.config.fields import checked_integer
 from rackmath.units import parse
 
 NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -57,6 +58,7 @@ def changed_config(config: Mapping[str, Any], key: str, value: str) -> dict[str,
         raise InputError(f"model.{key}", value, "write a number from 1 to 1e9")
     inner[field] = round(new)
     if field in NAMES["layers"]:
+        checked_integer(f"model.{key}", round(new), kind="layers", low=1)
         inner = {name: _per_layer(entry, round(old), round(new)) for name, entry in inner.items()}
     return inner if part is None else {**changed, part: inner}
 

@@ -34,13 +34,19 @@ class Rules:
     Parameters
     ----------
     fraction : callable
-        Default part of the memory by chip, tensor width and tokens of a pass; ``measured`` where starts were measured.
+        Default part of the memory, by chip, tensor width and tokens of a pass.
+    flag : str
+        What the engine calls that part.
     block : int
         Tokens of one block of the cache.
     of_free : bool
         Whether the part is of what is free beside the weights, rather than of the whole memory.
     profiled : bool
         Whether working memory is measured in a pass before the cache is allocated; else the part leaves room for it.
+    graphs_taken_off : bool
+        Whether the memory of graphs is estimated and taken off the cache's.
+    measured : bool
+        Whether starts of the engine were measured.
     """
 
     fraction: Callable[[Chip, float, float], float]
