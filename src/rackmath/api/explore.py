@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite, log
+from math import inf, isfinite, log
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +17,6 @@ from rackmath.errors import InputError, RackmathError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware.changes import UNITS
 from rackmath.io import catalogue
-from rackmath.units import parse
 
 Progress = Callable[[str], None]
 
@@ -46,6 +46,8 @@ _POINTS = 13
 """Of a curve."""
 _SHOWN = 12
 """Numbers in the picture of elasticities."""
+_END = re.compile(r"^(\d+\.?\d*(?:[eE][-+]?\d+)?)\s*(\D*)$")
+"""One end of a range: a number and its unit."""
 
 
 def outcomes(request: Any) -> dict[str, float | None]:
@@ -76,9 +78,7 @@ def changed(request: Any, key: str, value: str) -> Any:
     name = getattr(request, subject, None)
     if not isinstance(name, str):
         raise InputError(key, value, "name the model and the system: records have no numbers to change by name")
-    base, before = catalogue.with_changes(name)
-    written = [f"{k}={v}" for k, v in (*before, (key.removeprefix("model."), value))]
-    return replace(request, **{subject: f"{base}[{';'.join(written)}]"})
+    return replace(request, **{subject: catalogue.changed_name(name, (key.removeprefix("model."), value))})
 
 
 def run_elasticities(request: Any, progress: Progress = lambda text: None) -> Result:
@@ -129,13 +129,14 @@ def run_curve(request: Any, over: str, progress: Progress = lambda text: None) -
     Errors: :class:`InputError` for text that says no range; those of the request at any point.
     """
     key, equals, ends = over.partition("=")
-    low, dots, high = ends.partition("..")
-    if not (equals and dots and low and high):
-        raise InputError("--over", over, "write a number and a range, as bandwidth=1x..4x")
-    first, last = _end(low, over), _end(high, over)
-    if low.endswith("x") != high.endswith("x") or not 0 < first < last:
-        raise InputError("--over", over, "write both ends alike, the smaller first, as 1x..4x or 2TB/s..8TB/s")
-    unit = low.lstrip("0123456789.eE+-")
+    low, high = (_END.match(end.strip()) for end in ends.partition("..")[::2])
+    if not equals or low is None or high is None or low[2] != high[2]:
+        raise InputError(
+            "--over", over, "write a number and a range, both ends alike, as bandwidth=1x..4x or 2TB/s..8TB/s"
+        )
+    first, last, unit = float(low[1]), float(high[1]), low[2]
+    if not 0 < first < last < inf:
+        raise InputError("--over", over, "write the smaller end first, both above zero")
     points: list[dict[str, Any]] = []
     for done, value in enumerate(np.geomspace(first, last, _POINTS)):
         progress(f"explore: {done} of {_POINTS} points")
@@ -143,11 +144,6 @@ def run_curve(request: Any, over: str, progress: Progress = lambda text: None) -
         points.append({"value": text, "number": float(value), **outcomes(changed(request, key.strip(), text))})
     facts = {"over": key.strip(), "points": points}
     return Result(request=request, facts=facts, draw=lambda: _curve(request, facts))
-
-
-def _end(text: str, over: str) -> float:
-    digits = text[: len(text) - len(text.lstrip("0123456789.eE+-"))]
-    return parse(digits, "1", "--over") if digits else parse(over, "1", "--over")
 
 
 def _title(request: Any) -> str:

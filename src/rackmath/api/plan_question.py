@@ -30,6 +30,8 @@ from rackmath.serving.search import Found
 from rackmath.serving.workload import Limits, Space, Workload
 
 _PERCENTILE = "Limit on the {} percentile of the {}, in seconds."
+PERCENTILE_LIMITS = tuple((quantity, p) for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99"))
+"""Quantities and percentiles that may be limited: the parts of the names of their fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +117,7 @@ class PlanRequest:
     @property
     def percentiles(self) -> dict[tuple[str, str], float]:
         """Limits on percentiles: quantity and percentile -> limit. [s]"""
-        names = [(quantity, p) for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99")]
-        limits = {name: getattr(self, "_".join(name)) for name in names}
+        limits = {name: getattr(self, "_".join(name)) for name in PERCENTILE_LIMITS}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
 
@@ -168,16 +169,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     """
     architecture, system = load_model(r.model), system_of(r.on)
     gpus = accelerators(r, system)
-    work = Workload(
-        input=r.input,
-        output=r.output,
-        cached=r.cached_prefix,
-        rate=inf if r.rate is None else requests_per_second(r.rate, r.output),
-    )
-    limits = Limits(
-        time_to_first_token=inf if r.ttft is None else r.ttft,
-        time_per_output_token=inf if r.tpot is None else r.tpot,
-    )
+    work, limits = _asked(r)
     space = space_of(
         architecture,
         system,
@@ -228,14 +220,28 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     )
 
 
+def _asked(r: PlanRequest) -> tuple[Workload, Limits]:
+    """Requests, and the limits on averages of their times."""
+    if r.percentiles:
+        raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
+    work = Workload(
+        input=r.input,
+        output=r.output,
+        cached=r.cached_prefix,
+        rate=inf if r.rate is None else requests_per_second(r.rate, r.output),
+    )
+    limits = Limits(
+        time_to_first_token=inf if r.ttft is None else r.ttft,
+        time_per_output_token=inf if r.tpot is None else r.tpot,
+    )
+    return work, limits
+
+
 def accelerators(r: PlanRequest, system: System) -> int:
     """Accelerators that a request allows: as many as it says, or as its budget pays, in whole boxes from one on.
 
-    Errors: :class:`InputError` where neither is said, or the budget does not pay one accelerator, and for limits on
-    percentiles, of which a plan knows none.
+    Errors: :class:`InputError` where neither is said, or the budget does not pay one accelerator.
     """
-    if r.percentiles:
-        raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
     if r.gpus is not None:
         return r.gpus
     if r.usd_per_hour is None:

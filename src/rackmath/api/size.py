@@ -9,7 +9,7 @@ from typing import Any
 
 from rackmath.api.plan import PlanResult, request_of, run_plan
 from rackmath.api.plan_launch import launched
-from rackmath.api.plan_question import PlanRequest
+from rackmath.api.plan_question import PlanRequest, accelerators
 from rackmath.api.rates import requests_per_second
 from rackmath.api.result import Result
 from rackmath.api.simulation.copies import KEYS, Copies, Facts, Limits
@@ -88,7 +88,7 @@ def run_size(r: PlanRequest, progress: Callable[[str], None] = lambda text: None
     if not limits:
         raise InputError("--ttft-p99", "", "give a limit to keep, such as --ttft-p99 1s or --tpot-p95 50ms")
     box = 1 if r.bill_used else rented_together(system)
-    most = _LARGEST if r.gpus is None and r.usd_per_hour is None else _allowed(r, system) // box
+    most = _LARGEST if r.gpus is None and r.usd_per_hour is None else accelerators(r, system) // box
     plans = _plans(r, limits, box, most, progress)
     candidates = _fleets(plans, rate, box)
     best: tuple[int, _Candidate, int] | None = None
@@ -111,15 +111,6 @@ def run_size(r: PlanRequest, progress: Callable[[str], None] = lambda text: None
     facts = _facts(r, system, rate, limits, candidate.copies, copies, box, most)
     facts |= {"tried": tried, "launch": candidate.launch, "assumptions": _assumptions(facts, box, plans[0])}
     return Result(request=r, facts=facts, draw=lambda: _figure(facts))
-
-
-def _allowed(r: PlanRequest, system: System) -> int:
-    if r.gpus is not None:
-        return r.gpus
-    price = catalogue.price_of(system, r.usd_per_gpu_hour)
-    if price is None:
-        raise InputError("--budget", r.usd_per_hour, f"no price of {system.name} is known: give --usd-per-gpu-hour")
-    return int((r.usd_per_hour or 0.0) / 3600 / price)
 
 
 def _plans(r: PlanRequest, limits: Limits, box: int, most: int, progress: Callable[[str], None]) -> list[PlanResult]:

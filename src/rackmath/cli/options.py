@@ -82,15 +82,13 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...]) -> None:
     from rackmath.io import catalogue
 
     for change in changes:
-        key, equals, _ = change.partition("=")
+        key, equals, value = change.partition("=")
         if not equals:
             raise InputError("--set", change, "write key=value, as bandwidth=2x or model.experts=512")
         subject = "model" if key.startswith("model.") else "on"
         if not isinstance(values.get(subject), str):
             raise InputError("--set", change, "this command names no single model or system to change")
-        base, before = catalogue.with_changes(values[subject])
-        written = [*(f"{k}={v}" for k, v in before), change.removeprefix("model.")]
-        values[subject] = f"{base}[{';'.join(written)}]"
+        values[subject] = catalogue.changed_name(values[subject], (key.removeprefix("model."), value))
 
 
 def _declared(field: Field) -> Callable[..., Any]:

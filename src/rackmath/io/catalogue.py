@@ -65,7 +65,7 @@ def system(name: str) -> System:
         changed = system(base)
         for key, value in changes:
             changed = changed_system(changed, key, value)
-        return replace(changed, name=f"{changed.name}[{';'.join(f'{key}={value}' for key, value in changes)}]")
+        return replace(changed, name=changed_name(changed.name, *changes))
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
     wanted = _plain(name)
@@ -94,8 +94,10 @@ def _chip_table(name: str) -> dict[str, Any]:
 def system_toml(name: str) -> str:
     """A system of the catalogue, its chip inside, as a file that ``--on FILE.toml`` takes.
 
-    Errors: :class:`InputError` for an unknown name.
+    Errors: :class:`InputError` for an unknown name, and for one with changes, which no file has.
     """
+    if with_changes(name)[1]:
+        raise InputError("SYSTEM", name, "print the system itself, and change its numbers in the file")
     stem = system(name).name
     raw = tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text())
     raw.pop("aliases", None)
@@ -208,22 +210,20 @@ def model(name: str) -> Architecture:
     Errors: :class:`InputError` for unknown names, unreadable files and bad fields.
     """
     base, changes = with_changes(name)
-    if changes:
-        config, label, sidecar = _config_of(base)
-        for key, value in changes:
-            config = changed_config(config, key, value)
-        return _model_of(config, f"{label}[{';'.join(f'{key}={value}' for key, value in changes)}]", sidecar)
-    path = Path(name)
-    if path.is_dir():
-        path = path / "config.json"
-        if not path.is_file():
-            raise InputError("MODEL", name, "the folder holds no config.json")
-    if path.suffix == ".json" or path.is_file():
-        return _model_of(tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path))
-    stem = _stem_of(name.rsplit("/", maxsplit=1)[-1])
-    if stem is not None:
+    stem = None if _file_of(base) else _stem_of(base.rsplit("/", maxsplit=1)[-1])
+    if stem is not None and not changes:
         return _catalogue_model(stem)
-    raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+    config, label, sidecar = _config_of(base)
+    for key, value in changes:
+        config = changed_config(config, key, value)
+    return _model_of(config, changed_name(label, *changes), sidecar)
+
+
+def changed_name(name: str, *changes: tuple[str, str]) -> str:
+    """A name with changes behind it, after those that it has: what :func:`system` and :func:`model` read."""
+    base, before = with_changes(name)
+    written = ";".join(f"{key}={value}" for key, value in (*before, *changes))
+    return f"{base}[{written}]" if written else base
 
 
 def with_changes(name: str) -> tuple[str, list[tuple[str, str]]]:
@@ -253,15 +253,24 @@ def model_numbers(name: str) -> list[str]:
 
 def _config_of(name: str) -> tuple[Mapping[str, Any], str, Mapping[str, Any] | None]:
     """Config, label and file of formats of a model by name, path or folder."""
-    path = Path(name)
-    path = path / "config.json" if path.is_dir() else path
-    if path.suffix == ".json" or path.is_file():
+    path = _file_of(name)
+    if path is not None:
         return tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path)
     stem = _stem_of(name.rsplit("/", maxsplit=1)[-1])
     if stem is None:
         raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
     raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
     return raw["config"], stem, raw.get("quantization_sidecar")
+
+
+def _file_of(name: str) -> Path | None:
+    """Path of the config that a name is the path of, or the folder of; None of a name of the catalogue."""
+    path = Path(name)
+    if path.is_dir():
+        path = path / "config.json"
+        if not path.is_file():
+            raise InputError("MODEL", name, "the folder holds no config.json")
+    return path if path.suffix == ".json" or path.is_file() else None
 
 
 def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
@@ -321,8 +330,7 @@ def _model_aliases() -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _catalogue_model(stem: str) -> Architecture:
-    raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
-    return _model_of(raw["config"], stem, raw.get("quantization_sidecar"))
+    return _model_of(*_config_of(stem))
 
 
 def _model_of(config: Mapping[str, Any], name: str, sidecar: Mapping[str, Any] | None) -> Architecture:

@@ -12,7 +12,7 @@ from rackmath.api import kinds, options
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
 from rackmath.api.lists import names
-from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
+from rackmath.api.plan_question import PERCENTILE_LIMITS, PlanQuestion, PlanRequest, question_of
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.serving.choice import describe
@@ -31,7 +31,7 @@ _NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kind
 """Kinds that a table keeps as numbers."""
 _NOT_SWEPT = (
     "grid", "one_pool", "bill_used", "ideal", "no_evidence",
-    *(f"{quantity}_{p}" for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99")),
+    *map("_".join, PERCENTILE_LIMITS),
 )  # fmt: skip
 """Choices of a plan that stay as they are by default, and limits of a search that a comparison does not make."""
 _FIELDS: Mapping[str, Kind] = {

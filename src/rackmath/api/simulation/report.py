@@ -15,7 +15,7 @@ from rackmath.api.simulation.setup import Setup, run, slowed
 from rackmath.caching.tiers import LIFETIME
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
-from rackmath.serving.simulator.outcome import Times, good, request_times, spread
+from rackmath.serving.simulator.outcome import STATISTICS, Times, good, request_times, spread
 from rackmath.serving.simulator.run import Outcome
 
 _RANGED = 200_000
@@ -180,7 +180,7 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
     for end, name in enumerate(("low", "high")):
         facts = facts_at_end(setup, end)
         ends_of[name] = {
-            key: {p: facts[key][p] for p in ("mean", "p50", "p90", "p95", "p99")}
+            key: {p: facts[key][p] for p in STATISTICS}
             for key in ("time_to_first_token", "time_per_output_token", "latency")
             if facts[key] is not None
         } | {"throughput": facts["throughput"], "goodput": facts["goodput"]}

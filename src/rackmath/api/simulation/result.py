@@ -20,7 +20,7 @@ from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.simulation import simulation_figure
 from rackmath.io.snapshots import Checkpoint
 from rackmath.io.tables import write_table, write_text
-from rackmath.serving.simulator.outcome import Times, series, timeline
+from rackmath.serving.simulator.outcome import STATISTICS, Times, series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.workload import Workload
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _ROWS = 1_000_000
 """Of the table of requests that are written at a time."""
-_PERCENTILES = ("mean", "p50", "p90", "p95", "p99")
 _QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
 
 
@@ -181,7 +180,7 @@ class SimulateResult:
         span = facts["range"] = range_ends(self.setup)
         for key in _QUANTITIES:
             if span is not None and facts[key] is not None and key in span["low"] and key in span["high"]:
-                for name in _PERCENTILES:
+                for name in STATISTICS:
                     facts[key][f"{name}_range"] = [span["low"][key][name], span["high"][key][name]]
         return facts
 
@@ -189,8 +188,8 @@ class SimulateResult:
         values = self._facts[key]
         if values is None:
             return None
-        fields: dict[str, Any] = {name: values[name] for name in _PERCENTILES}
-        for name in _PERCENTILES:
+        fields: dict[str, Any] = {name: values[name] for name in STATISTICS}
+        for name in STATISTICS:
             span = values.get(f"{name}_range")
             fields[f"{name}_range"] = None if span is None else tuple(span)
         return Percentiles(**fields)

@@ -13,6 +13,13 @@ from typing import Any, cast
 
 from rackmath.errors import InputError
 
+NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "text_model_config")
+"""Where the config of a model with other inputs holds that of its text model."""
+HIDDEN = ("hidden_size", "n_embd", "d_model", "model_dim", "embedding_dim", "dim")
+VOCABULARY = ("padded_vocab_size", "vocab_size")
+CONTEXT = ("max_position_embeddings", "max_seq_len", "seq_length", "n_positions", "model_max_length")
+LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks")
+"""Spellings of fields that more than one file reads."""
 LARGEST = {
     "layers": 4096,
     "heads": 65_536,

@@ -12,7 +12,7 @@ from typing import Any, cast
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.models.config.conventions import Convention
 from rackmath.models.config.convolved import is_convolved
-from rackmath.models.config.fields import Fields, checked_integer
+from rackmath.models.config.fields import LAYERS, Fields, checked_integer
 
 MIXERS = {
     "full_attention": "full",
@@ -52,9 +52,7 @@ BLOCKS = {"mlp": "dense", "-": "dense", "dense": "dense", "moe": "moe", "E": "mo
 
 def layer_count(fields: Fields) -> int:
     """Count decoder layers, from the count or, where it is absent, the pattern."""
-    count = fields.optional(
-        "num_hidden_layers", "n_layer", "num_layers", "n_layers", "num_blocks", kind="layers", low=1
-    )
+    count = fields.optional(*LAYERS, kind="layers", low=1)
     if count is not None:
         return count
     pattern = fields.find("layers_block_type", "hybrid_override_pattern", "layer_types")

@@ -10,7 +10,7 @@ from typing import Any, cast
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
 from rackmath.models.config.conventions import Convention, convention_of
-from rackmath.models.config.fields import Fields
+from rackmath.models.config.fields import CONTEXT, HIDDEN, NESTED, VOCABULARY, Fields
 from rackmath.models.config.irrelevant import not_understood
 from rackmath.models.config.layers import build_layers
 from rackmath.models.config.pattern import layer_count
@@ -21,7 +21,6 @@ from rackmath.models.config.vision import vision_parameters
 from rackmath.models.counts import total_params
 from rackmath.models.formats import Format, weight_format
 
-_NESTED = ("text_config", "language_config", "llm_config", "thinker_config", "text_model_config")
 _FLATTENED = ("attn_config", "ffn_config", "ssm_cfg")
 _LARGEST_MODEL = 1e15
 """Parameters above which a config is taken for a mistake. [params]"""
@@ -61,8 +60,8 @@ def read_config(
         fields.default("model_type", f"{types[0] if types else None} is not known: habits of Llama")
     if fields.choice("is_encoder_decoder"):
         raise InputError("is_encoder_decoder", True, "only decoder models are read; give the decoder's config")
-    hidden = fields.integer("hidden_size", "n_embd", "d_model", "model_dim", "embedding_dim", "dim")
-    vocabulary = fields.integer("padded_vocab_size", "vocab_size", kind="vocabulary")
+    hidden = fields.integer(*HIDDEN)
+    vocabulary = fields.integer(*VOCABULARY, kind="vocabulary")
     count = layer_count(fields)
     layers = build_layers(fields, count, hidden, convention)
     rules, cache = read_formats(fields, config, sidecar)
@@ -86,7 +85,9 @@ def read_config(
         cache_format=cache,
         state_format=_state_format(fields),
         max_context=_max_context(fields),
-        rotary_elements=0 if convention.positions is not None else rotary_elements(fields, hidden),
+        rotary_elements=0
+        if convention.positions is not None
+        else rotary_elements(fields, hidden, _max_context(fields)),
         source="config.json",
     )
     implied = total_params(architecture)
@@ -109,7 +110,7 @@ def _text_part(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     types = _class_names(outer)
     inner: Mapping[str, Any] = outer
     for _ in range(3):
-        nested = [key for key in _NESTED if isinstance(inner.get(key), Mapping)]
+        nested = [key for key in NESTED if isinstance(inner.get(key), Mapping)]
         if not nested:
             break
         inner = cast("Mapping[str, Any]", inner[nested[0]])
@@ -177,6 +178,4 @@ def _state_format(fields: Fields) -> Format:
 
 
 def _max_context(fields: Fields) -> int | None:
-    return fields.optional(
-        "max_position_embeddings", "max_seq_len", "seq_length", "n_positions", "model_max_length", kind="tokens", low=1
-    )
+    return fields.optional(*CONTEXT, kind="tokens", low=1)

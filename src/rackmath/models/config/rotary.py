@@ -8,22 +8,25 @@ from typing import Any, cast
 from rackmath.models.config.attention import HEAD_DIM, HEADS
 from rackmath.models.config.fields import Fields
 
-_POSITIONS = ("max_position_embeddings", "max_seq_len", "seq_length", "model_max_length")
 _STRETCHED = frozenset({"linear", "dynamic"})
 """Kinds of scaling whose table covers the stretched length."""
 _SECTIONS = 4
 """Times the trained length that the table of a rotation in sections (mrope) covers."""
 
 
-def rotary_elements(fields: Fields, hidden: int) -> int:
+def rotary_elements(fields: Fields, hidden: int, positions: int | None) -> int:
     """Elements of all tables, one for each distinct rotation; 0 without rotary positions. [elements]
+
+    Parameters
+    ----------
+    positions : int, optional
+        Tokens that the model was trained for; without them there is no table. [tokens]
 
     A table has a row for each position and a column for each rotated dimension. ``linear`` and ``dynamic`` scaling
     cover the stretched length, ``yarn`` its original length times the factor, ``longrope`` both lengths, rotation in
     sections four times the trained length.
     Source: vLLM's ``model_executor/layers/rotary_embedding``, read through v0.19.
     """
-    positions = fields.optional(*_POSITIONS, kind="tokens", low=1)
     if positions is None or fields.choice("alibi"):
         return 0
     width, part = _head(fields, hidden), fields.find("partial_rotary_factor", "rotary_pct")

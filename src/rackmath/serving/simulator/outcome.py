@@ -15,6 +15,8 @@ from rackmath.serving.simulator.state import Requests
 F = NDArray[np.float64]
 
 PERCENTILES = (0.5, 0.9, 0.95, 0.99)
+STATISTICS = ("mean", *(f"p{round(100 * p)}" for p in PERCENTILES))
+"""What is said of each time."""
 _TWO_SIDED = 1.96
 """Standard deviations of a 95 % interval."""
 _BATCHES, _STUDENT = 32, 2.04
