@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -27,6 +30,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 SHARED = Path(__file__).parents[2] / "shared"
+
+
+def tool(name: str) -> ModuleType:
+    """A module of ``tools/``, which is no package."""
+    path = Path(__file__).parents[1] / f"tools/{name}.py"
+    spec = importlib.util.spec_from_file_location(f"{name}_tool", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up; tools import each other.
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
 
 
 @pytest.fixture(scope="session")

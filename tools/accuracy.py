@@ -21,6 +21,7 @@ import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
+from headline import write_headline
 from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
@@ -134,10 +135,7 @@ def readme(kept: list[Question], values: dict[str, Array], share: float) -> None
         f"  are predicted, the others declined by name of the column (`python tools/accuracy.py\n"
         f"  {MEASURED}`)."
     )
-    path = ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    start, end = old.index("<!-- accuracy -->") + len("<!-- accuracy -->"), old.index("<!-- /accuracy -->")
-    path.write_text(old[:start] + text + old[end:], encoding="utf-8")
+    write_headline("accuracy", text)
 
 
 def page(

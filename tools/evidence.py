@@ -22,6 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evidence_learning import learned, row_noise
+from headline import write_headline
 from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
 from rackmath.evidence.posterior import Base, Posterior, Process, factors, posterior
 from rackmath.io import constants_file, evidence_files, kernel_files, tables
@@ -260,10 +261,7 @@ def _readme(configuration_out: Scored, source_out: Scored) -> None:
         "  physics and says so (`python tools/evidence.py ../shared/measured/rows.csv CACHE`,\n"
         "  [docs/accuracy-of-evidence.md](docs/accuracy-of-evidence.md))."
     )
-    path = ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    start, end = old.index("<!-- evidence -->") + len("<!-- evidence -->"), old.index("<!-- /evidence -->")
-    path.write_text(old[:start] + text + old[end:], encoding="utf-8")
+    write_headline("evidence", text)
 
 
 def _lines(process: Process, way: str, s: Scored, masks: dict[str, NDArray[np.bool_]]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from headline import write_headline
 from rackmath.engine.layout import Layout
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
@@ -97,7 +98,11 @@ def main() -> None:
     """Predict, compare, write."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    PAGE.write_text(report(list(cases(Path(sys.argv[1])))), encoding="utf-8")
+    starts = list(cases(Path(sys.argv[1])))
+    PAGE.write_text(report(starts), encoding="utf-8")
+    errors = [abs(values(case)["kv_cache_tokens"][0] / case.measured["kv_cache_tokens"] - 1) for case in starts]
+    text = f"tokens of cache {np.median(errors):.2%} off at the median of {len(starts)} starts,\n  "
+    write_headline("memory", text + f"{np.quantile(errors, 0.9):.2%} at the 90th percentile")
 
 
 def cases(path: Path) -> Iterator[Case]:

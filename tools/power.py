@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headline import write_headline
 from rackmath.engine.power import MULTIPLYING, READING, RUNNING
 from rackmath.io import catalogue
 from rackmath.models.cache import cache_bytes
@@ -45,7 +46,10 @@ def main() -> None:
     """Fit, score, write."""
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    PAGE.write_text(report(runs(Path(sys.argv[1]))), encoding="utf-8")
+    profiles = runs(Path(sys.argv[1]))
+    PAGE.write_text(report(profiles), encoding="utf-8")
+    left = left_out(profiles)
+    write_headline("power", f"{np.median(left):.1%} off at the median with its model and width left out")
 
 
 def runs(folder: Path) -> list[Run]:
@@ -86,16 +90,19 @@ def fitted(profiles: list[Run]) -> NDArray[np.float64]:
     return np.linalg.lstsq(known, np.array([r.measured for r in profiles]), rcond=None)[0]
 
 
+def left_out(profiles: list[Run]) -> NDArray[np.float64]:
+    """Absolute errors of all profiles, each with its model and width left out of the fit. (profiles,)"""
+    errors: list[float] = []
+    for r in profiles:
+        constants = fitted([other for other in profiles if (other.model, other.ranks) != (r.model, r.ranks)])
+        errors.append(abs(float(constants @ [1.0, r.memory, r.compute]) / r.measured - 1))
+    return np.array(errors)
+
+
 def report(profiles: list[Run]) -> str:
     """The page."""
     groups = sorted({(r.model, r.ranks) for r in profiles})
-    apart: dict[int, float] = {}
-    for group in groups:
-        constants = fitted([r for r in profiles if (r.model, r.ranks) != group])
-        for i, r in enumerate(profiles):
-            if (r.model, r.ranks) == group:
-                apart[i] = float(constants @ [1.0, r.memory, r.compute]) / r.measured - 1
-    left = np.abs([apart[i] for i in range(len(profiles))])
+    left = left_out(profiles)
     own = np.array([(RUNNING + READING * r.memory + MULTIPLYING * r.compute) / r.measured - 1 for r in profiles])
     constants = ", ".join(f"{value:.3f}" for value in fitted(profiles))
     lines = [

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +15,9 @@ from rackmath.api.plan import run_plan
 from rackmath.api.plan_question import PlanRequest
 from rackmath.engine.power import power_of, power_share
 from rackmath.io import catalogue
+from tests.conftest import SHARED, tool
 
 A100 = catalogue.system("a100-sxm").chip
-ROOT = Path(__file__).parents[2]
 SHARE = st.floats(0, 1)
 
 
@@ -43,18 +40,13 @@ def test_a_profile_of_llama_on_two_a100() -> None:
 
 def test_profiles_within_the_range() -> None:
     """Constants are those of the fit; nine profiles of ten are within 15 %."""
-    folder = ROOT.parent / "shared/measured"
+    folder = SHARED / "measured"
     if not folder.exists():
         pytest.skip(f"{folder} is absent")
-    spec = importlib.util.spec_from_file_location("power_tool", ROOT / "tools/power.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tool = importlib.util.module_from_spec(spec)
-    sys.modules["power_tool"] = tool
-    spec.loader.exec_module(tool)
-    profiles = tool.runs(folder)
+    power = tool("power")
+    profiles = power.runs(folder)
     assert len(profiles) >= 36
-    assert tool.fitted(profiles) == pytest.approx([0.29, 0.72, 0.94], abs=0.01)
+    assert power.fitted(profiles) == pytest.approx([0.29, 0.72, 0.94], abs=0.01)
     errors = [float(power_share(r.memory, r.compute)) / r.measured - 1 for r in profiles]
     assert np.mean(np.abs(errors) < 0.15) >= 0.9
 

@@ -109,14 +109,18 @@ class EstimateResult:
         return energy_of(self.step, self.system.chip, self.request.grid) if self.fits else None
 
     @property
-    def summary(self) -> list[str]:
-        """The answer in sentences: cost and speed, what binds, what a narrower format of the weights would do."""
+    def narrower(self) -> tuple[str, float] | None:
+        """A narrower format of the weights, where none was asked for, and the time of the step in it over this one."""
         form = narrower_format(dict(self.system.chip.rates), self.architecture.narrowest_bits)
         if form is None or not self.fits or self.request.weights is not None:
-            return estimate_summary(self.to_dict(), None)
+            return None
         changed = requantise(self.architecture, weights=weight_format(form))
-        step = evaluate(changed, self.system, self.layout, **self.settings)
-        return estimate_summary(self.to_dict(), (form, float(step.time) / self.time))
+        return form, float(evaluate(changed, self.system, self.layout, **self.settings).time) / self.time
+
+    @property
+    def summary(self) -> list[str]:
+        """The answer in sentences: cost and speed, what binds, what a narrower format of the weights would do."""
+        return estimate_summary(self.to_dict(), self.narrower)
 
     @property
     def assumptions(self) -> list[str]:
@@ -128,7 +132,7 @@ class EstimateResult:
             else f"losses and 90 % range fitted on {e.basis}; `rackmath calibrate` fits them on your own"
         )
         price = catalogue.price_note(self.system, self.request.usd_per_gpu_hour)
-        if self.energy is not None:
+        if self.fits and self.system.chip.power is not None:
             price = (*price, NOTE)
         return [*self.notes, *([self.evidence] if self.evidence else []), *price, basis, *e.assumptions]
 

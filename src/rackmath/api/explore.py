@@ -17,6 +17,7 @@ from rackmath.errors import InputError, RackmathError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware.changes import UNITS
 from rackmath.io import catalogue
+from rackmath.io.changed_names import changed_name
 
 Progress = Callable[[str], None]
 
@@ -78,7 +79,7 @@ def changed(request: Any, key: str, value: str) -> Any:
     name = getattr(request, subject, None)
     if not isinstance(name, str):
         raise InputError(key, value, "name the model and the system: records have no numbers to change by name")
-    return replace(request, **{subject: catalogue.changed_name(name, (key.removeprefix("model."), value))})
+    return replace(request, **{subject: changed_name(name, (key.removeprefix("model."), value))})
 
 
 def run_elasticities(request: Any, progress: Progress = lambda text: None) -> Result:
@@ -131,9 +132,7 @@ def run_curve(request: Any, over: str, progress: Progress = lambda text: None) -
     key, equals, ends = over.partition("=")
     low, high = (_END.match(end.strip()) for end in ends.partition("..")[::2])
     if not equals or low is None or high is None or low[2] != high[2]:
-        raise InputError(
-            "--over", over, "write a number and a range, both ends alike, as bandwidth=1x..4x or 2TB/s..8TB/s"
-        )
+        raise InputError("--over", over, "write a number and a range, both ends alike, as bandwidth=1x..4x")
     first, last, unit = float(low[1]), float(high[1]), low[2]
     if not 0 < first < last < inf:
         raise InputError("--over", over, "write the smaller end first, both above zero")

@@ -10,12 +10,13 @@ from rackmath.api import kinds, options
 from rackmath.api.estimate import EstimateResult, run_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import Option, read_fields
+from rackmath.api.near import all_measurements
 from rackmath.api.result import Result
 from rackmath.api.subjects import system_of
 from rackmath.errors import DoesNotFit, InputError, NotUnderstood
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
-from rackmath.io import catalogue, evidence_files
+from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import active_params, total_params, weight_bytes
@@ -109,20 +110,10 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
 
 
 def _most_measured(system: System) -> str:
-    """The engine that most published rows on the chip are of."""
-    frame = evidence_files.published()
-    chips = {name for name in frame["hardware"].unique() if _chip(name) == system.chip.name}
-    counts = dict(frame.filter(frame["hardware"].is_in(chips))["engine"].value_counts().iter_rows())
-    known = {name: count for name, count in counts.items() if name in FAMILIES}
-    return max(known, key=lambda name: known[name], default=DEFAULT_ENGINE)
-
-
-def _chip(name: str) -> str:
-    """Chip of the catalogue's system that rows call ``name``; empty where there is none."""
-    try:
-        return catalogue.system(name).chip.name
-    except InputError:
-        return ""
+    """The engine that most measurements on the chip are of."""
+    frame = all_measurements()
+    counts = dict(frame.filter(frame["at_chip"] == system.chip.name)["engine"].value_counts().iter_rows())
+    return max(FAMILIES, key=lambda name: counts.get(name, 0)) if counts else DEFAULT_ENGINE
 
 
 def _untrained(model: Architecture, context: float) -> str:

@@ -20,7 +20,7 @@ from rackmath.models.requantise import requantise
 from rackmath.serving.startup.memory import Server, Startup, start
 from rackmath.serving.startup.rules import MEASURED_VERSION
 
-_CONTEXT = 8192.0
+_SIZE = kinds.whole(1, 10**9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,38 +55,36 @@ class MemoryRequest:
         ),
     ] = None
     max_model_len: Annotated[
-        float,
+        int,
         Option(
             help="Tokens of the longest request.",
-            kind=kinds.NUMBER,
+            kind=_SIZE,
             names=("--max-model-len", "--context"),
             flags={"vllm": "--max-model-len", "sglang": "--context-length"},
         ),
-    ] = _CONTEXT
+    ] = 8192
     max_num_batched_tokens: Annotated[
-        float | None,
-        Option(
+        int | None,
+        options.STEP_TOKENS.but(
             help="Tokens of one pass (default: the engine's own).",
-            kind=kinds.NUMBER,
+            kind=_SIZE,
             names=("--max-num-batched-tokens", "--budget", "--chunked-prefill-size"),
-            flags={"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"},
         ),
     ] = None
     max_num_seqs: Annotated[
-        float | None,
-        Option(
+        int | None,
+        options.SEATS.but(
             help="Sequences at once (default: the engine's own).",
-            kind=kinds.NUMBER,
+            kind=_SIZE,
             names=("--max-num-seqs", "--seats", "--max-running-requests"),
-            flags={"vllm": "--max-num-seqs", "sglang": "--max-running-requests"},
         ),
     ] = None
     block_size: Annotated[
         int | None,
-        Option(
+        options.BLOCK.but(
             help="Tokens of a block of the cache (default: the engine's own).",
             kind=kinds.whole(1, 4096),
-            flags={"vllm": "--block-size", "sglang": "--page-size"},
+            names=("--block-size", "--block"),
         ),
     ] = None
     enforce_eager: Annotated[
@@ -100,12 +98,8 @@ class MemoryRequest:
     )
 
     def __post_init__(self) -> None:
-        """Read all values, and refuse sizes that no engine starts with."""
+        """Read all values."""
         read_fields(self)
-        for name in ("max_model_len", "max_num_batched_tokens", "max_num_seqs"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value <= 1e9:
-                raise InputError("--" + name.replace("_", "-"), value, "write a number from 1 to 1e9")
 
 
 def run_memory(r: MemoryRequest) -> Result:

@@ -56,3 +56,21 @@ OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER)
 CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)
 TTFT = Option(help="Limit on the mean time to first token, in seconds.", kind=kinds.SECONDS)
 TPOT = Option(help="Limit on the mean time per output token, in seconds.", kind=kinds.TIME_PER_TOKEN)
+SEATS = Option(
+    help="Sequences in a step of a replica at most.",
+    kind=kinds.whole(),
+    names=("--seats", "--max-num-seqs"),
+    flags={"vllm": "--max-num-seqs", "sglang": "--max-running-requests"},
+)
+STEP_TOKENS = Option(
+    help="Tokens of one step.",
+    kind=kinds.whole(),
+    names=("--budget", "--max-num-batched-tokens"),
+    flags={"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"},
+)
+BLOCK = Option(
+    help="Tokens of a block of the cache.",
+    kind=kinds.whole(),
+    names=("--block", "--block-size"),
+    flags={"vllm": "--block-size", "sglang": "--page-size"},
+)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rackmath.api.estimate import EstimateResult
+from rackmath.api.summary import estimate_summary
 from rackmath.cli import render
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import as_floats
@@ -21,7 +22,7 @@ def show_estimate(result: EstimateResult) -> None:
         f"{facts['model']} on {facts['gpus']} x {result.system.chip.name} ({facts['layout']}), {phase}, "
         f"{result.request.batch:,.0f} sequences, context {result.request.context:,.0f}"
     )
-    render.show_lines(title, result.summary)
+    render.show_lines(title, estimate_summary(facts, result.narrower))
     held = (
         "memory per GPU",
         f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "

@@ -13,6 +13,7 @@ from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.models.architecture import Architecture
 from rackmath.serving.startup.memory import Startup
+from rackmath.serving.startup.working import element_bytes
 
 _GIB = 2**30
 _PARTS = {
@@ -95,7 +96,7 @@ def _row(f: Mapping[str, Any], name: str, key: str, meaning: str) -> tuple[str, 
 
 def _of_weights(f: Mapping[str, Any]) -> str:
     parts = sorted(((size, name) for name, size in f["weights"].items() if size), reverse=True)
-    return ", ".join(f"{_PARTS[name]} {size / _GIB:.2f}" for size, name in parts[:3])
+    return ", ".join(f"{_PARTS[name]} {size / _GIB:.2f}" for size, name in parts[:4])
 
 
 def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> None:
@@ -115,20 +116,16 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
             f"cache = {share}{rest} = {gib['cache']:.2f} GiB, with visible {f['visible_bytes'] / _GIB:.2f}, weights "
             f"{gib['weights']:.2f}, pass and sampling {gib['activation']:.2f}, outside {gib['other']:.2f}{taken}",
             "pass = T w (f + 3.5 d)",
-            f"     = {account.tokens:,.0f} tokens x {_element(model):g} bytes x ({peak.widest:,.0f} + 3.5 x "
+            f"     = {account.tokens:,.0f} tokens x {element_bytes(model):g} bytes x ({peak.widest:,.0f} + 3.5 x "
             f"{model.hidden:,}) = {peak.forward / _GIB:.2f} GiB",
             "sampling = S V (w + 12) + 4 P V + T w d",
             f"         = {account.sequences:,.0f} sequences x {model.vocabulary:,} logits x "
-            f"{_element(model) + 12:g} bytes + ... = {peak.sampling / _GIB:.2f} GiB",
+            f"{element_bytes(model) + 12:g} bytes + ... = {peak.sampling / _GIB:.2f} GiB",
             f"pass and sampling = the larger + experts' workspace {peak.experts / _GIB:.2f} + images "
-            f"{peak.images / _GIB:.2f} + buffers 0.05 = {gib['activation']:.2f} GiB",
+            f"{peak.images / _GIB:.2f} + buffers {peak.buffers / _GIB:.2f} = {gib['activation']:.2f} GiB",
             f"tokens = blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
             f" = {f['cache_tokens']:,.0f}",
             f"blocks = cache / (page of a layer {account.blocks.page:,.0f} B x {f['layers_per_group']} layers of "
             "a table)",
         ],
     )
-
-
-def _element(model: Architecture) -> float:
-    return max(model.format.bytes_per_element, 2.0)

@@ -11,6 +11,7 @@ from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
 from rackmath.cli.quantities import Typed, Whole
 from rackmath.errors import InputError
+from rackmath.io.changed_names import changed_name
 
 Request = TypeVar("Request")
 _SUBJECTS = {"on", "model"}
@@ -77,10 +78,6 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...]) -> None:
 
     Errors: :class:`InputError` for a command that has no such subject, and for a list of models.
     """
-    if not changes:
-        return
-    from rackmath.io import catalogue
-
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
@@ -88,7 +85,7 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...]) -> None:
         subject = "model" if key.startswith("model.") else "on"
         if not isinstance(values.get(subject), str):
             raise InputError("--set", change, "this command names no single model or system to change")
-        values[subject] = catalogue.changed_name(values[subject], (key.removeprefix("model."), value))
+        values[subject] = changed_name(values[subject], (key.removeprefix("model."), value))
 
 
 def _declared(field: Field) -> Callable[..., Any]:

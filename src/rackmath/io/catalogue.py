@@ -26,6 +26,7 @@ from rackmath.io.catalogue_files import (
     TierFile,
     toml_text,
 )
+from rackmath.io.changed_names import changed_name, with_changes
 from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
@@ -40,9 +41,6 @@ _LARGEST_CONFIG = 16 * 2**20
 _VARIANT = re.compile(r"[-_](?:instruct|chat|it|base|hf)(?=$|[-_])", re.IGNORECASE)
 """Parts of a repository's name that tell how a model was tuned; its architecture is the same."""
 _DATA: Traversable = files("rackmath") / "data"
-
-_CHANGED = re.compile(r"^(.+?)\[(.*)\]$")
-"""A name with changes behind it."""
 
 
 def system_names() -> list[str]:
@@ -217,30 +215,6 @@ def model(name: str) -> Architecture:
     for key, value in changes:
         config = changed_config(config, key, value)
     return _model_of(config, changed_name(label, *changes), sidecar)
-
-
-def changed_name(name: str, *changes: tuple[str, str]) -> str:
-    """A name with changes behind it, after those that it has: what :func:`system` and :func:`model` read."""
-    base, before = with_changes(name)
-    written = ";".join(f"{key}={value}" for key, value in (*before, *changes))
-    return f"{base}[{written}]" if written else base
-
-
-def with_changes(name: str) -> tuple[str, list[tuple[str, str]]]:
-    """``name[key=value;...]`` -> the name and its changes.
-
-    Errors: :class:`InputError` for changes that are not written so.
-    """
-    match = _CHANGED.match(name)
-    if match is None:
-        return name, []
-    changes: list[tuple[str, str]] = []
-    for part in match.group(2).split(";"):
-        key, equals, value = (text.strip() for text in part.partition("="))
-        if not (key and equals and value):
-            raise InputError("--set", part, "write key=value, as bandwidth=2x")
-        changes.append((key, value))
-    return match.group(1), changes
 
 
 def model_numbers(name: str) -> list[str]:

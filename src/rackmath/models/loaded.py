@@ -61,16 +61,16 @@ class Loaded:
 
 
 def loaded_weights(
-    architecture: Architecture, split: Split, *, allocator: bool, padded_experts: bool, speculative: bool
+    architecture: Architecture, split: Split, *, slices: float, padded_experts: bool, speculative: bool
 ) -> Loaded:
-    """Bytes of a model's text part on one rank.
+    """Bytes of a model's text part on one rank, with what PyTorch's allocator cannot give away, as engines count them.
 
     Parameters
     ----------
     split : callable
         Part of a tensor on the rank.
-    allocator : bool
-        Whether what PyTorch's allocator cannot give away is counted, as the engine does.
+    slices : float
+        Ranks that one expert is cut over.
     padded_experts : bool
         Whether experts in MXFP4 are padded for NVIDIA's kernels.
     speculative : bool
@@ -83,9 +83,9 @@ def loaded_weights(
             if weight.owned:
                 form = weight_format_of(architecture, layer, weight)
                 share = split(weight.split, weight_parts(layer, weight))
-                padding = _expert_padding(weight, form, split) if padded_experts else 1.0
+                padding = _expert_padding(weight, form, slices) if padded_experts else 1.0
                 sizes[_FUSED.get(weight.name, weight.name)] += share * padding * tensor_bytes(weight, form)
-        return sum(size + (_lost(size) if allocator else 0.0) for size in sizes.values())
+        return sum(size + _lost(size) for size in sizes.values())
 
     parts: defaultdict[str, float] = defaultdict(float)
     for weight in model_weights(architecture):
@@ -93,7 +93,7 @@ def loaded_weights(
             kind = {"embedding": "embedding", "other_embedding": "embedding", "head": "head"}.get(weight.role, "other")
             padding = _padded(weight.rows, _VOCABULARY) if weight.split == "vocabulary" else 1.0
             size = padding * tensor_bytes(weight, architecture.format) * split(weight.split, None)
-            parts[kind] += size + (_lost(size) if allocator else 0.0)
+            parts[kind] += size + _lost(size)
     return Loaded(
         embedding=parts["embedding"],
         head=parts["head"],
@@ -103,14 +103,12 @@ def loaded_weights(
     )
 
 
-def _expert_padding(weight: Weight, form: Format, split: Split) -> float:
+def _expert_padding(weight: Weight, form: Format, slices: float) -> float:
     """Padded over stated size of experts in MXFP4."""
     if weight.role != "experts" or not weight.columns or not form.name.startswith("mxfp4"):
         return 1.0
     width, hidden = (weight.columns, weight.rows) if "down" in weight.name else (weight.rows, weight.columns)
-    # Only slices of experts are narrower than an expert; whole experts on other ranks leave the width alone.
-    sliced = width * min(1.0, split("expert_width", None))
-    return _padded(sliced, _EXPERT_WIDTH) * _padded(hidden, _EXPERT_HIDDEN)
+    return _padded(width / slices, _EXPERT_WIDTH) * _padded(hidden, _EXPERT_HIDDEN)
 
 
 def _padded(size: float, multiple: int) -> float:

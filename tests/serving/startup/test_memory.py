@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
-import sys
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,10 +19,10 @@ from rackmath.models.cache_blocks import Blocks, Kind, cache_blocks
 from rackmath.models.config import read_config
 from rackmath.serving.startup.memory import Server, start
 from rackmath.serving.startup.rules import rules_of
+from tests.conftest import SHARED, tool
 
 GIB = 2**30
 H100 = catalogue.system("h100-sxm").chip
-ROOT = Path(__file__).parents[3]
 
 
 def server(**changes: Any) -> Server:
@@ -68,14 +64,14 @@ def test_a_stage_gets_the_cache_of_the_last_one() -> None:
 
 def test_all_published_starts() -> None:
     """Weights within 0.5 %, tokens within 1 % at the median and 3 % at the 90th percentile."""
-    path = ROOT.parent / "shared/measured/vllm_memory_startup.csv"
+    path = SHARED / "measured/vllm_memory_startup.csv"
     if not path.exists():
         pytest.skip(f"{path} is absent")
-    tool = loaded_tool()
+    starts = tool("memory")
     errors: dict[str, list[float]] = {"weight_memory": [], "kv_cache_tokens": []}
     inside = []
-    for case in tool.cases(path):
-        said = tool.values(case)
+    for case in starts.cases(path):
+        said = starts.values(case)
         for metric, collected in errors.items():
             collected.append(abs(said[metric][0] / case.measured[metric] - 1))
         inside.append(said["kv_cache_tokens"][1] <= case.measured["kv_cache_tokens"] <= said["kv_cache_tokens"][2])
@@ -87,17 +83,6 @@ def test_all_published_starts() -> None:
     assert np.median(errors["kv_cache_tokens"]) < 0.001
     assert np.quantile(errors["kv_cache_tokens"], 0.9) < 0.01
     assert np.mean(inside) >= 0.9
-
-
-def loaded_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("memory_tool", ROOT / "tools/memory.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up.
-    sys.modules["memory_tool"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("family", ["vllm", "sglang", "trtllm"])

@@ -18,9 +18,6 @@ from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS
 from rackmath.serving.simulator.workload import Workload
 from rackmath.units import parse
 
-_VLLM_SEQS = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests"}
-_VLLM_TOKENS = {"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"}
-
 
 def _path(value: object, field: str) -> Path | Workload:
     if isinstance(value, (Path, Workload)):
@@ -130,33 +127,9 @@ class SimulateRequest:
     preemption: Annotated[str, Option(help="What happens when the cache is full.", kind=kinds.choice(*PREEMPTIONS))] = (
         "recompute"
     )
-    budget: Annotated[
-        int,
-        Option(
-            help="Tokens of one step.",
-            kind=kinds.whole(),
-            names=("--budget", "--max-num-batched-tokens"),
-            flags=_VLLM_TOKENS,
-        ),
-    ] = 8192
-    seats: Annotated[
-        int,
-        Option(
-            help="Sequences in a step of a replica at most.",
-            kind=kinds.whole(),
-            names=("--seats", "--max-num-seqs"),
-            flags=_VLLM_SEQS,
-        ),
-    ] = 256
-    block: Annotated[
-        int,
-        Option(
-            help="Tokens of a block of the cache.",
-            kind=kinds.whole(),
-            names=("--block", "--block-size"),
-            flags={"vllm": "--block-size", "sglang": "--page-size"},
-        ),
-    ] = 16
+    budget: Annotated[int, options.STEP_TOKENS] = 8192
+    seats: Annotated[int, options.SEATS] = 256
+    block: Annotated[int, options.BLOCK] = 16
     drafted: Annotated[int, options.DRAFTED.but(help="Tokens that a step speculates.", kind=kinds.whole())] = 0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None

@@ -68,6 +68,7 @@ def read_config(
     quantised = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
     vision, vision_exact = vision_parameters(config, hidden)
     tied = _tied(fields, config, convention)
+    longest = fields.optional(*CONTEXT, kind="tokens", low=1)
     head_bias = fields.choice("lm_head_bias")
     architecture = Architecture(
         name=name,
@@ -84,10 +85,8 @@ def read_config(
         format=_element_format(fields, config),
         cache_format=cache,
         state_format=_state_format(fields),
-        max_context=_max_context(fields),
-        rotary_elements=0
-        if convention.positions is not None
-        else rotary_elements(fields, hidden, _max_context(fields)),
+        max_context=longest,
+        rotary_elements=rotary_elements(fields, hidden, longest) if convention.positions is None else 0,
         source="config.json",
     )
     implied = total_params(architecture)
@@ -175,7 +174,3 @@ def _state_format(fields: Fields) -> Format:
     if stated is not None:
         return weight_format(stated, "mamba_ssm_cache_dtype")
     return weight_format("fp32" if fields.has("linear_attn_config") else "bf16")
-
-
-def _max_context(fields: Fields) -> int | None:
-    return fields.optional(*CONTEXT, kind="tokens", low=1)

@@ -11,6 +11,7 @@ from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks, cache_blocks
 from rackmath.models.loaded import Loaded, loaded_weights
+from rackmath.models.mixers import Grouped
 from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.startup import working
 from rackmath.serving.startup.rules import DRAWN, Rules, graph_sizes, rules_of, visible
@@ -158,7 +159,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
 
 def _beside(architecture: Architecture, layout: Layout, server: Server, *, nvidia: bool) -> tuple[float, float, float]:
     """Encoder of images, tables of positions, and a draft model, on one rank. [B]"""
-    element = max(architecture.format.bytes_per_element, 2.0)
+    element = working.element_bytes(architecture)
     draft = 0.0
     if server.draft is not None:
         part = _loaded(server.draft, draft_layout(server.draft, layout), nvidia=nvidia, speculative=False)
@@ -214,12 +215,13 @@ def _cache(rules: Rules, fraction: float, total: float, lines: tuple[float, ...]
 
 
 def _loaded(architecture: Architecture, layout: Layout, *, nvidia: bool, speculative: bool) -> Loaded:
-    def split(kind: str, parts: int | None) -> float:
-        if kind == "expert_width":
-            return 1 / float(layout.expert_slices)
-        return float(split_share(kind, parts, layout))
-
-    return loaded_weights(architecture, split, allocator=True, padded_experts=nvidia, speculative=speculative)
+    return loaded_weights(
+        architecture,
+        lambda kind, parts: float(split_share(kind, parts, layout)),
+        slices=float(layout.expert_slices),
+        padded_experts=nvidia,
+        speculative=speculative,
+    )
 
 
 def _layers(architecture: Architecture, layout: Layout) -> int:
@@ -238,5 +240,5 @@ def _on_stage(loaded: Loaded, architecture: Architecture, layout: Layout) -> flo
 
 def _is_usual(architecture: Architecture) -> bool:
     """Whether starts of models of its kind were measured: attention of grouped heads, text, full-width experts."""
-    kinds = {type(mixer).__name__ for layer, _ in architecture.groups for mixer in layer.mixers}
-    return kinds <= {"Grouped"} and not architecture.vision_params
+    grouped = all(isinstance(mixer, Grouped) for layer, _ in architecture.groups for mixer in layer.mixers)
+    return grouped and not architecture.vision_params

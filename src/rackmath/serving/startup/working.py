@@ -48,11 +48,18 @@ class Peak:
     """An encoder of images and its outputs."""
     widest: float
     """Elements per token of the widest block on a rank. [elements]"""
+    buffers: float = _BUFFERS
+    """Inputs and tables of the engine."""
 
     @property
     def total(self) -> float:
         """The larger of pass and sampling, and what stands beside both."""
-        return max(self.forward, self.sampling) + self.experts + self.images + _BUFFERS
+        return max(self.forward, self.sampling) + self.experts + self.images + self.buffers
+
+
+def element_bytes(architecture: Architecture) -> float:
+    """Bytes of an element of a pass: of the config's format, 16 bit where that is narrower. [B]"""
+    return max(architecture.format.bytes_per_element, 2.0)
 
 
 def peak(architecture: Architecture, layout: Layout, tokens: float, sequences: float) -> Peak:
@@ -63,7 +70,7 @@ def peak(architecture: Architecture, layout: Layout, tokens: float, sequences: f
     with T tokens, S sequences, w bytes of an element, f the elements alive in the widest block on a rank, d the
     hidden width, V the vocabulary, P multiprocessors; and what kernels of experts keep beside it.
     """
-    width = architecture.format.bytes_per_element if architecture.format.bits >= 16 else 2.0
+    width = element_bytes(architecture)
     token = width * architecture.hidden * architecture.residual_streams
     widest = max((_widest(layer, layout) for layer, _ in architecture.groups), default=0.0)
     vocabulary = architecture.vocabulary if architecture.head else 0
