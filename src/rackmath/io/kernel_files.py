@@ -10,11 +10,15 @@ from importlib.resources import files
 from math import exp, log
 from typing import Any
 
-from rackmath.engine.kernel_curves import Curve, Kernels
+from rackmath.engine.kernel_curves import WIDTHS, Curve, Kernels
 from rackmath.hardware import Chip
 from rackmath.io import catalogue
 
 _FILE = files("rackmath") / "data" / "kernels.toml"
+
+_EXPERTS_BY_INDEX = frozenset({"llama.cpp"})
+"""Engines that run experts with the kernels of their other products, called with a list of experts, instead of
+kernels that sort tokens first. Source: ggml-cuda's ``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -37,6 +41,8 @@ def kernels(chip: Chip, family: str) -> Kernels:
             if any(result):
                 curves[kind] = _mean(Curve(**c) for c in result if c)
                 break
+    if family in _EXPERTS_BY_INDEX:
+        curves |= {f"experts.{width}": curves[f"product.{width}"] for width in WIDTHS if f"product.{width}" in curves}
     curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
     network: dict[str, float] = {}
     for name in _NETWORK:
