@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from rackmath.engine import Layout
+from rackmath.models.adapters import Adapters
 from rackmath.serving.launch import OWN, TEXT, Server, longest_request, notes, one_each, sglang_command, vllm_command
 from rackmath.serving.launch_dynamo import pools_yaml
+from rackmath.serving.launch_trtllm import settings
 
 SERVER = Server(
     model="deepseek-ai/DeepSeek-V3",
@@ -157,3 +159,17 @@ def test_two_pools_become_a_resource_with_as_many_workers() -> None:
 def test_what_flags_cannot_say_is_said() -> None:
     assert any("ep4" in n for n in notes(replace(SERVER, layout=Layout(tensor=2, expert=4, data=4))))
     assert notes(replace(SERVER, layout=Layout(tensor=8, expert=8))) == []
+
+
+def test_adapters_are_named() -> None:
+    """Room on the accelerators, in host memory all of them; vLLM's ranks are those that it takes."""
+    served = replace(SERVER, adapters=Adapters(rank=20, count=64, resident=8))
+    assert flag(vllm_command(served), "--max-loras") == 8
+    assert flag(vllm_command(served), "--max-lora-rank") == 32
+    assert flag(vllm_command(served), "--max-cpu-loras") == 64
+    assert "--max-cpu-loras" not in vllm_command(replace(SERVER, adapters=Adapters(rank=8, count=2, resident=2)))
+    assert flag(sglang_command(served), "--max-loras-per-batch") == 8
+    assert "--lora-target-modules all" in sglang_command(served)
+    assert "max_lora_rank: 20" in settings(served)
+    assert any("--lora-modules" in note for note in notes(served))
+    assert "lora" not in vllm_command(SERVER) + sglang_command(SERVER) + settings(SERVER)

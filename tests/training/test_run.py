@@ -21,16 +21,9 @@ from rackmath.io import catalogue
 from rackmath.models.counts import total_params
 from rackmath.training import TrainingRun, step_time
 from rackmath.training.activations import RECOMPUTE, kept, megatron_activations, repeated
-from rackmath.training.run import (
-    INTERRUPTIONS,
-    Options,
-    Recipe,
-    all_options,
-    model_flops,
-    reliability,
-    step_times,
-    training_memory,
-)
+from rackmath.training.memory import training_memory
+from rackmath.training.options import Options, Recipe, all_options
+from rackmath.training.run import INTERRUPTIONS, model_flops, reliability, step_times
 
 ROWS = Path(__file__).parents[3] / "shared/training/validation.csv"
 H100 = catalogue.system("h100-sxm")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.api.adapters import adapter_note, with_adapters
 from rackmath.api.drafts import drafting
 from rackmath.api.energy import NOTE, energy_of
 from rackmath.api.estimate_facts import facts_of_estimate
@@ -236,12 +237,12 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
     Errors: as of :func:`estimate`.
     """
     r = request
+    system = system_of(r.on)
     architecture = requantise(
-        load_model(r.model),
+        with_adapters(load_model(r.model), r, system),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )
-    system = system_of(r.on)
     version = version_of(system, r.engine, r.year)
     if r.drafted and r.phase != "decode":
         raise InputError("--drafted", r.drafted, "drafts are verified in decode: leave it out of --phase prefill")
@@ -279,6 +280,6 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         near=at,
         accepted=drafts.accepted if r.phase == "decode" else None,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
-        notes=(*notes, *([drafts.note] if r.drafted else [])),
+        notes=(*notes, *([drafts.note] if r.drafted else []), *adapter_note(architecture, r.batch)),
         settings=settings,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rackmath.api.adapters import adapter_facts
 from rackmath.api.plain import to_plain
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
     """What ``rackmath estimate --json`` prints."""
     e, fits, cost = result.step, result.fits, result.usd_per_million_tokens
     low, high = result.time_range
+    adapters = adapter_facts(result.architecture, result.request.batch)
     return to_plain(
         {
             "model": result.architecture.name,
@@ -47,6 +49,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
             "tokens_per_second_per_user": result.tokens_per_second_per_user,
             "accepted_tokens": result.accepted,
             "energy": result.energy,
+            **({} if adapters is None else {"adapters": adapters}),
             "usd_per_million_tokens": cost,
             "usd_per_million_tokens_low": None if cost is None else cost * low / result.time,
             "usd_per_million_tokens_high": None if cost is None else cost * high / result.time,

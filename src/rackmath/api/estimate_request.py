@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rackmath.api import kinds, options
+from rackmath.api.adapters import AdapterFields
 from rackmath.api.fields import Option, read_fields
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
@@ -13,7 +14,7 @@ from rackmath.models.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRequest:
+class EstimateRequest(AdapterFields):
     """One decode or prefill pass."""
 
     model: Annotated[str | Architecture, options.MODEL]

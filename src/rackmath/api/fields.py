@@ -69,12 +69,13 @@ class Field:
 
 @lru_cache(maxsize=64)
 def fields_of(request: type) -> tuple[Field, ...]:
-    """Fields of a request in their order.
+    """Fields of a request in their order, those that it inherits last.
 
     Errors: :class:`TypeError` for a field without a declaration: no door could show it.
     """
     hints = get_type_hints(request, include_extras=True)
-    records: tuple[Any, ...] = fields(request)
+    own = set(vars(request).get("__annotations__", ()))
+    records: list[Any] = sorted(fields(request), key=lambda field: field.name not in own)
     return tuple(_field(request, field.name, hints[field.name], field.default) for field in records)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from rackmath.api import kinds, options
+from rackmath.api.adapters import AdapterFields, with_adapters
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
@@ -24,7 +25,7 @@ _SIZE = kinds.whole(1, 10**9)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryRequest:
+class MemoryRequest(AdapterFields):
     """One start of an engine."""
 
     model: Annotated[str | Architecture, options.MODEL]
@@ -107,9 +108,9 @@ def run_memory(r: MemoryRequest) -> Result:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    model, system = load_model(r.model), system_of(r.on)
+    system = system_of(r.on)
     model = requantise(
-        model,
+        with_adapters(load_model(r.model), r, system),
         weights=None if r.weights is None else weight_format(r.weights),
         cache=None if r.kv is None else cache_format(r.kv),
     )
@@ -193,6 +194,7 @@ def _facts(
         "position_tables": account.tables,
         "speculative": loaded.speculative,
         "draft_model": account.draft,
+        "adapters": account.adapters,
     }
     facts |= {
         "fraction": account.fraction,

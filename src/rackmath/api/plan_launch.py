@@ -44,6 +44,7 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
             memory=USABLE,
             activations=float(held.activations) / capacity,
             weights=float(held.weights) / capacity,
+            adapters=a.adapters,
         )
 
     write = search.layouts[int(p.layout[place])]

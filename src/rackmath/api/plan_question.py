@@ -7,6 +7,7 @@ from math import inf
 from typing import Annotated
 
 from rackmath.api import kinds, options
+from rackmath.api.adapters import AdapterFields, adapter_note, with_adapters
 from rackmath.api.drafts import MOST, drafting
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names, numbers
@@ -35,7 +36,7 @@ PERCENTILE_LIMITS = tuple((quantity, p) for quantity in ("ttft", "tpot") for p i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
+class PlanRequest(AdapterFields):
     """A model, a system, requests, limits, and the choices that are open."""
 
     model: Annotated[str | Architecture, options.MODEL]
@@ -167,7 +168,8 @@ def question_of(r: PlanRequest) -> PlanQuestion:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    architecture, system = load_model(r.model), system_of(r.on)
+    system = system_of(r.on)
+    architecture = with_adapters(load_model(r.model), r, system)
     gpus = accelerators(r, system)
     work, limits = _asked(r)
     space = space_of(
@@ -215,6 +217,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
             _billing(space),
+            *adapter_note(architecture),
             *(losses.assumptions if losses else ()),
         ),
     )

@@ -27,8 +27,9 @@ from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16
 from rackmath.serving.engines import default_seats
 from rackmath.serving.load import CHUNK
+from rackmath.training.options import Recipe, divisible
 from rackmath.training.rollouts import Loop, Servers, StepTime, loop_cost
-from rackmath.training.run import Recipe, divisible, model_flops
+from rackmath.training.run import model_flops
 from rackmath.units import show
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rackmath.api.adapters import targets_of
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, load_model, system_of
 from rackmath.api.train_request import PRECISIONS, TrainRequest
@@ -18,21 +19,14 @@ from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
+from rackmath.models.counts import total_params
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.training.activations import repeated
-from rackmath.training.run import (
-    Options,
-    Recipe,
-    TrainingMemory,
-    all_options,
-    divisible,
-    model_flops,
-    options_of,
-    reliability,
-    step_times,
-    training_memory,
-)
+from rackmath.training.frozen import Frozen, frozen, with_one_adapter
+from rackmath.training.memory import TrainingMemory, training_memory
+from rackmath.training.options import Options, Recipe, all_options, divisible, options_of
+from rackmath.training.run import model_flops, reliability, step_times
 
 _DAY = 86_400.0
 _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
@@ -138,7 +132,11 @@ def run_training(r: TrainRequest) -> TrainResult:
         length=r.length,
         recompute=(r.recompute,) if r.recompute else Recipe.__dataclass_fields__["recompute"].default,
         sharded=(r.sharded,) if r.sharded else Recipe.__dataclass_fields__["sharded"].default,
+        stored=weight_format(r.base_weights),
     )
+    if r.lora_rank is not None:
+        architecture = with_one_adapter(architecture, r.lora_rank, targets_of(r.lora_target_modules))
+    left = frozen(architecture, r.length, recipe.stored)
     system.require_network(r.gpus)
     choices = _options(architecture, system, r, recipe)
     facts = _facts(architecture, system, choices, recipe, r)
@@ -146,10 +144,11 @@ def run_training(r: TrainRequest) -> TrainResult:
     facts.update(_bill(facts, system, r.gpus, lost.useful, catalogue.price_of(system, r.usd_per_gpu_hour)))
     facts["checkpoint_interval"] = lost.interval
     facts["useful"] = lost.useful
+    facts["trained_params"] = left.trained * total_params(architecture)
     facts["assumptions"] = [
         *catalogue.price_note(system, r.usd_per_gpu_hour),
-        f"{r.precision} products, weights at 16 bit, gradients and optimizer at 32; "
-        "sequence parallelism beside tensor's",
+        f"{r.precision} products, {_precision(r)}, gradients and optimizer at 32; sequence parallelism beside tensor's",
+        *_of_adapters(architecture, left),
         "the bound, without losses"
         if r.ideal
         else f"framework: {r.framework}, of {r.year:g}; range: rows left out, docs/accuracy.md",
@@ -157,6 +156,24 @@ def run_training(r: TrainRequest) -> TrainResult:
         f"failures as in Llama 3's run; a checkpoint takes {r.checkpoint_time:g} s, a failure {r.restart_time:g} s",
     ]
     return TrainResult(request=r, facts=facts)
+
+
+def _precision(r: TrainRequest) -> str:
+    return "weights at 16 bit" if r.lora_rank is None else f"frozen weights at {r.base_weights}"
+
+
+def _of_adapters(architecture: Architecture, left: Frozen) -> tuple[str, ...]:
+    """What a reader has to know of a run with adapters; nothing where the model itself is trained."""
+    if architecture.adapters is None:
+        return ()
+    params = left.trained * total_params(architecture)
+    line = (
+        f"adapters of rank {architecture.adapters.rank} on {', '.join(architecture.adapters.targets)}: "
+        f"{params / 1e6:,.4g} M parameters, {left.trained:.2%} of the model's; gradients of frozen weights, "
+        f"{left.part:.0%} of a forward pass, are not computed"
+    )
+    expanded = ("weights are expanded to 16 bit before each product, as bitsandbytes does",) if left.expanded else ()
+    return (line, *expanded)
 
 
 def _options(architecture: Architecture, system: System, r: TrainRequest, recipe: Recipe) -> Options:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rackmath.api import kinds, options
+from rackmath.api.adapters import TARGETS
 from rackmath.api.fields import Option, read_fields
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io.constants_file import FRAMEWORKS, NOW
+from rackmath.models.adapters import ALL_LINEAR
 from rackmath.models.architecture import Architecture
 from rackmath.training.activations import RECOMPUTE
-from rackmath.training.run import SHARDED
+from rackmath.training.options import SHARDED
 
 PRECISIONS = {"bf16": "bf16", "fp8": "fp8", "fp4": "nvfp4"}
 """What products run at, and the format behind it."""
@@ -77,6 +79,19 @@ class TrainRequest:
         str | None,
         Option(help="What data-parallel ranks share (default: the best).", kind=kinds.choice(*SHARDED)),
     ] = None
+    lora_rank: Annotated[
+        int | None,
+        Option(
+            help="Train low-rank adapters of this rank, the model frozen (default: the model itself).",
+            kind=kinds.whole(1, 1024),
+            names=("--lora-rank", "--lora-r"),
+            flags={"megatron": "--lora-dim"},
+        ),
+    ] = None
+    lora_target_modules: Annotated[str, TARGETS] = ALL_LINEAR
+    base_weights: Annotated[
+        str, Option(help="Format of frozen weights: bf16, fp8, nf4 (QLoRA).", kind=kinds.choice("bf16", "fp8", "nf4"))
+    ] = "bf16"
     precision: Annotated[str, Option(help="Precision of products.", kind=kinds.choice(*PRECISIONS))] = "bf16"
     checkpoint_time: Annotated[float, Option(help="Pause of a checkpoint, in s.", kind=kinds.SECONDS)] = 10.0
     restart_time: Annotated[float, Option(help="Time lost by a failure, in s.", kind=kinds.SECONDS)] = 600.0

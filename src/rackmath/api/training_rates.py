@@ -18,7 +18,9 @@ from rackmath.models.requantise import requantise
 from rackmath.serving.contexts import cost_against_context
 from rackmath.serving.token_costs import reading
 from rackmath.training.budget import READ, TRAIN
-from rackmath.training.run import Recipe, all_options, divisible, model_flops, step_times, training_memory
+from rackmath.training.memory import training_memory
+from rackmath.training.options import Recipe, all_options, divisible
+from rackmath.training.run import model_flops, step_times
 
 Span = tuple[float, float, float]
 """A time and the ends of its 90 % range."""

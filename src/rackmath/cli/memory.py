@@ -25,6 +25,7 @@ _PARTS = {
     "position_tables": "tables of positions",
     "speculative": "layers that predict several tokens",
     "draft_model": "draft model",
+    "adapters": "low-rank adapters",
 }
 
 

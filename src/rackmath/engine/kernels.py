@@ -7,6 +7,7 @@ from its config. Constants of time are fitted per kernel, never per model.
 
 from __future__ import annotations
 
+from rackmath.models.adapter_weights import adapter_kernels
 from rackmath.models.architecture import Architecture, Dense, Experts, Layer
 from rackmath.models.mixers import Compressed, Grouped, Latent, Mixer, PooledCache
 
@@ -45,7 +46,8 @@ def layer_kernels(layer: Layer) -> int:
 
 def pass_kernels(architecture: Architecture) -> int:
     """Kernels of one pass through all layers, the head and the sampler. [kernels]"""
-    return sum(count * layer_kernels(layer) for layer, count in architecture.groups) + OUTSIDE
+    layers = sum(count * layer_kernels(layer) for layer, count in architecture.groups)
+    return layers + adapter_kernels(architecture) + OUTSIDE
 
 
 def routed_layers(architecture: Architecture) -> int:

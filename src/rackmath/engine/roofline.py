@@ -11,6 +11,7 @@ from rackmath.engine.kernel_curves import KernelLoad
 from rackmath.engine.layout import Layout
 from rackmath.engine.sharding import operator_share, stage_share
 from rackmath.hardware import Chip, System
+from rackmath.models.adapter_weights import adapter_operators
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, largest_part, maximum, minimum
 from rackmath.models.operators import Operator, Pass, operators
@@ -130,7 +131,7 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
         layout = replace(layout, context_parallel=1.0)
     uneven = stage_share(architecture, layout) * layout.pipeline
     joined: dict[str, OperatorTime] = {}
-    for op in operators(architecture, work):
+    for op in (*operators(architecture, work), *adapter_operators(architecture, work)):
         part, held = operator_share(op, layout)
         scale = op.count * (uneven if op.layered else 1.0)
         per_byte = scale / chip.memory_bandwidth

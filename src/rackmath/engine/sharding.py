@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine.layout import Layout
+from rackmath.models.adapter_weights import adapter_weights
+from rackmath.models.adapters import Adapters
 from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.cache import layer_caches, stored_bytes
 from rackmath.models.counts import tensor_bytes, weight_format_of
+from rackmath.models.formats import BF16
 from rackmath.models.numbers import Number, above_one, ceiling, maximum, minimum
 from rackmath.models.operators import Operator
 from rackmath.models.weights import cache_parts, layer_weights, model_weights, weight_parts
@@ -112,6 +115,8 @@ def memory(
         for weight in layer_weights(layer, architecture.hidden):
             if weight.owned:
                 weights = weights + count * in_stage * _weight_on_rank(architecture, layer, weight, layout)
+    if architecture.adapters is not None:
+        weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
     held = sum(
         (
             count
@@ -129,6 +134,17 @@ def memory(
         activations=live + logits if architecture.vocabulary else 0.0 * tokens,
         capacity=capacity,
     )
+
+
+def adapter_bytes(architecture: Architecture, adapters: Adapters, layout: Layout) -> Number:
+    """Bytes of one low-rank adapter on the fullest accelerator, at 16 bit. [B]"""
+    size: Number = 0.0
+    for layer, count in architecture.groups:
+        for weight, a, b in adapter_weights(layer, architecture.hidden, adapters):
+            parts = weight_parts(layer, weight)
+            for matrix in (a, b):
+                size = size + count * tensor_bytes(matrix, BF16) * split_share(matrix.split, parts, layout)
+    return size * stage_share(architecture, layout)
 
 
 def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Weight, layout: Layout) -> Number:

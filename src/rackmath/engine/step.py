@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.engine.adapters import UNMEASURED, adapter_loads, adapter_time
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, draft_layout, expert_count, widths
 from rackmath.engine.losses import CORRECTION, Losses
@@ -200,14 +201,16 @@ class _Call:
         k = self.losses or Losses()
         if self.losses is not None:
             lost = {name: passes * value for name, value in lost_seconds(work, k).items()}
+            lost["host"] = lost["host"] + adapter_loads(a, self.system, self.phase, gathered_work)
         time = total + sum(lost.values(), 0.0)
         if self.phase in k.correction:
             corrected = maximum(time * k.correction[self.phase], total)
             lost[CORRECTION], time = corrected - time, corrected
+        of_adapters = adapter_time(gathered_work, k) if a.adapters is not None and self.losses is not None else 0.0
         return Estimate(
             time=time,
-            time_low=maximum(time * k.low, total),
-            time_high=time * k.high,
+            time_low=maximum(time * k.low - (1 - UNMEASURED[0]) * of_adapters, total),
+            time_high=time * k.high + (UNMEASURED[1] - 1) * of_adapters,
             time_ideal=total,
             time_overlapped=overlapped,
             terms=terms,

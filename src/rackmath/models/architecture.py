@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from rackmath.models.adapters import Adapters
 from rackmath.models.formats import BF16, Format
 from rackmath.models.mixers import Mixer
 
@@ -152,6 +153,8 @@ class Architecture:
     max_context: int | None = None
     rotary_elements: int = 0
     """Elements of the tables of sines and cosines that an engine keeps, outside every total. [elements]"""
+    adapters: Adapters | None = None
+    """Low-rank adapters that requests choose among, outside every total."""
     defaulted: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
     source: str = ""

@@ -66,6 +66,9 @@ INT8 = Format(name="int8", bits=8, compute="int8", block=(1, 0), scale_bytes=4)
 INT4 = Format(name="int4", bits=4, compute="bf16", block=(1, 32), scale_bytes=2)
 AWQ = Format(name="awq", bits=4, compute="bf16", block=(1, 128), scale_bytes=2.5)
 GPTQ = Format(name="gptq", bits=4, compute="bf16", block=(1, 128), scale_bytes=2.5)
+NF4 = Format(name="nf4", bits=4, compute="bf16", block=(1, 64), scale_bytes=1 + 4 / 256)
+"""Of bitsandbytes: a scale of 8 bit per 64 elements, and one of 32 bit per 256 of these. Source: QLoRA, Dettmers et
+al. 2023, arXiv:2305.14314, section 3: 0.127 bit per parameter."""
 MXFP4 = Format(name="mxfp4", bits=4, compute="bf16", block=(1, 32), scale_bytes=1)
 MXFP4_FP8 = Format(name="mxfp4-fp8", bits=4, compute="fp8", block=(1, 32), scale_bytes=1)
 NVFP4 = Format(name="nvfp4", bits=4, compute="fp4", block=(1, 16), scale_bytes=1, tensor_bytes=4)
@@ -101,6 +104,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             INT4,
             AWQ,
             GPTQ,
+            NF4,
             MXFP4,
             MXFP4_FP8,
             NVFP4,

@@ -149,7 +149,7 @@ def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
             continue
         # The head runs where a token is sampled: once per sequence in either phase.
         tokens = work.sequences * _sampled(work) if weight.role == "head" else work.tokens
-        yield _linear(a, None, weight, 1, tokens, work)
+        yield linear_operator(a, None, weight, 1, tokens, work)
 
 
 def _sampled(work: Pass) -> Number:
@@ -161,7 +161,9 @@ def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass, plac
         if weight.name == "self_attn.kv_b_proj":
             yield _latent_expansion(a, layer, weight, count, work)
         else:
-            yield replace(_linear(a, layer, weight, count, work.tokens, work), kernel=_kernel(weight, place))
+            yield replace(
+                linear_operator(a, layer, weight, count, work.tokens, work), kernel=shared_kernel(weight, place)
+            )
     for mixer in layer.mixers:
         t = mixer_traffic(mixer, a, work.sequences, work.new_tokens, work.context, work.uses_absorbed)
         yield _core(t, count, work)
@@ -185,7 +187,7 @@ _FUSED = {
 """Projections of one input that engines join into one product. Source: vLLM's and SGLang's parallel linear layers."""
 
 
-def _kernel(weight: Weight, place: int) -> str:
+def shared_kernel(weight: Weight, place: int) -> str:
     """Name of the kernel that a matrix of the layer at ``place`` shares with others; empty for one of its own."""
     if not weight.columns or not weight.multiplied:
         return ""
@@ -220,7 +222,9 @@ def _core(t: Traffic, count: int, work: Pass) -> Operator:
     )
 
 
-def _linear(a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass) -> Operator:
+def linear_operator(
+    a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass
+) -> Operator:
     """One tensor: a product if it is a matrix, an element-wise operation if it is a vector."""
     form = weight_format_of(a, layer, weight)
     size = tensor_bytes(weight, form)

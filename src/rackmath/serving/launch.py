@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
+from rackmath.models.adapters import ALL_LINEAR, Adapters
 from rackmath.serving.placement import redundant_experts
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
@@ -19,6 +20,8 @@ ONLINE = ("fp8",)
 """Formats that vLLM and SGLang convert a 16-bit checkpoint to while loading."""
 OWN, TEXT = "own", "text"
 """Drafts by the model's own layers, and by looking up the text."""
+VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that vLLM's ``--max-lora-rank`` takes."""
 _LOOKUP = 5
 """Longest n-gram that is looked up in the text for drafts. [tokens]"""
 _STEP = 1024
@@ -57,6 +60,8 @@ class Server:
     """Part of it that a pass works in, beside weights and cache. [1]"""
     weights: float = 0.0
     """Part of it that weights take. [1]"""
+    adapters: Adapters | None = None
+    """Low-rank adapters that requests choose from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +122,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
         flags.append(f"--quantization {server.quantise}")
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8")
+    flags += _adapters(server, "vllm")
     flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
     if server.drafted and server.role != "prefill":
         flags.append(f"--speculative-config {_quoted(_vllm_drafts(server))}")
@@ -169,6 +175,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
         flags.append(f"--quantization {server.quantise}")
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8_e4m3")
+    flags += _adapters(server, "sglang")
     if not server.cached:
         flags.append("--disable-radix-cache")
     if server.drafted and server.role != "prefill":
@@ -192,6 +199,20 @@ def _sglang_drafts(server: Server) -> list[str]:
     if server.draft == TEXT:
         return ["--speculative-algorithm NGRAM", f"--speculative-num-draft-tokens {n + 1}"]
     return ["--speculative-algorithm STANDALONE", f"--speculative-draft-model-path {server.draft}", chain]
+
+
+def _adapters(server: Server, engine: str) -> list[str]:
+    """Flags for low-rank adapters, in host memory all that are not resident."""
+    adapters = server.adapters
+    if adapters is None:
+        return []
+    if engine == "sglang":
+        flags = [f"--max-loras-per-batch {adapters.resident}", f"--max-lora-rank {adapters.rank}"]
+        names = "all" if adapters.targets == (ALL_LINEAR,) else " ".join(adapters.targets)
+        return ["--enable-lora", *flags, f"--lora-target-modules {names}"]
+    rank = next((rank for rank in VLLM_RANKS if rank >= adapters.rank), VLLM_RANKS[-1])
+    held = [f"--max-cpu-loras {adapters.count}"] if adapters.count > adapters.resident else []
+    return ["--enable-lora", f"--max-loras {adapters.resident}", f"--max-lora-rank {rank}", *held]
 
 
 def redundancy_flags(copies: int) -> dict[str, str]:
@@ -223,6 +244,10 @@ def notes(server: Server) -> list[str]:
         said.append(f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config")
     elif server.quantise:
         said.append(f"TensorRT-LLM needs a checkpoint at {server.quantise}; vLLM and SGLang convert while loading")
+    if server.adapters is not None:
+        said.append("name each adapter with its folder: --lora-modules of vLLM, --lora-paths of SGLang")
+        if server.adapters.rank > VLLM_RANKS[-1]:
+            said.append(f"vLLM takes adapters up to rank {VLLM_RANKS[-1]}")
     if server.cache not in ("bf16", "fp8"):
         said.append(f"a cache at {server.cache} is set by neither command")
     return said

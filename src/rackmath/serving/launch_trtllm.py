@@ -68,6 +68,9 @@ def settings(server: Server) -> str:
         lines.append("enable_attention_dp: true")
     if server.drafted and server.role != "prefill":
         lines += ["speculative_config:", *(f"  {line}" for line in _drafts(server))]
+    if server.adapters is not None:
+        lines += ["lora_config:", f"  max_lora_rank: {server.adapters.rank}"]
+        lines += [f"  max_loras: {server.adapters.resident}", f"  max_cpu_loras: {server.adapters.count}"]
     if server.role:
         lines += ["cache_transceiver_config:", "  backend: DEFAULT"]
     if server.role == "prefill":

@@ -50,7 +50,11 @@ class TrainingRun:
     recompute: Number = 0.0
     """Part of the forward pass that is run again in the backward one. [1]"""
     frozen: Number = 0.0
-    """1 where the weights get no gradients of their own (adapters), else 0."""
+    """FLOPs of products with weights that get no gradients (adapters), over those of a forward pass. [1]"""
+    trained: Number = 1.0
+    """Parameters with gradients, over all. [1]"""
+    expanded: Number = 0.0
+    """Time of expanding narrow weights before each product, over that of reading them at 16 bit. [1]"""
 
 
 def step_time(
@@ -60,8 +64,8 @@ def step_time(
 
     .. math:: t = (3 + r - z) \frac{F}{p} \left(m + \frac{p - 1}{v}\right) + D + U
 
-    with F the forward pass of a micro-batch, r what is recomputed, z 1 for frozen
-    weights, p stages, m micro-batches, v chunks per stage, D the part of the
+    with F the forward pass of a micro-batch, r what is recomputed, z the part of it that is products with frozen
+    weights (whose own gradients are not computed), p stages, m micro-batches, v chunks per stage, D the part of the
     data-parallel exchange that is not hidden, U the update. Ranks that share a sequence
     gather each other's keys and values, and return their gradients, in the same exchange.
 
@@ -77,16 +81,19 @@ def step_time(
     layout = as_floats(run.layout)
     forward = timer("train", layout, run.microbatch * layout.data / run.context, run.length, 0.0)
     microbatches = maximum(run.sequences / (run.microbatch * layout.data), 1.0)
-    stage = (1 + BACKWARD - run.frozen + run.recompute) * forward / layout.pipeline
-    compute = stage * (microbatches + (layout.pipeline - 1) / run.chunks)
     weights = memory(architecture, layout, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights
+    stage = (1 + BACKWARD - run.frozen + run.recompute) * forward / layout.pipeline
+    # Of frozen weights backward passes need one product instead of two.
+    stage = stage + (2 + run.recompute) * run.expanded * weights / system.chip.memory_bandwidth
+    compute = stage * (microbatches + (layout.pipeline - 1) / run.chunks)
     ranks = layout.data * run.context
     gathered = all_gather(weights, ranks, system)
     # Sharded weights travel twice and their gradients once per micro-batch; else once per step.
-    passes = run.sharded * 3 * microbatches + (1 - run.sharded) * (1 + _GRADIENT_BYTES / 2)
-    exchange = passes * gathered * (1 - run.frozen) + microbatches * _ring(architecture, system, run, layout)
+    passes = run.sharded * (2 + run.trained) * microbatches
+    passes = passes + (1 - run.sharded) * run.trained * (1 + _GRADIENT_BYTES / 2)
+    exchange = passes * gathered + microbatches * _ring(architecture, system, run, layout)
     hidden = maximum(exchange - compute, exposed * exchange)
-    update = (1 - run.frozen) * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
+    update = run.trained * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
     return compute + hidden + update
 
 

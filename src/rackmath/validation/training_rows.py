@@ -6,11 +6,16 @@ from rackmath.engine import Layout
 from rackmath.engine.layout import expert_count
 from rackmath.errors import NotUnderstood
 from rackmath.models.architecture import Architecture
+from rackmath.models.formats import BF16
 from rackmath.training import TrainingRun
+from rackmath.training.frozen import Frozen, frozen, with_one_adapter
 from rackmath.validation.rows import Row
 
 SELECTIVE = 1 / 3
 """Part of the forward pass that selective recomputation repeats: attention and activations, not the products."""
+
+_LORA_RANK, _LORA_TARGETS = 16, ("attention",)
+"""Adapters of MLPerf's fine-tuning of Llama 2 70B. Source: its reference convergence points, ``lora_r`` 16."""
 
 _REPEATED = {"full": 1.0, "selective": SELECTIVE}
 
@@ -41,6 +46,10 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
     unstated = row.tp is None and row.pp is None and row.zero_stage is None
     if unstated:
         assumed.append("weights sharded over all accelerators: the row does not say")
+    left = Frozen()
+    if row.task == "lora":
+        left = frozen(with_one_adapter(architecture, _LORA_RANK, _LORA_TARGETS), row.sequence_length, BF16)
+        assumed.append(f"adapters of rank {_LORA_RANK} on {', '.join(_LORA_TARGETS)}: the row does not say")
     run = TrainingRun(
         layout=Layout(
             tensor=tensor,
@@ -55,6 +64,7 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
         length=row.sequence_length,
         sharded=float(unstated or (row.zero_stage or 0) >= _SHARDED),
         recompute=_REPEATED.get(row.recompute, 0.0),
-        frozen=float(row.task == "lora"),
+        frozen=left.part,
+        trained=left.trained,
     )
     return run, tuple(assumed)

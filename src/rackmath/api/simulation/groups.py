@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rackmath.api.adapters import with_adapters
 from rackmath.api.drafts import drafting
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.simulation.request import SimulateRequest
@@ -195,7 +196,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     """
     system, gpus = system_of(r.on), r.gpus
     architecture = requantise(
-        load_model(r.model),
+        with_adapters(load_model(r.model), r, system),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )

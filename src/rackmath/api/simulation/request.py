@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from rackmath.api import kinds, options
+from rackmath.api.adapters import AdapterFields
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.rates import Tokens, requests_per_second
 from rackmath.api.simulation.traffic import TrafficRequest
@@ -32,7 +33,7 @@ TRACE = kinds.Kind(name="path", read=_path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateRequest:
+class SimulateRequest(AdapterFields):
     """A deployment under traffic."""
 
     model: Annotated[str | Architecture, options.MODEL]

@@ -40,14 +40,16 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
         render.show_lines("assumed", facts["assumptions"])
         return
     low, high = facts["days_range"]
-    dollars = "no price is known" if facts["usd"] is None else f"{facts['usd']:,.0f} $"
-    energy = "" if facts["energy_mwh"] is None else f", {facts['energy_mwh']:,.0f} MWh by the accelerators' rated power"
+    dollars = "no price is known" if facts["usd"] is None else f"{_count(facts['usd'])} $"
+    energy = (
+        "" if facts["energy_mwh"] is None else f", {_count(facts['energy_mwh'])} MWh by the accelerators' rated power"
+    )
     shared = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
     render.show_pairs(
         f"{facts['model']} on {gpus:,} x {facts['system']}",
         [
             ("time", f"{facts['days']:.3g} days, 90 % range {low:.3g} to {high:.3g}"),
-            ("cost", f"{facts['gpu_hours']:,.0f} accelerator hours, {dollars}{energy}"),
+            ("cost", f"{_count(facts['gpu_hours'])} accelerator hours, {dollars}{energy}"),
             ("step", f"{show(facts['step_time'], 's')}, {facts['tokens_per_second']:,.0f} tokens/s"),
             ("MFU", f"{facts['mfu']:.1%}, HFU {facts['hfu']:.1%}; {facts['tflops_per_gpu']:,.0f} TFLOP/s each"),
             ("layout", f"{facts['layout']}{shared}, micro-batch {facts['microbatch']:g}, chunks {facts['chunks']:g}"),
@@ -66,9 +68,15 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
             (
                 f"MFU = tokens/s x FLOP per token / (accelerators x peak) = {facts['tokens_per_second']:,.0f} x"
                 f" {facts['flops_per_token']:.4g} / ... = {facts['mfu']:.3f}; three forward passes, causal attention",
+                "z: products with frozen weights, as part of F",
                 "HFU counts what is computed again as well",
-                "step = (3 + r) F / p (m + (p - 1) / v) + exchange that is not hidden + update",
+                "step = (3 + r - z) F / p (m + (p - 1) / v) + exchange that is not hidden + update",
                 "checkpoints every sqrt(2 x pause x time between failures)",
             ),
         )
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _count(value: float) -> str:
+    """Whole units with separators, and three digits of what is less than a hundred."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

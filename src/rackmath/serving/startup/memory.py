@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rackmath.engine.layout import Layout, draft_layout
-from rackmath.engine.sharding import cache_share, split_share, stage_share
+from rackmath.engine.sharding import adapter_bytes, cache_share, split_share, stage_share
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
@@ -80,6 +80,8 @@ class Startup:
     tables: float
     """Sines and cosines of positions."""
     draft: float
+    adapters: float
+    """Room for low-rank adapters."""
     weights: Line
     peak: Peak
     activations: Line
@@ -142,6 +144,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
         vision=parts[0],
         tables=parts[1],
         draft=parts[2],
+        adapters=parts[3],
         weights=weights,
         peak=peak,
         activations=activations,
@@ -157,15 +160,17 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
     )
 
 
-def _beside(architecture: Architecture, layout: Layout, server: Server, *, nvidia: bool) -> tuple[float, float, float]:
-    """Encoder of images, tables of positions, and a draft model, on one rank. [B]"""
+def _beside(architecture: Architecture, layout: Layout, server: Server, *, nvidia: bool) -> tuple[float, ...]:
+    """Encoder of images, tables of positions, a draft model, and room for low-rank adapters, on one rank. [B]"""
     element = working.element_bytes(architecture)
     draft = 0.0
     if server.draft is not None:
         part = _loaded(server.draft, draft_layout(server.draft, layout), nvidia=nvidia, speculative=False)
         draft = part.embedding + part.head + part.layers + part.outside
     vision = architecture.vision_params * element / float(layout.tensor)
-    return vision, architecture.rotary_elements * element, draft
+    adapters = architecture.adapters
+    room = 0.0 if adapters is None else adapters.resident * float(adapter_bytes(architecture, adapters, layout))
+    return vision, architecture.rotary_elements * element, draft, room
 
 
 def _working(

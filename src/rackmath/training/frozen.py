@@ -1,0 +1,70 @@
+"""Training with frozen weights: what backward passes skip, and what narrow storage costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rackmath.errors import InputError
+from rackmath.models.adapter_weights import adapter_operators, adapter_params
+from rackmath.models.adapters import Adapters
+from rackmath.models.architecture import Architecture
+from rackmath.models.counts import total_params
+from rackmath.models.formats import BF16, Format
+from rackmath.models.operators import Operator, Pass, operators
+
+_EXPANDED = 10.0
+"""Time in which bitsandbytes expands 4-bit weights before each product, over that of reading them at 16 bit; writing
+and reading them would take 2. Differences between LoRA and QLoRA say 11 to 13 on A100 (Qwen's README), 9 on RTX 4090
+(torchtune's): ``tests/data/finetuning.csv``."""
+_PRODUCTS = ("product", "experts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frozen:
+    """How much of a model a run leaves alone."""
+
+    part: float = 0.0
+    """FLOPs of products with frozen weights, over those of a forward pass: their gradients are not computed. [1]"""
+    trained: float = 1.0
+    """Parameters with gradients, over those of the model. [1]"""
+    expanded: float = 0.0
+    """Time of expanding weights before each product, over that of reading them at 16 bit. [1]"""
+
+
+def frozen(architecture: Architecture, length: float, stored: Format) -> Frozen:
+    """What a run with low-rank adapters leaves alone; nothing without adapters.
+
+    Parameters
+    ----------
+    architecture : Architecture
+        With its adapters, of which one is trained.
+    length : float
+        Tokens of a sequence. [tokens]
+    stored : Format
+        Of the frozen weights.
+
+    Errors: :class:`InputError` for weights narrower than 16 bit that are trained themselves.
+    """
+    if architecture.adapters is None:
+        if stored.bits < BF16.bits:
+            raise InputError("--base-weights", stored.name, "only frozen weights are narrow: give --lora-rank")
+        return Frozen()
+    work = Pass(phase="train", sequences=1.0, new_tokens=length, context=length)
+    own = [(_flops(op), op.kind in _PRODUCTS) for op in operators(architecture, work)]
+    total = sum(flops for flops, _ in own) + sum(_flops(op) for op in adapter_operators(architecture, work))
+    return Frozen(
+        part=sum(flops for flops, product in own if product) / total,
+        trained=adapter_params(architecture, architecture.adapters) / total_params(architecture),
+        expanded=_EXPANDED if stored.bits < 8 else 0.0,
+    )
+
+
+def with_one_adapter(architecture: Architecture, rank: int, targets: tuple[str, ...]) -> Architecture:
+    """The model with the adapter that is trained."""
+    return replace(architecture, adapters=Adapters(rank=rank, targets=targets))
+
+
+def _flops(operator: Operator) -> float:
+    return operator.count * float(np.max(operator.flops))
