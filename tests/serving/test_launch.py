@@ -161,6 +161,12 @@ def test_what_flags_cannot_say_is_said() -> None:
     assert notes(replace(SERVER, layout=Layout(tensor=8, expert=8))) == []
 
 
+def test_copies_of_experts_that_were_asked() -> None:
+    """As many as asked or the next more that divide: 256 and 20 over 8 ranks are 280."""
+    assert 'num_redundant_experts": 24' in vllm_command(replace(SERVER, redundant=20))
+    assert flag(sglang_command(replace(SERVER, redundant=20)), "--ep-num-redundant-experts") == 24
+
+
 def test_adapters_are_named() -> None:
     """Room on the accelerators, in host memory all of them; vLLM's ranks are those that it takes."""
     served = replace(SERVER, adapters=Adapters(rank=20, count=64, resident=8))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from rackmath.api import kinds
@@ -78,11 +78,6 @@ def adapters_of(r: AdapterFields) -> Adapters | None:
         share=r.adapter_share,
         skew=r.adapter_skew,
     )
-
-
-def adapter_fields(r: AdapterFields) -> dict[str, Any]:
-    """Fields that say what adapters a request has; empty without any."""
-    return {} if r.adapters is None else {f.name: getattr(r, f.name) for f in fields(AdapterFields)}
 
 
 def targets_of(text: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from rackmath.api.adapters import adapter_fields
 from rackmath.api.plan_question import PlanRequest
+from rackmath.api.routing import served_fields
 from rackmath.api.subjects import Engine, Workload
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -43,8 +43,8 @@ class Deployment:
     acceptance: str | None = None
     """Chance that a draft is accepted; None as measured."""
     draft_model: str | Architecture | None = None
-    adapters: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of requests that say what low-rank adapters it serves; empty without any."""
+    served: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of requests that say what adapters it serves and how tokens choose experts; empty by default."""
     engine: Engine = field(default_factory=Engine)
     usd_per_gpu_hour: float | None = None
     workload: Workload | None = None
@@ -80,7 +80,7 @@ class Deployment:
             "weights": self.weights,
             "kv": self.kv,
             "usd_per_gpu_hour": self.usd_per_gpu_hour,
-            **self.adapters,
+            **self.served,
             **self.engine.options,
         }
         if self.drafted:
@@ -131,7 +131,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         drafted=drafted,
         acceptance=r.acceptance,
         draft_model=r.draft_model,
-        adapters=adapter_fields(r),
+        served=served_fields(r),
         engine=Engine(r.engine, r.year, r.ideal),
         usd_per_gpu_hour=r.usd_per_gpu_hour,
         workload=Workload(

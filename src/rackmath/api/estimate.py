@@ -19,6 +19,7 @@ from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html
+from rackmath.api.routing import routing_note, with_routing
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
@@ -239,7 +240,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
     r = request
     system = system_of(r.on)
     architecture = requantise(
-        with_adapters(load_model(r.model), r, system),
+        with_routing(with_adapters(load_model(r.model), r, system), r),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )
@@ -280,6 +281,11 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         near=at,
         accepted=drafts.accepted if r.phase == "decode" else None,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
-        notes=(*notes, *([drafts.note] if r.drafted else []), *adapter_note(architecture, r.batch)),
+        notes=(
+            *notes,
+            *([drafts.note] if r.drafted else []),
+            *adapter_note(architecture, r.batch),
+            *routing_note(architecture),
+        ),
         settings=settings,
     )

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from rackmath.api import kinds, options
-from rackmath.api.adapters import AdapterFields
 from rackmath.api.fields import Option, read_fields
+from rackmath.api.routing import ServedFields
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRequest(AdapterFields):
+class EstimateRequest(ServedFields):
     """One decode or prefill pass."""
 
     model: Annotated[str | Architecture, options.MODEL]

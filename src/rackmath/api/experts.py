@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy as np
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
+from rackmath.api.routing import LOAD, SKEW, routing_of
 from rackmath.api.subjects import load_model, system_of
+from rackmath.engine.expert_load import fullest_rank
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
@@ -18,8 +20,9 @@ from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
+from rackmath.models.routing import Routing
 from rackmath.serving.launch import redundancy_flags
-from rackmath.serving.placement import Placement, place
+from rackmath.serving.placement import Placement, place, place_by_load, redundant_experts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,8 @@ class ExpertsRequest:
             help="Copies of experts beyond one of each (default: the fewest that divide).", kind=kinds.whole(0, 10**6)
         ),
     ] = None
+    expert_skew: Annotated[float | None, SKEW] = None
+    expert_load: Annotated[str | None, LOAD] = None
     weights: Annotated[str | None, options.WEIGHTS] = None
 
     def __post_init__(self) -> None:
@@ -54,16 +59,40 @@ def run_experts(r: ExpertsRequest) -> Result:
     if r.weights:
         a = requantise(a, weight_format(r.weights))
     system = system_of(r.on)
-    count, layers = _experts_of(a)
-    placement = place(count, system.domain if r.ranks is None else r.ranks, r.redundant)
+    count, layers, active = _experts_of(a)
+    ranks = system.domain if r.ranks is None else r.ranks
+    routing = routing_of(r.expert_skew, r.expert_load)
     size = weight_bytes(a)["experts"] / count
+    if routing is None:
+        placement = place(count, ranks, r.redundant)
+    else:
+        placement = place_by_load(routing.chances(count, active).mean(axis=0), ranks, r.redundant)
     facts = _facts(a, system.name, placement, layers, size, system.chip.memory_capacity)
+    facts["placements"] = [] if routing is None else _placements(placement, routing, active)
+    link = system.scale_up or system.scale_out
+    facts["rebalancing"] = None if link is None else facts["bytes_per_rank"] / link.bandwidth
     return Result(request=r, facts=facts, draw=lambda: _figure(facts, placement), details=placement)
 
 
-def _experts_of(a: Architecture) -> tuple[int, int]:
-    """Routed experts of a layer, and layers that have them."""
-    counts = [part.experts for layer in a.layers for part in layer.feed_forwards if isinstance(part, Experts)]
+def _placements(placement: Placement, routing: Routing, active: float) -> list[dict[str, Any]]:
+    """Tokens of the fullest rank over the mean under ways to place experts: in order, by load, with copies."""
+    ranks, experts = len(placement.held), len(placement.copies)
+    ways: list[tuple[str, int | None]] = [("in order", None)]
+    ways += [("by load", spare) for spare in sorted({0, placement.redundant, ranks, 2 * ranks})]
+    return [
+        {
+            "placed": name,
+            "redundant": 0 if spare is None else redundant_experts(experts, ranks, spare),
+            "heaviest_load": fullest_rank(replace(routing, redundant=spare), experts, active, ranks) * ranks,
+        }
+        for name, spare in ways
+    ]
+
+
+def _experts_of(a: Architecture) -> tuple[int, int, float]:
+    """Routed experts of a layer, layers that have them, and experts that a token meets."""
+    mixtures = [part for layer in a.layers for part in layer.feed_forwards if isinstance(part, Experts)]
+    counts = [part.experts for part in mixtures]
     if not counts:
         raise InputError("MODEL", a.name, "has no experts: name a mixture, such as deepseek-v3")
     if len(set(counts)) > 1:
@@ -72,7 +101,7 @@ def _experts_of(a: Architecture) -> tuple[int, int]:
             a.name,
             f"has layers of {', '.join(map(str, sorted(set(counts))))} experts: no one layout is theirs",
         )
-    return counts[0], len(counts)
+    return counts[0], len(counts), mixtures[0].expected_active
 
 
 def _facts(

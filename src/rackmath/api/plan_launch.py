@@ -44,6 +44,7 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
             memory=USABLE,
             activations=float(held.activations) / capacity,
             weights=float(held.weights) / capacity,
+            redundant=0 if a.routing is None else a.routing.redundant or 0,
             adapters=a.adapters,
         )
 

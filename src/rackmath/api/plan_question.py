@@ -7,13 +7,14 @@ from math import inf
 from typing import Annotated
 
 from rackmath.api import kinds, options
-from rackmath.api.adapters import AdapterFields, adapter_note, with_adapters
+from rackmath.api.adapters import adapter_note, with_adapters
 from rackmath.api.drafts import MOST, drafting
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names, numbers
 from rackmath.api.near_points import CLASSES, PointsNear
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
+from rackmath.api.routing import ServedFields, routing_note, with_routing
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
@@ -36,7 +37,7 @@ PERCENTILE_LIMITS = tuple((quantity, p) for quantity in ("ttft", "tpot") for p i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest(AdapterFields):
+class PlanRequest(ServedFields):
     """A model, a system, requests, limits, and the choices that are open."""
 
     model: Annotated[str | Architecture, options.MODEL]
@@ -169,7 +170,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
     system = system_of(r.on)
-    architecture = with_adapters(load_model(r.model), r, system)
+    architecture = with_routing(with_adapters(load_model(r.model), r, system), r)
     gpus = accelerators(r, system)
     work, limits = _asked(r)
     space = space_of(
@@ -218,6 +219,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
             _billing(space),
             *adapter_note(architecture),
+            *routing_note(architecture),
             *(losses.assumptions if losses else ()),
         ),
     )

@@ -24,8 +24,8 @@ _ONE_COLUMN, _MOST_LINES = 16, 24
 def experts(request: ExpertsRequest, plot: str | None, as_json: bool) -> None:
     """Lay the routed experts of a mixture out on accelerators, with copies where their number does not divide.
 
-    MODEL is a catalogue name, a path to a config.json, or a folder that holds one. Experts that are chosen more often
-    than others are not known here: engines move copies to them while they serve.
+    MODEL is a catalogue name, a path to a config.json, or a folder that holds one. With --expert-skew or --expert-load
+    copies go to the experts that most tokens want, as engines move them while they serve (EPLB).
     """
     drawn = check_picture(plot)
     result = run_experts(request)
@@ -50,10 +50,22 @@ def _show(f: dict[str, Any], placement: Placement) -> None:
             ),
             (
                 "load",
-                f"at most {f['heaviest_load']:.3f} times the mean's, if experts are chosen equally often",
+                f"at most {f['heaviest_load']:.3f} times the mean's"
+                + ("" if f["placements"] else ", if experts are chosen equally often"),
+            ),
+            *(
+                [("rebalancing", f"{show(f['rebalancing'], 's')} to move all of them, at the network's bandwidth")]
+                if f["placements"] and f["rebalancing"] is not None
+                else []
             ),
         ],
     )
+    if f["placements"]:
+        render.show_table(
+            "tokens of the fullest accelerator, over the mean",
+            ["placed", ">copies", ">fullest"],
+            [(way["placed"], str(way["redundant"]), f"{way['heaviest_load']:.3f}") for way in f["placements"]],
+        )
     rows = [_row(rank, experts, placement) for rank, experts in enumerate(placement.held)]
     across = 3 if len(rows) > _ONE_COLUMN else 1
     high = -(-len(rows) // across)

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from rackmath.engine.communication import Communication, communication
+from rackmath.engine.expert_load import rank_shares
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.kernels import pass_kernels, routed_layers
-from rackmath.engine.layout import Layout
+from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.losses import Losses, dispatch_time, host_time, kernel_time, launch_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
@@ -40,7 +41,7 @@ class PassWork:
     sequences: Number
     """Sequences that one group of ranks samples for. [sequences]"""
     ranks: Number
-    """Ranks that experts are dealt to. [ranks]"""
+    """Ranks that experts are dealt to, 1 where it is known what the fullest has. [ranks]"""
     training: Number = 0.0
     """1 in training, where products hide a part of tensor parallelism's collectives, else 0."""
     hidden: Number = 0.0
@@ -93,6 +94,12 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         communication(architecture, layout, changed, work.tokens, sampled, work.phase == "decode")
         for changed in (_without_latency(system), _with_latency_only(system))
     )
+    ranks: Number = layout.expert
+    if architecture.routing is not None and (experts := expert_count(architecture)):
+        # What is known of the fullest rank takes the place of the constant that stands for it.
+        fullest = rank_shares(architecture, experts, layout, 1.0).tokens * layout.expert
+        wire = replace(wire, dispatch=wire.dispatch * fullest, combine=wire.combine * fullest)
+        ranks = 1.0
     return PassWork(
         operators=tuple(timed_operators(architecture, work, layout, system)),
         wire=wire,
@@ -100,7 +107,7 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         kernels=pass_kernels(architecture),
         routed=float(routed_layers(architecture)),
         sequences=work.sequences,
-        ranks=layout.expert,
+        ranks=ranks,
         training=float(work.phase == "train"),
         hidden=hidden,
     )

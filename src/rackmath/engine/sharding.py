@@ -150,6 +150,10 @@ def adapter_bytes(architecture: Architecture, adapters: Adapters, layout: Layout
 def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Weight, layout: Layout) -> Number:
     size = tensor_bytes(weight, weight_format_of(architecture, layer, weight))
     parts = None if layer is None else weight_parts(layer, weight)
+    routing = architecture.routing
+    if weight.role == "experts" and parts is not None and routing is not None and routing.redundant:
+        copied = ceiling((parts + above_one(layout.expert) * routing.redundant) / layout.expert)
+        return size * copied / parts / layout.expert_slices
     return size * split_share(weight.split, parts, layout)
 
 

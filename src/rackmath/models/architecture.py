@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from rackmath.models.adapters import Adapters
 from rackmath.models.formats import BF16, Format
 from rackmath.models.mixers import Mixer
+from rackmath.models.routing import Routing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +156,8 @@ class Architecture:
     """Elements of the tables of sines and cosines that an engine keeps, outside every total. [elements]"""
     adapters: Adapters | None = None
     """Low-rank adapters that requests choose among, outside every total."""
+    routing: Routing | None = None
+    """How tokens choose among experts; None where they choose evenly, as far as anybody says."""
     defaulted: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
     source: str = ""

@@ -235,7 +235,7 @@ def linear_operator(
     if weight.role == "experts" and layer is not None:
         mixture = next(f for f in layer.feed_forwards if isinstance(f, Experts))
         tokens = work.tokens if work.expert_tokens is None else work.expert_tokens
-        touched = distinct_experts(mixture.experts, mixture.expected_active, tokens) / mixture.experts
+        touched = _distinct(a, mixture, tokens) / mixture.experts
     kind = "experts" if weight.role == "experts" else "product"
     pooled = weight.split == "all"
     width = weight.rows + weight.columns if weight.columns else 2 * weight.rows
@@ -259,6 +259,13 @@ def linear_operator(
         weight_bytes=size * touched,
         activation_bytes=moved * tokens if weight.multiplied or weight.role == "norm" else 0.0,
     )
+
+
+def _distinct(a: Architecture, mixture: Experts, tokens: Number) -> Number:
+    """Expected distinct experts of a layer that tokens touch. [experts]"""
+    if a.routing is None:
+        return distinct_experts(mixture.experts, mixture.expected_active, tokens)
+    return a.routing.distinct(mixture.experts, mixture.expected_active, tokens)
 
 
 def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int, work: Pass) -> Operator:

@@ -60,6 +60,8 @@ class Server:
     """Part of it that a pass works in, beside weights and cache. [1]"""
     weights: float = 0.0
     """Part of it that weights take. [1]"""
+    redundant: int = 0
+    """Copies of experts beyond the fewest that make them divide."""
     adapters: Adapters | None = None
     """Low-rank adapters that requests choose from."""
 
@@ -110,7 +112,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     )
     if server.experts and x.expert > 1:
         flags.append("--enable-expert-parallel")
-        if spare := redundant_experts(server.experts, ranks):
+        if spare := redundant_experts(server.experts, ranks, server.redundant):
             flags.append(redundancy_flags(spare)["vllm"])
     flags += [
         f"--max-model-len {server.longest}",
@@ -163,7 +165,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
         flags.append("--moe-dense-tp-size 1 --enable-dp-lm-head")
     if x.expert > x.tensor:
         flags.append("--moe-a2a-backend deepep")
-    if x.expert > 1 and (spare := redundant_experts(server.experts, int(x.expert))):
+    if x.expert > 1 and (spare := redundant_experts(server.experts, int(x.expert), server.redundant)):
         flags.append(redundancy_flags(spare)["sglang"])
     flags += [
         f"--context-length {server.longest}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.engine.expert_load import packed, replicated
 from rackmath.errors import InputError
 
 
@@ -18,11 +19,14 @@ class Placement:
     """Expert in each place: (ranks, places)."""
     copies: NDArray[np.int64]
     """Ranks that hold each expert: (experts,)."""
+    popularity: NDArray[np.float64] | None = None
+    """Chance that a token goes to each expert: (experts,). None where all are chosen equally often."""
 
     @property
     def load(self) -> NDArray[np.float64]:
-        """Tokens of each rank over the mean: (ranks,). All experts are chosen equally often; copies share theirs."""
-        tokens = (1.0 / self.copies[self.held]).sum(axis=1)
+        """Tokens of each rank over the mean: (ranks,). Copies share theirs."""
+        each = (np.ones(len(self.copies)) if self.popularity is None else self.popularity) / self.copies
+        tokens = each[self.held].sum(axis=1)
         return tokens / tokens.mean()
 
     @property
@@ -31,9 +35,9 @@ class Placement:
         return self.held.size - len(self.copies)
 
 
-def redundant_experts(experts: int, ranks: int) -> int:
-    """Fewest copies that make the number of experts divide by the ranks. [experts]"""
-    return -experts % ranks
+def redundant_experts(experts: int, ranks: int, wanted: int = 0) -> int:
+    """Fewest copies, as many as are wanted or more, that make the places of experts divide by the ranks. [experts]"""
+    return wanted + -(experts + wanted) % ranks
 
 
 def place(experts: int, ranks: int, redundant: int | None = None) -> Placement:
@@ -66,6 +70,22 @@ def place(experts: int, ranks: int, redundant: int | None = None) -> Placement:
         _deal(experts, ranks, redundant, copied) for copied in reversed(_numbers_copied(experts, ranks, redundant))
     )
     return min(dealt, key=lambda placement: round(float(placement.load.max()), 9))
+
+
+def place_by_load(popularity: NDArray[np.float64], ranks: int, redundant: int | None = None) -> Placement:
+    """Experts with copies of those that most tokens want, packed so that ranks have as equal loads as they can.
+
+    Parameters
+    ----------
+    popularity : array
+        Chance that a token goes to each expert. (experts,)
+    redundant : int or None
+        Copies; more where they do not divide.
+
+    Source: DeepSeek's EPLB.
+    """
+    copies = replicated(popularity, redundant_experts(len(popularity), ranks, redundant or 0))
+    return Placement(held=packed(popularity, copies, ranks), copies=copies, popularity=popularity)
 
 
 def _numbers_copied(experts: int, ranks: int, redundant: int) -> range:

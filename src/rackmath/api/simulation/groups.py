@@ -11,6 +11,7 @@ import numpy as np
 from rackmath.api.adapters import with_adapters
 from rackmath.api.drafts import drafting
 from rackmath.api.near_service import Service, service_near
+from rackmath.api.routing import with_routing
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine.layout import Layout, parse_layout
@@ -196,7 +197,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     """
     system, gpus = system_of(r.on), r.gpus
     architecture = requantise(
-        with_adapters(load_model(r.model), r, system),
+        with_routing(with_adapters(load_model(r.model), r, system), r),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.adapters import adapter_note
+from rackmath.api.routing import routing_note
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, slowed
@@ -203,7 +204,8 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(note for group in setup.groups if group.software is not None
                        for note in constants_file.unseen_notes(group.system, group.software, "time per token")),
         *dict.fromkeys(text for group in setup.groups if group.near is not None for text in group.near.sentences),
-        *dict.fromkeys(note for group in setup.groups for note in adapter_note(group.architecture)),
+        *dict.fromkeys(note for group in setup.groups
+                       for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
           f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from rackmath.api import kinds, options
-from rackmath.api.adapters import AdapterFields
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.rates import Tokens, requests_per_second
+from rackmath.api.routing import ServedFields
 from rackmath.api.simulation.traffic import TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -33,7 +33,7 @@ TRACE = kinds.Kind(name="path", read=_path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateRequest(AdapterFields):
+class SimulateRequest(ServedFields):
     """A deployment under traffic."""
 
     model: Annotated[str | Architecture, options.MODEL]
