@@ -7,11 +7,13 @@ import re
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from rackmath.engine import Layout
+from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
+from rackmath.serving.deployment_files import dynamo_yaml
 from rackmath.serving.launch import OWN, TEXT, Server, longest_request, notes, one_each, sglang_command, vllm_command
-from rackmath.serving.launch_dynamo import pools_yaml
 from rackmath.serving.launch_trtllm import settings
 
 SERVER = Server(
@@ -142,18 +144,16 @@ def test_two_pools_become_a_resource_with_as_many_workers() -> None:
     prefill, decode = replace(SERVER, role="prefill", drafted=1.0), replace(SERVER, role="decode", drafted=1.0)
     assert "speculative" not in vllm_command(prefill)
     assert "--disaggregation-mode prefill" in sglang_command(prefill)
-    text = pools_yaml("deepseek-v3", [(prefill, 2), (decode, 6)])
-    assert text.count("replicas: 2") == 1
-    assert text.count("replicas: 6") == 1
-    assert text.count('gpu: "8"') == 2
-    assert text.count('- "--disaggregation-mode"') == 2
-    assert '- "prefill"' in text
-    assert '- "decode"' in text
-    arguments = [json.loads(line.strip()[2:]) for line in text.splitlines() if line.strip().startswith('- "')]
-    assert {"kv_connector": "NixlConnector", "kv_role": "kv_both"} in [
-        json.loads(a) for a in arguments if a.startswith("{")
-    ]
-    assert "\t" not in text
+    text = dynamo_yaml("deepseek-v3", [(prefill, 2), (decode, 6)], catalogue.system("h100-sxm"))
+    services = yaml.safe_load(text)["spec"]["services"]
+    for name, role, replicas in (("VllmPrefillWorker", "prefill", 2), ("VllmDecodeWorker", "decode", 6)):
+        worker = services[name]
+        assert worker["replicas"] == replicas
+        assert worker["resources"]["limits"]["gpu"] == "8"
+        args = worker["extraPodSpec"]["mainContainer"]["args"]
+        assert args[-2:] == ["--disaggregation-mode", role]
+        transfer = json.loads(args[args.index("--kv-transfer-config") + 1])
+        assert transfer == {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
 
 
 def test_what_flags_cannot_say_is_said() -> None:

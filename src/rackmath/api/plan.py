@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import isinf
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,17 @@ class PlanResult:
         points = self.found.found.points
         layout = None if points.prefill[place] >= 0 else self.found.found.layouts[int(points.layout[place])]
         return verification(self.question, self._facts.point(place), layout)
+
+    def write(self, folder: str | Path) -> list[str]:
+        """Write the best deployment as a folder, and return the names of its files.
+
+        Launch scripts, Docker Compose, Kubernetes, Helm values of llm-d, a resource of Dynamo, what to expect and how
+        to check it. Errors: :class:`~rackmath.errors.InputError` for a folder that is there already or cannot be written,
+        and where nothing keeps the limits.
+        """
+        from rackmath.api.plan_files import write_plan
+
+        return write_plan(self, Path(folder))
 
     def picture(self) -> Figure:
         """Throughput against speed, and cost, as data."""

@@ -9,14 +9,14 @@ from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.sharding import USABLE, memory
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
+from rackmath.serving.deployment_files import dynamo_yaml
 from rackmath.serving.launch import ENGINES, OWN, TEXT, Server, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
-from rackmath.serving.launch_dynamo import pools_yaml
 from rackmath.serving.plan import Plan
 
 
-def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]:
-    """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
+def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[Server, int]]:
+    """Each kind of worker of a point of a plan, and how many there are."""
     a, work = question.architecture, question.work
     p, search, space = result.found.points, result.found, result.space
     variant = space.variants[int(p.variant[place])]
@@ -50,18 +50,23 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
 
     write = search.layouts[int(p.layout[place])]
     if p.prefill[place] < 0:
-        workers = [(server(write, "", float(p.batch[place])), units)]
-    else:
-        read = search.layouts[int(p.prefill[place])]
-        together = max(1.0, chunk // work.read) * float(read.data)
-        workers = [
-            (server(read, "prefill", together), units * int(p.prefill_workers[place])),
-            (server(write, "decode", float(p.batch[place])), units * int(p.workers[place])),
-        ]
+        return [(server(write, "", float(p.batch[place])), units)]
+    read = search.layouts[int(p.prefill[place])]
+    together = max(1.0, chunk // work.read) * float(read.data)
+    return [
+        (server(read, "prefill", together), units * int(p.prefill_workers[place])),
+        (server(write, "decode", float(p.batch[place])), units * int(p.workers[place])),
+    ]
+
+
+def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]:
+    """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
+    workers = workers_of(question, result, place)
     said = [note for worker, _ in workers for note in notes(worker)]
-    pools = {"kubernetes": pools_yaml(_slug(a.name), workers)} if len(workers) > 1 else {}
+    name = slug(question.architecture.name)
+    pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 else {}
     return {
-        "instances": units,
+        "instances": int(result.found.points.units[place]),
         "engines": ENGINES,
         **{engine: launch_script(engine, workers, question.system) for engine in COMMANDS},
         **pools,
@@ -74,5 +79,6 @@ def repository(model: str | Architecture) -> str:
     return catalogue.repository(model.name if isinstance(model, Architecture) else str(model))
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as Kubernetes takes it."""
     return name.replace("/", "-").replace(".", "-").lower()

@@ -31,6 +31,12 @@ from rackmath.figures.write import check_picture, write_figure
 @click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p99", show_default=True)
 @click.option("--explain", is_flag=True, help="Show where accelerator time goes and the equations.")
 @click.option("--verify", is_flag=True, help="Add the benchmarks that check the best, and what to expect of them.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Write the best as files: scripts, Compose, Kubernetes, llm-d, Dynamo.",
+)
 @click.option("--plot", metavar="FILE", help="Draw the frontier: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(
@@ -42,6 +48,7 @@ def plan(
     checkpoint: Path | None,
     explain: bool,
     verify: bool,
+    out: Path | None,
     plot: str | None,
     as_json: bool,
 ) -> None:
@@ -52,9 +59,9 @@ def plan(
     """
     drawn = check_picture(plot)
     if request.percentiles or (request.rate is not None and request.gpus is None and request.usd_per_hour is None):
-        if traffic is not None or verify or explain:
+        if traffic is not None or verify or explain or out is not None:
             raise InputError(
-                "--rate", request.rate, "with limits on percentiles leave out --simulate, --verify, --explain"
+                "--rate", request.rate, "with limits on percentiles leave out --simulate, --verify, --explain, --out"
             )
         _size(request, drawn, as_json)
         return
@@ -70,6 +77,8 @@ def plan(
         shown["simulated"] = resimulated(result, traffic, percentile, where)
     if drawn is not None:
         write_figure(frontier_figure(shown), drawn)
+    if out is not None:
+        render.show_progress(f"plan: {out} holds {', '.join(result.write(out))}")
     if as_json:
         render.show_json(shown)
         return
