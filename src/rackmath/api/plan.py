@@ -164,8 +164,10 @@ class PlanResult:
         """Write the best deployment as a folder, and return the names of its files.
 
         Launch scripts, Docker Compose, Kubernetes, Helm values of llm-d, a resource of Dynamo, what to expect and how
-        to check it. Errors: :class:`~rackmath.errors.InputError` for a folder that is there already or cannot be written,
-        and where nothing keeps the limits.
+        to check it.
+
+        Errors: :class:`~rackmath.errors.InputError` for a folder that is there already or cannot be written, and where
+        nothing keeps the limits.
         """
         from rackmath.api.plan_files import write_plan
 
