@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+import rackmath as rm
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.plan import run_plan
@@ -65,3 +66,22 @@ def test_a_plan_that_keeps_nothing_says_so() -> None:
     (sentence,) = plan_summary(run_plan(replace(PLAN, tpot=1e-4)).to_dict())
     assert sentence.startswith("No deployment keeps the limits: the fastest takes")
     assert "inf" not in sentence
+
+
+def test_a_run_and_a_training_in_sentences() -> None:
+    """Numbers of the sentences are those of the facts; what does not keep up, or fit, says so."""
+    traffic = {"requests": 300, "input": 500.0, "output": 100.0}
+    run = rm.simulate(rm.Deployment(model="llama-3.1-8b", system="h100-sxm", gpus=1), rm.Poisson(rate=2), **traffic)
+    facts = run.to_dict()
+    first, second, third = run.summary
+    assert f"{facts['usd_per_million_tokens']:.3g} $" in first
+    assert f"{1 / facts['time_per_output_token']['mean']:.3g} tokens/s" in first
+    assert f"busy {facts['utilisation']:.0%}" in second
+    assert "keeps up" in third or "too short" in third
+    job = rm.train("llama-3.1-8b", rm.load_system("h100-sxm", gpus=64), tokens=1e12)
+    days, products, failures = job.summary
+    assert days.startswith(f"{job.days:.3g} days")
+    assert f"{job.mfu:.0%} of the peak" in products
+    assert f"{1 - job.facts['useful']:.1%}" in failures
+    (refused,) = rm.train("llama-3.1-70b", rm.load_system("h100-sxm", gpus=1), tokens=1e9).summary
+    assert refused.startswith("It fits in no layout")

@@ -66,8 +66,59 @@ def estimate_summary(facts: Mapping[str, Any], narrower: tuple[str, float] | Non
     return sentences
 
 
-def _cost(price: float | None, speed: float) -> str:
-    return f"{speed:,.0f} tokens/s for each accelerator" if price is None else f"{price:.3g} $ per million tokens"
+def simulation_summary(facts: Mapping[str, Any]) -> list[str]:
+    """Three sentences of what ``rackmath simulate --json`` says."""
+    first, each = facts["time_to_first_token"], facts["time_per_output_token"]
+    speed = "" if each is None else f", {1 / each['mean']:.3g} tokens/s for each user"
+    price = _cost(facts["usd_per_million_tokens"], facts["throughput"], "all replicas together")
+    wait = "" if first is None else (
+        f", first token after {show(first['p50'], 's')}, one in a hundred after {show(first['p99'], 's')} or later"
+    )  # fmt: skip
+    return [
+        f"{price}{speed}{wait}.",
+        f"Replicas are busy {facts['utilisation']:.0%} of their time with {facts['mean_batch']:.3g} requests at once; "
+        f"their cache is {facts['memory_in_use']:.0%} full.",
+        _keeps_up(facts),
+    ]
+
+
+def _keeps_up(facts: Mapping[str, Any]) -> str:
+    if facts["offered_rate"] is None:
+        return f"All requests come at once; {facts['served_rate']:.3g} are served per second."
+    if facts["steady"] is None:
+        return "The run is too short to say whether it keeps up with its traffic."
+    if facts["steady"]:
+        return f"It keeps up with {facts['offered_rate']:.3g} requests per second."
+    return f"It does not keep up: {facts['queue_growth']:.3g} more requests wait every second."
+
+
+def training_summary(facts: Mapping[str, Any]) -> list[str]:
+    """Three sentences of what ``rackmath train --json`` says; the reason where it does not fit."""
+    gb = f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB"
+    most = max(facts["memory"], key=lambda part: facts["memory"][part])
+    if not facts["fits"]:
+        return [f"It fits in no layout: {facts['layout']} needs least, {gb}, most of it for {most}."]
+    low, high = facts["days_range"]
+    dollars = (
+        "at no known price"
+        if facts["usd"] is None
+        else f"{facts['usd']:,.0f} $"
+        if facts["usd"] >= 100
+        else f"{facts['usd']:.3g} $"
+    )
+    return [
+        f"{_days(facts['days'])} ({_days(low)} to {_days(high)}), {dollars}, on {facts['system']}.",
+        f"Products run at {facts['mfu']:.0%} of the peak; {most} take most of the {gb} that are in use.",
+        f"Checkpoints and failures cost {1 - facts['useful']:.1%} of the time.",
+    ]
+
+
+def _days(days: float) -> str:
+    return f"{days:.3g} days" if days >= 1 else show(86_400 * days, "s")
+
+
+def _cost(price: float | None, speed: float, of: str = "each accelerator") -> str:
+    return f"{speed:,.0f} tokens/s for {of}" if price is None else f"{price:.3g} $ per million tokens"
 
 
 def _stop(name: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from rackmath.api.adapters import targets_of
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, load_model, system_of
+from rackmath.api.summary import training_summary
 from rackmath.api.train_request import PRECISIONS, TrainRequest
 from rackmath.engine import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
@@ -70,6 +71,11 @@ class TrainResult:
     def layout(self) -> str:
         """Layout of the quickest that fits, or of the one that needs least memory."""
         return self.facts["layout"]
+
+    @property
+    def summary(self) -> list[str]:
+        """The answer in sentences: time and dollars, how well products run, what failures cost."""
+        return training_summary(self.facts)
 
     @property
     def assumptions(self) -> list[str]:

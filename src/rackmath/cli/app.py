@@ -17,7 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "board": ("rackmath.web.command", "The lecture and the tools as pages that answer while you drag."),
         "calibrate": ("rackmath.cli.validate:calibrate_rows", "Fit the engine's constants on measured rows."),
-        "compare": ("rackmath.cli.sweep:compare", "Models, systems and formats side by side; sweeps of any input."),
+        "compare": ("rackmath.cli.compare:compare", "Models, systems and formats side by side; sweeps of any input."),
         "estimate": ("rackmath.cli.estimate", "Time, memory and cost of one decode or prefill pass."),
         "evidence": ("rackmath.cli.evidence", "Measurements behind the answers; keep your own beside them."),
         "explore": ("rackmath.cli.explore", "Which numbers of hardware and model an answer depends on, and how much."),

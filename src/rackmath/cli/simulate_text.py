@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rackmath.api.summary import simulation_summary
 from rackmath.cli import render
 from rackmath.units import show
 
@@ -20,8 +21,12 @@ def show_result(facts: Mapping[str, Any]) -> None:
     """Percentiles with their range, then what it took."""
     replicas = " and ".join(f"{n} of {text}" for n, text in zip(facts["replicas"], facts["layout"], strict=True))
     span = facts["range"]
-    render.show_table(
+    render.show_lines(
         f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}: {replicas}",
+        simulation_summary(facts),
+    )
+    render.show_table(
+        "what users see",
         ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
         [_row(facts, span, key, name) for key, name in _QUANTITIES if facts[key] is not None],
     )

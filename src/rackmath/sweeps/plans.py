@@ -7,16 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
 from rackmath.api.lists import names
 from rackmath.api.plan_question import PERCENTILE_LIMITS, PlanQuestion, PlanRequest, question_of
+from rackmath.engine.layout import parse_layout
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.serving.choice import describe
 from rackmath.serving.corrections import searched
+from rackmath.serving.search import Found
 from rackmath.serving.variants import supported
 
 
@@ -25,8 +28,8 @@ def field_key(field: Field) -> str:
     return field.name if field.option.argument else field.names[0].lstrip("-")
 
 
-_OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER}
-"""Inputs of a comparison beside those of a plan: cost at this speed, speed at this cost."""
+_OWN: Mapping[str, Kind] = {"speed": kinds.SPEED, "cost": kinds.NUMBER, "layout": kinds.TEXT}
+"""Inputs of a comparison beside those of a plan: cost at this speed, speed at this cost, layout of one copy."""
 _NUMERIC = (kinds.NUMBER, kinds.SECONDS, kinds.TIME_PER_TOKEN, kinds.SPEED, kinds.REQUEST_RATE, options.GPUS.kind)
 """Kinds that a table keeps as numbers."""
 _NOT_SWEPT = (
@@ -44,6 +47,7 @@ DEFAULTS: Mapping[str, Any] = {
     "basis": "any",
     "speed": 50.0,
     "cost": None,
+    "layout": None,
 }
 
 FEW = 8
@@ -59,22 +63,22 @@ _SCHEMA = {
 """Columns of a row, with their types."""
 
 
-def swept(text: str) -> tuple[str, list[Any]]:
-    """``key=a,b,c`` -> the key and its values.
+def swept(text: str, option: str = "--sweep") -> tuple[str, list[Any]]:
+    """``key=a,b,c`` -> the key and its values; layouts, which have commas themselves, with semicolons between.
 
     Errors: :class:`InputError` for keys that no input has and values that are no numbers.
     """
     key, _, values = text.partition("=")
     key = key.strip().lstrip("-")
     if key not in KEYS:
-        raise InputError("--sweep", text, f"write key=a,b,c with a key of {', '.join(KEYS)}")
-    parts = [part.strip() for part in values.split(",") if part.strip()]
+        raise InputError(option, text, f"write key=a,b,c with a key of {', '.join(KEYS)}")
+    parts = [part.strip() for part in values.split(";" if key == "layout" else ",") if part.strip()]
     if not parts:
-        raise InputError("--sweep", text, "give at least one value")
+        raise InputError(option, text, "give at least one value")
     try:
-        return key, [_FIELDS[key].read(part, "--sweep") for part in parts]
+        return key, [_FIELDS[key].read(part, option) for part in parts]
     except InputError as error:
-        raise InputError("--sweep", text, f"values of this key are read as {_FIELDS[key].name}") from error
+        raise InputError(option, text, f"values of this key are read as {_FIELDS[key].name}") from error
 
 
 def cases(axes: Mapping[str, Any], sweeps: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
@@ -103,20 +107,34 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
     try:
         system = question.system
         comparable = case["basis"] in ("any", system.price_basis) or case["usd-per-gpu-hour"] is not None
-        facts |= _points(question, case["speed"], case["cost"], question.price if comparable else None)
+        facts |= _points(question, case, question.price if comparable else None)
     except DoesNotFit as error:
         facts["reason"] = str(error)
     return {name: None if facts[name] is None else kind(facts[name]) for name, kind in _SCHEMA.items()}
 
 
-def _points(question: PlanQuestion, speed: float, cost: float | None, price: float | None) -> dict[str, Any]:
-    q = question
+def _of_layout(q: PlanQuestion, search: Found, text: str) -> NDArray[np.bool_]:
+    """Which points are copies of one layout that read and write. (points,)
+
+    Errors: :class:`InputError` for a text that is no layout.
+    """
+    wanted = parse_layout(text, None, q.architecture).text()
+    same = np.array([layout.text() == wanted for layout in search.layouts])
+    return same[search.points.layout] & (search.points.prefill < 0)
+
+
+def _points(question: PlanQuestion, case: Mapping[str, Any], price: float | None) -> dict[str, Any]:
+    q, speed, cost = question, case["speed"], case["cost"]
     result = searched(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
     p = result.points
     inside = np.flatnonzero(p.time_to_first_token <= question.limits.time_to_first_token)
     if not len(inside):
         shortest = float(p.time_to_first_token.min())
         return {"evaluated": result.evaluated, "reason": f"the first token takes at least {shortest:.3g} s"}
+    if case["layout"] is not None:
+        inside = inside[_of_layout(q, result, case["layout"])[inside]]
+        if not len(inside):
+            return {"evaluated": result.evaluated, "reason": f"no deployment with copies of {case['layout']} fits"}
     speeds, per_gpu = 1 / p.time_per_output_token[inside], p.per_gpu[inside] * question.work.output
     dollars = None if price is None else price / per_gpu * 1e6
     facts: dict[str, Any] = {

@@ -15,6 +15,7 @@ from rackmath.api.plain import as_html, to_plain
 from rackmath.api.simulation.report import assumptions, facts_of, range_ends, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, setup_of
+from rackmath.api.summary import simulation_summary
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.simulation import simulation_figure
@@ -106,6 +107,11 @@ class SimulateResult:
     def usd_per_million_tokens(self) -> float | None:
         """Cost of tokens written; None without a price. [USD]"""
         return self._facts["usd_per_million_tokens"]
+
+    @property
+    def summary(self) -> list[str]:
+        """The answer in sentences: cost and speed, load, whether it keeps up."""
+        return simulation_summary(self._facts)
 
     @property
     def assumptions(self) -> list[str]:

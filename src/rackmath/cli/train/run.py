@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from rackmath.api.summary import training_summary
 from rackmath.api.train import run_training
 from rackmath.api.train_request import TrainRequest
 from rackmath.cli import render
@@ -35,7 +36,8 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
     if not facts["fits"]:
         held = f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB each"
         least = [("fits", f"no, so no days and no dollars: {held} in the layout that needs least, {facts['layout']}")]
-        render.show_pairs(f"{facts['model']} on {gpus:,} x {facts['system']}", least)
+        render.show_lines(f"{facts['model']} on {gpus:,} x {facts['system']}", training_summary(facts))
+        render.show_pairs("in numbers", least)
         render.show_bars("memory of an accelerator", facts["memory"], lambda value: show(value, "B"))
         render.show_lines("assumed", facts["assumptions"])
         return
@@ -45,8 +47,9 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
         "" if facts["energy_mwh"] is None else f", {_count(facts['energy_mwh'])} MWh by the accelerators' rated power"
     )
     shared = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
+    render.show_lines(f"{facts['model']} on {gpus:,} x {facts['system']}", training_summary(facts))
     render.show_pairs(
-        f"{facts['model']} on {gpus:,} x {facts['system']}",
+        "in numbers",
         [
             ("time", f"{facts['days']:.3g} days, 90 % range {low:.3g} to {high:.3g}"),
             ("cost", f"{_count(facts['gpu_hours'])} accelerator hours, {dollars}{energy}"),
