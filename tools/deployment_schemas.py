@@ -32,7 +32,7 @@ from rackmath.serving.launch import Server
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "tests/data/deployment_schemas.json"
 _KEPT = ("type", "enum", "minimum", "required", "pattern")
-_SERVER = Server(
+SERVER = Server(
     model="deepseek-ai/DeepSeek-V3",
     layout=Layout(tensor=4),
     role="",
@@ -44,6 +44,7 @@ _SERVER = Server(
     cache="fp8",
     cached=True,
 )
+"""A server of one pool; the tests start from it as well."""
 _TEXT = {"type": "string"}
 
 
@@ -68,9 +69,9 @@ def main() -> None:
 def samples() -> dict[str, list[Any]]:
     """Documents with all fields that are ever written, by schema."""
     h100, documents = catalogue.system("h100-sxm"), defaultdict[str, list[Any]](list)
-    pools = [(replace(_SERVER, role="prefill"), 1), (replace(_SERVER, role="decode"), 1)]
-    wide = [(replace(_SERVER, layout=Layout(tensor=16)), 1)]
-    for workers in ([(_SERVER, 1)], [(_SERVER, 2)], pools, wide):
+    pools = [(replace(SERVER, role="prefill"), 1), (replace(SERVER, role="decode"), 1)]
+    wide = [(replace(SERVER, layout=Layout(tensor=16)), 1)]
+    for workers in ([(SERVER, 1)], [(SERVER, 2)], pools, wide):
         for file, text in deployment_files("sample", workers, h100).text.items():
             if file.endswith(".yaml"):
                 for document in yaml.safe_load_all(text):

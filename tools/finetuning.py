@@ -116,8 +116,8 @@ def to_converge(architecture: Architecture, system: System, row: dict[str, str])
         microbatch=min(1.0, batch / data),
         sequences=batch,
         length=_LENGTH,
-        frozen=left.part,
-        trained=left.trained,
+        frozen_part=left.part,
+        trained_part=left.trained_part,
     )
     year, _, month = row["date"].partition("-")
     engine = constants_file.engine_of(system, "megatron", float(year) + (float(month) / 12 if month else 0.5))

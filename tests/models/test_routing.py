@@ -91,6 +91,11 @@ def test_bad_files_are_refused(tmp_path: Path, text: str, reason: str) -> None:
         routing_of(None, str(path))
 
 
+def test_counts_of_fewer_experts_than_a_token_meets_are_refused() -> None:
+    with pytest.raises(InputError, match="each token goes to 2"):
+        Routing(counts=(5.0, 0.0, 0.0, 0.0)).chances(4, 2)
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "counts.csv"
     path.write_text("expert,tokens\n0,1\n1,1\n2,1\n")

@@ -21,22 +21,12 @@ from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
 from rackmath.serving.deployment_files import deployment_files
 from rackmath.serving.launch import Server, vllm_command
+from tests.conftest import tool
 
 SCHEMAS = json.loads((Path(__file__).parents[1] / "data/deployment_schemas.json").read_text(encoding="utf-8"))
 VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 H100 = catalogue.system("h100-sxm")
-SERVER = Server(
-    model="deepseek-ai/DeepSeek-V3",
-    layout=Layout(tensor=4),
-    role="",
-    batch=64.0,
-    chunk=8192.0,
-    longest=8192,
-    drafted=0.0,
-    quantise="fp8",
-    cache="fp8",
-    cached=True,
-)
+SERVER: Server = tool("deployment_schemas").SERVER
 
 
 def documents(workers: list[tuple[Server, int]]) -> dict[str, Any]:

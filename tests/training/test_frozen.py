@@ -34,18 +34,18 @@ PARAMS = 41_943_040
 def test_what_is_frozen() -> None:
     """Of 8 B parameters 0.52 % are trained; at short lengths nearly all FLOPs are products with frozen weights."""
     left = frozen(TUNED, 64.0, BF16)
-    assert left.trained == PARAMS / total_params(LLAMA)
+    assert left.trained_part == PARAMS / total_params(LLAMA)
     matrices = total_params(LLAMA) - 128_256 * 4096 - 65 * 4096
     attention = 32 * 4 * 4096 * 32.5
     assert left.part == pytest.approx(2 * matrices / (2 * matrices + attention + 2 * PARAMS), rel=1e-4)
     whole = frozen(LLAMA, 64.0, BF16)
-    assert (whole.part, whole.trained, whole.expanded) == (0.0, 1.0, 0.0)
+    assert (whole.part, whole.trained_part, whole.expansion) == (0.0, 1.0, 0.0)
     # Two products of frozen matrices, three of everything else.
     assert model_flops(TUNED, 64.0) / model_flops(LLAMA, 64.0) == pytest.approx((3 - left.part) / 3)
 
 
 def test_narrow_weights_are_frozen_ones() -> None:
-    assert frozen(TUNED, 64.0, weight_format("nf4")).expanded > 2
+    assert frozen(TUNED, 64.0, weight_format("nf4")).expansion > 2
     with pytest.raises(InputError, match="--lora-rank"):
         frozen(LLAMA, 64.0, weight_format("nf4"))
 
@@ -55,7 +55,7 @@ def test_time_without_gradients_of_weights() -> None:
     timer = engine_timer(LLAMA, H100, None)
     forward = timer("train", Layout(), 1.0, 2048.0, 0.0)
     for part, trained in ((0.0, 1.0), (1.0, 0.0), (0.9, 0.005)):
-        run = TrainingRun(layout=Layout(), sequences=4.0, length=2048.0, frozen=part, trained=trained)
+        run = TrainingRun(layout=Layout(), sequences=4.0, length=2048.0, frozen_part=part, trained_part=trained)
         update = trained * 10 * 16.06e9 / H100.chip.memory_bandwidth
         assert step_time(LLAMA, H100, run, timer) == pytest.approx(4 * (3 - part) * forward + update, rel=1e-3)
 
@@ -66,7 +66,7 @@ def test_sharded_weights_still_travel() -> None:
     layout = Layout(data=8)
 
     def exchange(trained: float, sharded: float) -> float:
-        run = TrainingRun(layout=layout, sequences=8.0, length=2048.0, trained=trained, sharded=sharded)
+        run = TrainingRun(layout=layout, sequences=8.0, length=2048.0, trained_part=trained, sharded=sharded)
         hidden = step_time(LLAMA, H100, run, timer, 0.0)
         return float(step_time(LLAMA, H100, run, timer, 1.0) - hidden)
 

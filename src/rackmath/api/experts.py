@@ -12,7 +12,7 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.routing import LOAD, SKEW, routing_of
 from rackmath.api.subjects import load_model, system_of
-from rackmath.engine.expert_load import fullest_rank
+from rackmath.engine.expert_load import fullest_rank, redundant_experts
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
@@ -22,7 +22,7 @@ from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.models.routing import Routing
 from rackmath.serving.launch import redundancy_flags
-from rackmath.serving.placement import Placement, place, place_by_load, redundant_experts
+from rackmath.serving.placement import Placement, place, place_by_load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

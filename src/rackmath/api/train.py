@@ -150,7 +150,7 @@ def run_training(r: TrainRequest) -> TrainResult:
     facts.update(_bill(facts, system, r.gpus, lost.useful, catalogue.price_of(system, r.usd_per_gpu_hour)))
     facts["checkpoint_interval"] = lost.interval
     facts["useful"] = lost.useful
-    facts["trained_params"] = left.trained * total_params(architecture)
+    facts["trained_params"] = left.trained_part * total_params(architecture)
     facts["assumptions"] = [
         *catalogue.price_note(system, r.usd_per_gpu_hour),
         f"{r.precision} products, {_precision(r)}, gradients and optimizer at 32; sequence parallelism beside tensor's",
@@ -172,13 +172,13 @@ def _of_adapters(architecture: Architecture, left: Frozen) -> tuple[str, ...]:
     """What a reader has to know of a run with adapters; nothing where the model itself is trained."""
     if architecture.adapters is None:
         return ()
-    params = left.trained * total_params(architecture)
+    params = left.trained_part * total_params(architecture)
     line = (
         f"adapters of rank {architecture.adapters.rank} on {', '.join(architecture.adapters.targets)}: "
-        f"{params / 1e6:,.4g} M parameters, {left.trained:.2%} of the model's; gradients of frozen weights, "
+        f"{params / 1e6:,.4g} M parameters, {left.trained_part:.2%} of the model's; gradients of frozen weights, "
         f"{left.part:.0%} of a forward pass, are not computed"
     )
-    expanded = ("weights are expanded to 16 bit before each product, as bitsandbytes does",) if left.expanded else ()
+    expanded = ("weights are expanded to 16 bit before each product, as bitsandbytes does",) if left.expansion else ()
     return (line, *expanded)
 
 

@@ -9,6 +9,10 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 
+UNMEASURED = (0.5, 2.0)
+"""Measured over computed time of the kernels of adapters: no service with them is among the rows. An inference; Punica
+(Chen et al. 2023, arXiv:2310.18547) states 2 ms per token where this says about 1."""
+
 
 def adapter_loads(architecture: Architecture, system: System, phase: str, point: Gathered) -> Number:
     """Time in which adapters of new requests come from host memory, one after the other, before their prompts. [s]
@@ -27,8 +31,3 @@ def adapter_time(point: Gathered, k: Losses) -> Number:
     return point.passes * sum(
         (work.kernels_time(op, k) for op in work.operators if ".lora_" in op.operator.name), start=0.0
     )
-
-
-UNMEASURED = (0.5, 2.0)
-"""Measured over computed time of the kernels of adapters: no service with them is among the rows. An inference; Punica
-(Chen et al. 2023, arXiv:2310.18547) states 2 ms per token where this says about 1."""

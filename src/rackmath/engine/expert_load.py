@@ -60,6 +60,11 @@ def fullest_rank(routing: Routing, experts: int, active: float, ranks: int) -> f
     return _heaviest(routing, experts, active, ranks)[0]
 
 
+def redundant_experts(experts: int, ranks: int, wanted: int = 0) -> int:
+    """Fewest copies, as many as are wanted or more, that make the places of experts divide by the ranks. [experts]"""
+    return wanted + -(experts + wanted) % ranks
+
+
 def replicated(load: Array, redundant: int) -> Ints:
     """Copies of each expert, each further one to the expert whose copies have most tokens. (experts,)
 
@@ -121,7 +126,7 @@ def _placed(routing: Routing, chances: Array, ranks: int) -> list[tuple[Array, I
     """Chances of experts, and where they lie: by load, in the order that was counted, or in orders that are drawn."""
     experts = chances.shape[1]
     if routing.redundant is not None:
-        spare = routing.redundant + -(experts + routing.redundant) % ranks
+        spare = redundant_experts(experts, ranks, routing.redundant)
         return [(chance, packed(chance, replicated(chance, spare), ranks)) for chance in chances]
     order = in_order(experts, ranks)
     if routing.counts:

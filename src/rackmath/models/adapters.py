@@ -79,17 +79,7 @@ class Adapters:
 
         with C resident adapters. Source: Che, Tung and Wang 2002.
         """
-        if self.resident >= self.count:
-            return 0.0
-        chance, many = self._popularity
-        low, high = 0.0, 1.0
-        while (many * -np.expm1(-chance * high)).sum() < self.resident:
-            high *= 2
-        for _ in range(80):
-            middle = (low + high) / 2
-            below = (many * -np.expm1(-chance * middle)).sum() < self.resident
-            low, high = (middle, high) if below else (low, middle)
-        return float(self.share * (many * chance * np.exp(-chance * high)).sum())
+        return self.share * _missing(self.count, self.resident, self.skew)
 
     @property
     def _popularity(self) -> tuple[Array, Array]:
@@ -108,3 +98,19 @@ def _popularity(count: int, skew: float) -> tuple[Array, Array]:
     many = np.concatenate([np.ones_like(first), high - low])
     mass = np.concatenate([first**-skew, tail])
     return mass / mass.sum() / many, many
+
+
+@lru_cache(maxsize=64)
+def _missing(count: int, resident: int, skew: float) -> float:
+    """Part of the draws of an adapter that find it gone."""
+    if resident >= count:
+        return 0.0
+    chance, many = _popularity(count, skew)
+    low, high = 0.0, 1.0
+    while (many * -np.expm1(-chance * high)).sum() < resident:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        below = (many * -np.expm1(-chance * middle)).sum() < resident
+        low, high = (middle, high) if below else (low, middle)
+    return float((many * chance * np.exp(-chance * high)).sum())

@@ -102,8 +102,9 @@ def _chances(routing: Routing, experts: int, active: float) -> Array:
                 "--expert-load", len(routing.counts), f"counts: write {experts}, or as many for each layer"
             )
         weights = np.array(routing.counts).reshape(-1, experts)
-        if not (weights.sum(axis=1) > 0).all():
-            raise InputError("--expert-load", 0, "tokens in a layer: nothing says which experts are wanted there")
+        fewest = int((weights > 0).sum(axis=1).min())
+        if fewest < min(active, experts):
+            raise InputError("--expert-load", fewest, f"experts of a layer have tokens: each token goes to {active:g}")
     else:
         weights = np.arange(1.0, experts + 1)[np.newaxis, :] ** -routing.skew
     return np.array([_limited(row / row.sum(), min(active, float(experts))) for row in weights])

@@ -23,6 +23,8 @@ LLMD_IMAGE = "ghcr.io/llm-d/llm-d-cuda:latest"
 DYNAMO_IMAGE = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:${VERSION}"
 _SECRET = "hf-token-secret"
 """Kubernetes secret that holds HF_TOKEN."""
+_CACHE = "/models"
+"""Where a container keeps the checkpoints of Hugging Face."""
 _NIXL_PORT = 5600
 _WORKER_PORT = 8200
 """Where workers of llm-d listen behind its routing sidecar."""
@@ -93,8 +95,8 @@ def compose(workers: Sequence[tuple[Server, int]]) -> dict[str, Any]:
         services["vllm" if len(servers) == 1 else f"vllm-{place}"] = {
             "image": VLLM_IMAGE,
             "command": _arguments(server),
-            "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
-            "volumes": ["${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface"],
+            "environment": {"HF_TOKEN": "${HF_TOKEN:-}", "HF_HOME": _CACHE},
+            "volumes": [f"${{HF_HOME:-~/.cache/huggingface}}:{_CACHE}"],
             "ipc": "host",
             **({"ports": [f"{FRONT['vllm']}:8000"]} if len(servers) == 1 else {}),
             "healthcheck": {

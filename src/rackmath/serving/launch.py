@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
+from rackmath.engine.expert_load import redundant_experts
 from rackmath.models.adapters import ALL_LINEAR, Adapters
-from rackmath.serving.placement import redundant_experts
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
 """Versions whose flags are written."""

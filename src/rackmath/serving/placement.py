@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.engine.expert_load import packed, replicated
+from rackmath.engine.expert_load import packed, redundant_experts, replicated
 from rackmath.errors import InputError
 
 
@@ -33,11 +33,6 @@ class Placement:
     def redundant(self) -> int:
         """Places beyond one for each expert. [experts]"""
         return self.held.size - len(self.copies)
-
-
-def redundant_experts(experts: int, ranks: int, wanted: int = 0) -> int:
-    """Fewest copies, as many as are wanted or more, that make the places of experts divide by the ranks. [experts]"""
-    return wanted + -(experts + wanted) % ranks
 
 
 def place(experts: int, ranks: int, redundant: int | None = None) -> Placement:

@@ -27,9 +27,9 @@ class Frozen:
 
     part: float = 0.0
     """FLOPs of products with frozen weights, over those of a forward pass: their gradients are not computed. [1]"""
-    trained: float = 1.0
+    trained_part: float = 1.0
     """Parameters with gradients, over those of the model. [1]"""
-    expanded: float = 0.0
+    expansion: float = 0.0
     """Time of expanding weights before each product, over that of reading them at 16 bit. [1]"""
 
 
@@ -56,8 +56,8 @@ def frozen(architecture: Architecture, length: float, stored: Format) -> Frozen:
     total = sum(flops for flops, _ in own) + sum(_flops(op) for op in adapter_operators(architecture, work))
     return Frozen(
         part=sum(flops for flops, product in own if product) / total,
-        trained=adapter_params(architecture, architecture.adapters) / total_params(architecture),
-        expanded=_EXPANDED if stored.bits < 8 else 0.0,
+        trained_part=adapter_params(architecture, architecture.adapters) / total_params(architecture),
+        expansion=_EXPANDED if stored.bits < 8 else 0.0,
     )
 
 

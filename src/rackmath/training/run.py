@@ -41,9 +41,9 @@ def step_times(
         length=recipe.length,
         sharded=np.array([float(sharding == "all") for sharding in options.sharded]),
         recompute=np.array([again[way] for way in options.recompute]),
-        frozen=left.part,
-        trained=left.trained,
-        expanded=left.expanded,
+        frozen_part=left.part,
+        trained_part=left.trained_part,
+        expansion=left.expansion,
     )
     times = step_time(architecture, system, run, timer, exposed)
     return np.broadcast_to(np.asarray(times, dtype=float), (len(options),))

@@ -49,11 +49,11 @@ class TrainingRun:
     """1 where weights are gathered for every micro-batch (FSDP, ZeRO-3), else 0."""
     recompute: Number = 0.0
     """Part of the forward pass that is run again in the backward one. [1]"""
-    frozen: Number = 0.0
+    frozen_part: Number = 0.0
     """FLOPs of products with weights that get no gradients (adapters), over those of a forward pass. [1]"""
-    trained: Number = 1.0
+    trained_part: Number = 1.0
     """Parameters with gradients, over all. [1]"""
-    expanded: Number = 0.0
+    expansion: Number = 0.0
     """Time of expanding narrow weights before each product, over that of reading them at 16 bit. [1]"""
 
 
@@ -82,18 +82,18 @@ def step_time(
     forward = timer("train", layout, run.microbatch * layout.data / run.context, run.length, 0.0)
     microbatches = maximum(run.sequences / (run.microbatch * layout.data), 1.0)
     weights = memory(architecture, layout, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights
-    stage = (1 + BACKWARD - run.frozen + run.recompute) * forward / layout.pipeline
+    stage = (1 + BACKWARD - run.frozen_part + run.recompute) * forward / layout.pipeline
     # Of frozen weights backward passes need one product instead of two.
-    stage = stage + (2 + run.recompute) * run.expanded * weights / system.chip.memory_bandwidth
+    stage = stage + (2 + run.recompute) * run.expansion * weights / system.chip.memory_bandwidth
     compute = stage * (microbatches + (layout.pipeline - 1) / run.chunks)
     ranks = layout.data * run.context
     gathered = all_gather(weights, ranks, system)
     # Sharded weights travel twice and their gradients once per micro-batch; else once per step.
-    passes = run.sharded * (2 + run.trained) * microbatches
-    passes = passes + (1 - run.sharded) * run.trained * (1 + _GRADIENT_BYTES / 2)
+    passes = run.sharded * (2 + run.trained_part) * microbatches
+    passes = passes + (1 - run.sharded) * run.trained_part * (1 + _GRADIENT_BYTES / 2)
     exchange = passes * gathered + microbatches * _ring(architecture, system, run, layout)
     hidden = maximum(exchange - compute, exposed * exchange)
-    update = run.trained * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
+    update = run.trained_part * _STATE_BYTES / 2 * weights / ranks / system.chip.memory_bandwidth
     return compute + hidden + update
 
 

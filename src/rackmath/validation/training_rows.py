@@ -64,7 +64,7 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
         length=row.sequence_length,
         sharded=float(unstated or (row.zero_stage or 0) >= _SHARDED),
         recompute=_REPEATED.get(row.recompute, 0.0),
-        frozen=left.part,
-        trained=left.trained,
+        frozen_part=left.part,
+        trained_part=left.trained_part,
     )
     return run, tuple(assumed)
