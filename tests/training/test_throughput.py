@@ -29,7 +29,7 @@ def constant(seconds: float):
 
 def test_a_token_costs_six_flops_per_parameter_and_its_attention(llama) -> None:
     system = make_system(bandwidth=1e16)
-    run = TrainingRun(layout=Layout(), microbatch=1, sequences=1, length=2048, frozen=0)
+    run = TrainingRun(layout=Layout(), microbatch=1, sequences=1, length=2048, frozen_part=0.0)
     time = step_time(llama, system, run, engine_timer(llama, system, None))
     body = 6 * (total_params(llama) - 128_256 * 8192) * 2048
     attention = 3 * 80 * 2 * 64 * 256 * 2048 * 2049 / 2
@@ -55,7 +55,9 @@ def test_recomputing_all_costs_a_third_more_and_adapters_a_third_less(llama) -> 
     assert step_time(llama, system, replace(run, recompute=1.0), constant(1.0)) == pytest.approx(
         plain * 4 / 3, rel=1e-6
     )
-    assert step_time(llama, system, replace(run, frozen=1.0), constant(1.0)) == pytest.approx(plain * 2 / 3, rel=1e-6)
+    assert step_time(llama, system, replace(run, frozen_part=1.0), constant(1.0)) == pytest.approx(
+        plain * 2 / 3, rel=1e-6
+    )
 
 
 def test_sharded_weights_travel_three_times_per_microbatch(llama) -> None:
