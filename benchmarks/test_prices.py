@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from rackmath.cli.prices.page import pages
+from rackmath.api.price_page import pages
 from rackmath.io import price_files, usage_log
 from rackmath.prices.decode import Offer, decode
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
 
 from rackmath.serving.simulator import (
     Batching,
@@ -55,7 +56,7 @@ def with_prefixes(count: int) -> Workload:
     )
 
 
-def test_a_million_requests_on_one_replica(benchmark: pytest.FixtureRequest) -> None:
+def test_a_million_requests_on_one_replica(benchmark: BenchmarkFixture) -> None:
     simulate(plain(1000), TIMES, batching=Batching())
     work = plain(1_000_000)
     found: Outcome = benchmark.pedantic(lambda: simulate(work, TIMES, batching=Batching()), rounds=3)
@@ -63,7 +64,7 @@ def test_a_million_requests_on_one_replica(benchmark: pytest.FixtureRequest) -> 
     assert 80 < float(own["batch"].sum() / own["busy"].sum()) < 130
 
 
-def test_prefix_tiers_and_routing_over_eight_replicas(benchmark: pytest.FixtureRequest) -> None:
+def test_prefix_tiers_and_routing_over_eight_replicas(benchmark: BenchmarkFixture) -> None:
     work = with_prefixes(200_000)
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=64e6), Tier(name="dram", capacity=512e6, bandwidth=5e10)))
     fleet = Fleet(replicas=8, router="prefix-aware")
@@ -74,6 +75,6 @@ def test_prefix_tiers_and_routing_over_eight_replicas(benchmark: pytest.FixtureR
 
 
 @pytest.mark.parametrize("count", [100_000, 1_000_000, 10_000_000])
-def test_growth_is_linear(benchmark: pytest.FixtureRequest, count: int) -> None:
+def test_growth_is_linear(benchmark: BenchmarkFixture, count: int) -> None:
     work = plain(count)
     benchmark.pedantic(lambda: simulate(work, TIMES, batching=Batching()), rounds=1)

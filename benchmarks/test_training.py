@@ -7,8 +7,10 @@ import pytest
 from rackmath.engine.timer import engine_timer
 from rackmath.io import catalogue, constants_file
 from rackmath.training.budget import Life, cheapest
+from rackmath.training.memory import training_memory
+from rackmath.training.options import Recipe, all_options
 from rackmath.training.pipelines import Times, run
-from rackmath.training.run import Recipe, all_options, step_times, training_memory
+from rackmath.training.run import step_times
 from rackmath.training.scaling_laws import law
 
 pytestmark = pytest.mark.benchmark

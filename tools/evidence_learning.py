@@ -113,7 +113,7 @@ def learned(
     """
     torch.manual_seed(0)
     p = _Parameters()
-    factor = np.ones(len(columns))
+    factor, noise = np.ones(len(columns)), math.nan
     for seed, steps in enumerate(_STEPS):
         _descend(p, columns, groups, residual, chosen, sure, factor, steps, seed)
         noise = float(torch.exp(p.noise).detach()[0])

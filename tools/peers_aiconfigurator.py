@@ -31,7 +31,7 @@ VERSION = "aiconfigurator 0.12.0"
 def main(rows: Path, out: Path) -> None:
     """Predict all rows that it covers."""
     logging.disable(logging.CRITICAL)
-    from aiconfigurator.cli.api import cli_estimate
+    from aiconfigurator.cli.api import cli_estimate  # pyright: ignore[reportMissingImports]
 
     with rows.open(newline="") as file:
         covered = [row for row in csv.DictReader(file) if _covered(row)]

@@ -144,7 +144,7 @@ def attention_context(name: str) -> float:
 
     def flops(context: float) -> float:
         work = Pass(phase="prefill", sequences=1.0, new_tokens=1.0, context=context)
-        return float(np.sum([o.count * o.flops for o in operators(model, work) if o.name == "attention"]))
+        return sum(float(np.sum(o.count * o.flops)) for o in operators(model, work) if o.name == "attention")
 
     slope = (flops(2e5) - flops(1e5)) / 1e5
     return round(2 * multiplied_params(model, head=False) / slope) if slope else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ OWN = (
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv(evidence_files.FOLDER, str(tmp_path / "data"))
     near.forget()
     yield tmp_path

@@ -32,6 +32,7 @@ def test_decoding_with_a_cache_equals_reading_the_prompt(sizes: Sizes) -> None:
     tokens = torch.randint(sizes.vocabulary, (3, 7))
     whole = model(tokens, model.cache(3, 7).double(), 0)
     cache = model.cache(3, 7).double()
+    step = torch.zeros(())
     for position in range(7):
         step = model(tokens[:, position : position + 1], cache, position)
     assert torch.allclose(whole, step, atol=1e-9)
@@ -81,6 +82,8 @@ def test_transformers_own_classes_are_decoded_too(measured: Ceilings) -> None:
         for phase, context in (("decode", 16), ("prefill", 8)):
             work = made.pass_of(phase, 2, context)
             first, again = work(), work()
+            assert isinstance(first, torch.Tensor)
+            assert isinstance(again, torch.Tensor)
             assert torch.equal(first, again), "a run leaves the cache as it was"
             assert first.shape == (2, 1, 128)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import sleep
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from rackmath.cli.app import cli
@@ -55,6 +56,7 @@ def test_bandwidth_lies_between_the_sizes_around_it(made_up: Ceilings) -> None:
 def test_products_are_the_products_they_say(cpu: Machine) -> None:
     for precision in ceilings.precisions("cpu"):
         out = ceilings._multiply("cpu", precision, 3, 8, 16)()
+        assert isinstance(out, torch.Tensor)
         assert out.shape[-1] == 8
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,12 +24,12 @@ WORK = Workload(input=2000, output=500)
 USUAL = Scheduling(interruption=0.9, queueing=0.1, arrival=0.05, acceptance=0.6)
 
 
-def question() -> tuple[object, ...]:
+def question() -> Any:
     model, system = catalogue.model("qwen3-30b-a3b"), catalogue.system("h100-sxm")
     return system, WORK, Limits(time_to_first_token=5.0), space_of(model, system, 4), Losses(memory=1.25), USUAL
 
 
-def found(**options: object) -> Modes:
+def found(**options: Any) -> Modes:
     return modes(*question(), **options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
+from typing import Any
 
 import numpy as np
 import pytest
@@ -104,7 +105,7 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
     assert w.lanes.tolist() == [2.0 if i != 1 else 1.0 for i in w.layout]
 
 
-def found(model: str, gpus: int, **choices: object) -> tuple[Found, object]:
+def found(model: str, gpus: int, **choices: Any) -> tuple[Found, Any]:
     system = catalogue.system("h100-sxm")
     space = replace(space_of(catalogue.model(model), system, gpus), **choices)
     return search(system, WORK, Limits(), space, LOSSES, USUAL), space

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,7 +166,7 @@ def test_what_cannot_be_divided_is_refused() -> None:
         loop_cost(Loop(rollouts=8, answer=10, prompt=10), 8, server(constant(1.0)), refresh=-1.0, **COSTS)
 
 
-def run(*arguments: str) -> dict[str, object]:
+def run(*arguments: str) -> dict[str, Any]:
     result = CliRunner().invoke(cli, ["train", *arguments, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.output)

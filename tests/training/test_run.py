@@ -6,6 +6,7 @@ import csv
 import json
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -214,7 +215,7 @@ def test_checkpoints_at_the_interval_that_loses_least(gpus: float, write: float,
     assert all(lost(found.interval * part) >= lost(found.interval) for part in (0.5, 0.9, 1.1, 2))
 
 
-def run(*arguments: str) -> dict[str, object]:
+def run(*arguments: str) -> dict[str, Any]:
     result = CliRunner().invoke(cli, ["train", *arguments, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -25,7 +26,7 @@ executor can run; its order of DualPipeV overlaps passes and is compared by the 
 KINDS = {"FORWARD": forward, "BACKWARD_INPUT": inputs, "BACKWARD_WEIGHT": weights, "FULL_BACKWARD": backward}
 
 
-def published(name: str, ranks: int, microbatches: int, each: int) -> dict[int, list[object]]:
+def published(name: str, ranks: int, microbatches: int, each: int) -> dict[int, list[Any]]:
     """Torch's order, by rank."""
     kind = torch_schedules.get_schedule_class(name)
     stages = []

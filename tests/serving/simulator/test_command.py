@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -22,7 +23,7 @@ BASE = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2"]
 SOME = ["--poisson", "20", "--input", "800", "--output", "100", "--spread", "0.3", "--requests", "400"]
 
 
-def run(*arguments: str) -> dict[str, object]:
+def run(*arguments: str) -> dict[str, Any]:
     result = CliRunner().invoke(cli, [*BASE, *arguments, "--json"])
     assert result.exit_code == 0, (result.output, result.exception)
     return json.loads(result.stdout)
