@@ -95,6 +95,7 @@ def test_no_source_is_listed_that_nothing_cites() -> None:
     cited |= {s for bill in catalogue.bills().values() for s in bill.sources.values()}
     facts = price_files.facts()
     cited |= {fact.source for fact in (*facts.speed, *facts.change)}
+    cited |= {tomllib.loads(path.read_text())["source"] for path in DATA.glob("kernels*.toml")}
     assert set(catalogue.sources()) == cited
 
 

@@ -1,13 +1,12 @@
-"""Energy of a step: of accelerators alone, per token."""
+"""Energy of a step, of a service, of a run: of accelerators alone, per token and in all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rackmath.engine import Estimate
-from rackmath.engine.power import KILOWATT_HOUR, power_of
 from rackmath.hardware import Chip
+from rackmath.hardware.power import KILOWATT_HOUR, Power, power_of
 
 NOTE = "energy is that of accelerators alone: host, network and cooling are not counted"
 
@@ -22,43 +21,68 @@ def energy_of(step: Estimate, chip: Chip, grid: float | None) -> dict[str, Any] 
 
     The range of the energy is over that of the time and that of the power: a slower step takes less power, longer.
     """
-    terms = {name: float(value) for name, value in step.terms.items()}
     times = [float(step.time), float(step.time_low), float(step.time_high)]
-    value, fast, slow = (power_of(chip, terms, time) for time in times)
+    value, fast, slow = (_power(chip, float(step.reading), float(step.multiplying), time) for time in times)
     if value is None or fast is None or slow is None:
         return None
     tokens = float(step.tokens_per_second) * times[0] / float(step.gpus)
     ends = (fast.low * times[1] / tokens, slow.high * times[2] / tokens)
-    facts = _facts(value.value * times[0] / tokens, ends, grid)
     return {
         "power_per_gpu": value.value,
         "power_per_gpu_range": [min(value.low, slow.low), max(value.high, fast.high)],
-        **facts,
+        **_facts(value.value * times[0] / tokens, ends, grid),
     }
 
 
 def energy_of_service(
-    spent: Mapping[str, float], prompt: float, ends: tuple[float, float], chip: Chip, grid: float | None
+    total: float, reading: float, multiplying: float, ends: tuple[float, float], chip: Chip, grid: float | None
 ) -> dict[str, Any] | None:
     """Energy of an output token of a service with its prompt; None where nobody says the chip's power.
 
     Parameters
     ----------
-    spent : mapping
-        Accelerator-seconds per output token by cause, ideal ones by name.
-    prompt : float
-        Accelerator-seconds at the peak rate that multiply a prompt, per output token. [s]
+    total : float
+        Accelerator-seconds per output token. [s]
+    reading, multiplying : float
+        Those that its memory traffic and its multiplications, prompts' included, take at the peaks. [s]
     ends : tuple of float
         90 % range of the time per token over its value. [1]
 
     An accelerator that waits is taken to be running.
     """
-    total = sum(spent.values())
-    work = {**spent, "compute": spent.get("compute", 0.0) + prompt}
-    value, fast, slow = (power_of(chip, work, total * end) for end in (1.0, *ends))
+    value, fast, slow = (_power(chip, reading, multiplying, total * end) for end in (1.0, *ends))
     if value is None or fast is None or slow is None:
         return None
     return _facts(value.value * total, (fast.low * total * ends[0], slow.high * total * ends[1]), grid)
+
+
+def energy_of_run(
+    seconds: float, reading: float, multiplying: float, chip: Chip, grid: float | None
+) -> dict[str, Any] | None:
+    """Energy of accelerators over a run, and emissions; None where nobody says the chip's power.
+
+    Parameters
+    ----------
+    seconds : float
+        Accelerator-seconds. [s]
+    reading, multiplying : float
+        Those that memory traffic and multiplications take at the peaks. [s]
+    """
+    power = _power(chip, reading, multiplying, seconds)
+    if power is None:
+        return None
+    hours = seconds / KILOWATT_HOUR
+    return {
+        "power_per_gpu": power.value,
+        "kwh": power.value * hours,
+        "kwh_range": [power.low * hours, power.high * hours],
+        "kg_co2": None if grid is None else power.value * hours * grid / 1000,
+    }
+
+
+def _power(chip: Chip, reading: float, multiplying: float, time: float) -> Power | None:
+    """Power where these seconds at the peaks fall into a time; no part of a peak is above one."""
+    return power_of(chip, min(reading / time, 1.0), min(multiplying / time, 1.0)) if time > 0 else None
 
 
 def _facts(joules: float, ends: tuple[float, float], grid: float | None) -> dict[str, Any]:

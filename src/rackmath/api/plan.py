@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rackmath.api.deployment import Deployment, deployment_of
-from rackmath.api.energy import energy_of_service
 from rackmath.api.measured_points import measured_services
 from rackmath.api.near_service import Service
 from rackmath.api.plain import as_html, to_plain
+from rackmath.api.plan_energy import energy_of_point
 from rackmath.api.plan_launch import launched
 from rackmath.api.plan_points import PointFacts
 from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
@@ -27,8 +27,6 @@ from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.models.counts import multiplied_params
-from rackmath.models.formats import weight_format
 from rackmath.serving.plan import Plan
 from rackmath.serving.plan import plan as search
 from rackmath.serving.workload import Limits
@@ -94,14 +92,8 @@ class PlanResult:
     @property
     def energy(self) -> dict[str, Any] | None:
         """Energy of an output token of the best, with its prompt; None where there is none, or no power is known."""
-        plan, q = self.found, self.question
-        if plan.best is None:
-            return None
-        variant = q.space.variants[int(plan.found.points.variant[plan.best])]
-        flops = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output
-        rate = q.system.chip.rate(weight_format(variant.weights).compute)
-        low, high = q.range_at(plan.found, plan.best, "throughput")
-        return energy_of_service(plan.spent, flops / rate, (1 / high, 1 / low), q.system.chip, q.request.grid)
+        best = self.found.best
+        return None if best is None else energy_of_point(self.question, self.found.found, best)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``rackmath plan --json`` prints."""

@@ -235,6 +235,7 @@ def _at(fleet: Copies, copies: int, unit: int, limits: Limits) -> Facts:
         "limits": rows,
         "utilisation": facts["utilisation"],
         "usd_per_million_tokens": facts["usd_per_million_tokens"],
+        "kilowatts": None if facts["energy_kwh"] is None else facts["energy_kwh"] * 3600 / facts["span"],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.api.adapters import targets_of
+from rackmath.api.energy import energy_of_run
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.subjects import Cluster, load_model, system_of
 from rackmath.api.summary import training_summary
@@ -30,6 +31,7 @@ from rackmath.training.options import Options, Recipe, all_options, divisible, o
 from rackmath.training.run import model_flops, reliability, step_times
 
 _DAY = 86_400.0
+_ENERGY = ("power_per_gpu", "energy_mwh", "energy_mwh_range", "kg_co2")
 _PARTS = ("weights", "gradients", "optimizer", "activations", "logits")
 
 
@@ -147,7 +149,7 @@ def run_training(r: TrainRequest) -> TrainResult:
     choices = _options(architecture, system, r, recipe)
     facts = _facts(architecture, system, choices, recipe, r)
     lost = reliability(r.gpus, r.checkpoint_time, r.restart_time)
-    facts.update(_bill(facts, system, r.gpus, lost.useful, catalogue.price_of(system, r.usd_per_gpu_hour)))
+    facts.update(_bill(facts, system, r, lost.useful))
     facts["checkpoint_interval"] = lost.interval
     facts["useful"] = lost.useful
     facts["trained_params"] = left.trained_part * total_params(architecture)
@@ -273,16 +275,24 @@ def _memory(held: TrainingMemory, at: int) -> dict[str, Any]:
     return {"memory_per_gpu": sum(parts.values()), "memory": parts, "capacity": held.capacity}
 
 
-def _bill(facts: dict[str, Any], system: System, gpus: int, useful: float, price: float | None) -> dict[str, Any]:
-    """Days, dollars and energy, failures included; the range is that of the step."""
+def _bill(facts: dict[str, Any], system: System, r: TrainRequest, useful: float) -> dict[str, Any]:
+    """Days, dollars and energy, failures included; the range is that of the step, of energy that of the power.
+
+    What memory traffic adds to the power of training is not known and left out.
+    """
     if not facts["fits"]:
-        return dict.fromkeys(("days", "days_range", "gpu_hours", "usd", "energy_mwh"))
-    seconds = facts["seconds"] / useful
+        return dict.fromkeys(("days", "days_range", "gpu_hours", "usd", *_ENERGY))
+    seconds, price = facts["seconds"] / useful, catalogue.price_of(system, r.usd_per_gpu_hour)
     low, high = facts["range"]
+    used = seconds * r.gpus
+    energy = energy_of_run(used, 0.0, facts["hfu"] * used, system.chip, r.grid)
     return {
         "days": seconds / _DAY,
         "days_range": [seconds * low / _DAY, seconds * high / _DAY],
-        "gpu_hours": seconds * gpus / 3600,
-        "usd": None if price is None else seconds * gpus * price,
-        "energy_mwh": None if system.chip.power is None else seconds * gpus * system.chip.power / 3.6e9,
+        "gpu_hours": used / 3600,
+        "usd": None if price is None else used * price,
+        "power_per_gpu": energy and energy["power_per_gpu"],
+        "energy_mwh": energy and energy["kwh"] / 1000,
+        "energy_mwh_range": energy and [kwh / 1000 for kwh in energy["kwh_range"]],
+        "kg_co2": energy and energy["kg_co2"],
     }

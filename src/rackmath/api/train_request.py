@@ -100,6 +100,7 @@ class TrainRequest:
     )
     year: Annotated[float, Option(help="When the software is from.", kind=kinds.NUMBER)] = NOW
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    grid: Annotated[float | None, options.GRID] = None
     ideal: Annotated[bool, options.IDEAL] = False
 
     def __post_init__(self) -> None:

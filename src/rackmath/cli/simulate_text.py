@@ -59,10 +59,18 @@ def show_result(facts: Mapping[str, Any]) -> None:
     if dollars is not None:
         pairs.append(("cost", f"{dollars:.3g} $ per million tokens written"))
     if facts["energy_kwh"] is not None:
-        pairs.append(("energy", f"{facts['energy_kwh']:.3g} kWh by the accelerators' rated power"))
+        pairs.append(("energy", _energy(facts)))
     pairs.append(("simulated time", show(facts["span"], "s")))
     render.show_pairs("what it took", pairs)
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _energy(facts: Mapping[str, Any]) -> str:
+    """Energy of the accelerators, per written token, and emissions where a grid is known."""
+    low, high = facts["energy_kwh_range"]
+    text = f"{facts['energy_kwh']:.3g} kWh ({low:.3g} to {high:.3g}) of accelerators"
+    text += f", {show(facts['joules_per_token'], 'J')} per written token"
+    return text if facts["kg_co2"] is None else f"{text}, {facts['kg_co2']:.3g} kg of CO2"
 
 
 def load_text(facts: Mapping[str, Any]) -> str:

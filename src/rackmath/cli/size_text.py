@@ -46,6 +46,8 @@ def show_size(f: Mapping[str, Any]) -> None:
 
 def _headline(f: Mapping[str, Any]) -> str:
     cost = "" if f["usd_per_hour"] is None else f", {f['usd_per_hour']:,.4g} $/h"
+    power = f["chosen"]["kilowatts"]
+    cost += "" if power is None else f", {power:.3g} kW"
     boxes = "" if f["boxes"] == f["accelerators"] else f" in {f['boxes']:,} boxes"
     return f"{f['model']} at {f['rate']:g} requests/s: {f['accelerators']:,} of {f['system']}{boxes}{cost}"
 

@@ -47,6 +47,10 @@ class Estimate:
     lost: Mapping[str, Number]
     """Seconds beyond ``time_ideal`` by cause. They add up to ``time``; zero without losses. [s]"""
     memory: Memory
+    multiplying: Number
+    """Seconds that its multiplications take at the peak rates, whatever binds. [s]"""
+    reading: Number
+    """Seconds that its memory traffic takes at the peak bandwidth, whatever binds. [s]"""
     tokens: Number
     """Tokens that the pass produces (decode) or takes in (prefill). [tokens]"""
     gpus: Number
@@ -215,6 +219,8 @@ class _Call:
             time_overlapped=overlapped,
             terms=terms,
             lost=lost,
+            multiplying=passes * split.compute,
+            reading=passes * split.traffic,
             memory=memory(
                 a,
                 gathered_work.layout,
@@ -233,7 +239,7 @@ class _Call:
 
 def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
     """Add passes of a draft model, and its memory, to a pass of its target; activations are those of one at a time."""
-    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped")
+    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "multiplying", "reading")
     return replace(
         step,
         **{name: getattr(step, name) + passes * getattr(own, name) for name in times},
@@ -277,7 +283,8 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
         return np.concatenate(arrays).reshape(shape)
 
     first = results[0]
-    fields = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "tokens", "gpus")
+    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "multiplying", "reading")
+    fields = (*times, "tokens", "gpus")
     return replace(
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},

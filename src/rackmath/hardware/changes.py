@@ -9,6 +9,7 @@ from types import MappingProxyType
 from rackmath.errors import InputError
 from rackmath.hardware.chip import Chip
 from rackmath.hardware.network import Link
+from rackmath.hardware.power import capped_clock
 from rackmath.hardware.system import System
 from rackmath.units import parse
 
@@ -18,6 +19,7 @@ UNITS: Mapping[str, str] = MappingProxyType(
         "memory": "B",
         "flops": "1",
         "power": "W",
+        "power_cap": "W",
         "price": "USD/s",
         "scale_up": "B/s",
         "scale_out": "B/s",
@@ -41,8 +43,9 @@ def changed_system(system: System, key: str, value: float | str) -> System:
     ----------
     key : str
         One of :data:`UNITS`, with or without ``chip.`` before it: ``bandwidth`` and ``memory`` of each accelerator,
-        ``flops`` (a factor of every precision), ``power``, ``price``; ``scale_up``, ``scale_out`` and their
-        ``_latency``; ``host_link``, ``host_dram``, ``host_dram_bandwidth``; ``domain``, in accelerators.
+        ``flops`` (a factor of every precision), ``power``, ``power_cap`` (lowers the clock), ``price``; ``scale_up``,
+        ``scale_out`` and their ``_latency``; ``host_link``, ``host_dram``, ``host_dram_bandwidth``; ``domain``, in
+        accelerators.
     value : float or str
         In SI, with a unit, or a factor such as "2x"; a bare price is per hour.
 
@@ -57,7 +60,10 @@ def changed_system(system: System, key: str, value: float | str) -> System:
         factor = _amount(key, name, value, 1.0) if isinstance(value, str) and value.endswith("x") else None
         if factor is None:
             raise InputError(key, value, "write a factor of every precision, such as 2x")
-        return replace(system, chip=replace(chip, rates=tuple((rate, speed * factor) for rate, speed in chip.rates)))
+        return replace(system, chip=_faster(chip, factor))
+    if name == "power_cap":
+        clock = capped_clock(chip, _amount(key, name, value, chip.power))
+        return replace(system, chip=replace(_faster(chip, clock / chip.clock), clock=clock))
     fields = {"bandwidth": "memory_bandwidth", "memory": "memory_capacity", "power": "power"}
     if name in fields:
         changed: Chip = replace(chip, **{fields[name]: _amount(key, name, value, getattr(chip, fields[name]))})
@@ -75,6 +81,12 @@ def changed_system(system: System, key: str, value: float | str) -> System:
         return replace(system, **{link: replace(old, **{part: _amount(key, name, value, getattr(old, part))})})
     amount = _amount(key, name, value, getattr(system, name))
     return replace(system, **{name: int(amount) if name == "domain" else amount})
+
+
+def _faster(chip: Chip, factor: float) -> Chip:
+    """The chip with every rate times a factor."""
+    vector = None if chip.vector_rate is None else chip.vector_rate * factor
+    return replace(chip, rates=tuple((name, rate * factor) for name, rate in chip.rates), vector_rate=vector)
 
 
 def _amount(key: str, name: str, value: float | str, old: float | None) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine import Estimate, Layout, Losses, estimate
 from rackmath.engine.capacity import largest_batch
 from rackmath.hardware import System
 from rackmath.serving.load import Scheduling
@@ -101,11 +101,31 @@ def gpu_seconds(
     interrupt it or have a pool of their own, and accelerators that wait.
     """
     p = search.points
+    step, share = _step(system, work, space, search, place, losses, s)
+    parts = {name: float(v) * share for name, v in step.terms.items()}
+    parts |= {name: float(v) * share for name, v in step.lost.items()}
+    total = float(p.gpus[place] / (p.rate[place] * work.output))
+    parts["prompts and waiting"] = max(total - sum(parts.values()), 0.0)
+    return parts
+
+
+def at_peaks(
+    system: System, work: Workload, space: Space, search: Found, place: int, losses: Losses | None, s: Scheduling
+) -> tuple[float, float]:
+    """Accelerator-seconds per output token of decoding: of memory traffic, and of multiplications, at the peaks. [s]"""
+    step, share = _step(system, work, space, search, place, losses, s)
+    return float(step.reading) * share, float(step.multiplying) * share
+
+
+def _step(
+    system: System, work: Workload, space: Space, search: Found, place: int, losses: Losses | None, s: Scheduling
+) -> tuple[Estimate, float]:
+    """The decode step of a point, and accelerators over the tokens that it yields."""
+    p = search.points
     layout = search.layouts[int(p.layout[place])]
-    architecture = space.variants[int(p.variant[place])].architecture
     drafted, batch = float(p.drafted[place]), float(p.batch[place])
     step = estimate(
-        architecture,
+        space.variants[int(p.variant[place])].architecture,
         system,
         layout,
         batch=batch,
@@ -114,13 +134,7 @@ def gpu_seconds(
         draft=space.draft,
         losses=losses_at(search, place, losses),
     )
-    tokens = batch * float(s.accepted(drafted))
-    share = float(layout.gpus) / tokens
-    parts = {name: float(v) * share for name, v in step.terms.items()}
-    parts |= {name: float(v) * share for name, v in step.lost.items()}
-    total = float(p.gpus[place] / (p.rate[place] * work.output))
-    parts["prompts and waiting"] = max(total - sum(parts.values()), 0.0)
-    return parts
+    return step, float(layout.gpus) / (batch * float(s.accepted(drafted)))
 
 
 def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int = 2) -> str:

@@ -13,6 +13,7 @@ from rackmath.api import kinds, options
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
 from rackmath.api.lists import names
+from rackmath.api.plan_energy import energy_of_point
 from rackmath.api.plan_question import PERCENTILE_LIMITS, PlanQuestion, PlanRequest, question_of
 from rackmath.engine.layout import parse_layout
 from rackmath.errors import DoesNotFit, InputError
@@ -53,7 +54,9 @@ DEFAULTS: Mapping[str, Any] = {
 FEW = 8
 """Plans that take less time than starting processes for them."""
 
-_AT_SPEED = ("usd_per_million_at_speed", "tokens_per_second_per_gpu_at_speed", "batch_at_speed")
+_AT_SPEED = (
+    "usd_per_million_at_speed", "tokens_per_second_per_gpu_at_speed", "batch_at_speed", "joules_per_token_at_speed",
+)  # fmt: skip
 _SCHEMA = {
     **{key: float if kind in _NUMERIC else str for key, kind in _FIELDS.items()},
     **dict.fromkeys(("best_layout", "reason"), str),
@@ -149,6 +152,9 @@ def _points(question: PlanQuestion, case: Mapping[str, Any], price: float | None
         facts |= {
             "tokens_per_second_per_gpu_at_speed": float(per_gpu[best]),
             "batch_at_speed": float(p.batch[inside[best]]),
+            "joules_per_token_at_speed": (energy_of_point(question, result, int(inside[best])) or {}).get(
+                "joules_per_token"
+            ),
             "best_layout": describe(result.layouts, p, int(inside[best])),
         }
         if dollars is not None:

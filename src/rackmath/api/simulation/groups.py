@@ -14,6 +14,7 @@ from rackmath.api.near_service import Service, service_near
 from rackmath.api.routing import with_routing
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import load_model, system_of
+from rackmath.engine import Losses
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
@@ -40,6 +41,8 @@ class ReplicaGroup:
     system: System
     software: constants_file.Engine | None
     """Whose losses steps have; None for the bound."""
+    losses: Losses | None
+    """Those losses, as measurements near it correct them."""
     deployment: Deployment
     batching: Batching
     replicas: int
@@ -246,6 +249,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         architecture=architecture,
         system=system,
         software=software,
+        losses=losses,
         deployment=deployment,
         batching=replace(batching, memory=deployment.memory),
         replicas=gpus // int(layout.gpus) * deployment.groups,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rackmath.api.adapters import adapter_note
 from rackmath.api.routing import routing_note
+from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, slowed
@@ -46,7 +47,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
     pools = list(zip(outcomes, setup.pools, strict=True))
     spent = [_gpu_seconds(outcome, pool, outcome.replica_seconds) for outcome, pool in pools]
-    busy = sum(float(_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]).sum()) for outcome, pool in pools)
+    busy = [_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]) for outcome, pool in pools]
     paid = np.concatenate(spent)
     held, rent = _held(setup, first), _rent(setup, first, span)
     return {
@@ -73,14 +74,14 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt.sum()),
-        "utilisation": busy / max(float(paid.sum()), 1e-9),
+        "utilisation": sum(float(b.sum()) for b in busy) / max(float(paid.sum()), 1e-9),
         "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
         "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
         "preempted": int((last.requests["dropped"] > 0).sum()),
         "failures": sum(group.failures for group in outcomes),
         "most_replicas": max(group.most_replicas for group in outcomes),
         "span": span,
-        "energy_kwh": _energy(members, paid),
+        **energy_of_simulation(setup, outcomes, spent, busy),
         "tier_bytes": held,
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, written, rent),
@@ -132,12 +133,6 @@ def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more:
         return None
     spent = sum(float(t) * (member.price or 0.0) for member, t in zip(members, seconds, strict=True))
     return (spent + more) / max(tokens, 1e-9) * 1e6
-
-
-def _energy(members: tuple[ReplicaGroup, ...], seconds: F) -> float | None:
-    if any(member.system.chip.power is None for member in members):
-        return None
-    return sum(float(t) * (member.system.chip.power or 0.0) for member, t in zip(members, seconds, strict=True)) / 3.6e6
 
 
 def _services(setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:

@@ -149,7 +149,7 @@ class SimulateRequest(ServedFields):
         bool, Option(help="Blocks go to all tiers at once, not when they are given up.", kind=kinds.FLAG)
     ] = False
     wait_for_loads: Annotated[bool, Option(help="Steps wait for blocks from lower tiers.", kind=kinds.FLAG)] = False
-    prefix_block: Annotated[int, Option(help="Tokens of a prefix block.", kind=kinds.whole())] = 512
+    prefix_block: Annotated[int, Option(help="Tokens of a prefix block.", kind=kinds.whole(1, 10**6))] = 512
     router: Annotated[str, Option(help="Which replica a request goes to.", kind=kinds.choice(*ROUTERS))] = (
         "least-loaded"
     )
@@ -175,11 +175,15 @@ class SimulateRequest(ServedFields):
     ideal: Annotated[bool, options.IDEAL] = False
     no_evidence: Annotated[bool, options.NO_EVIDENCE] = False
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
-    seed: Annotated[int, Option(help="Seed of all draws.", kind=kinds.whole())] = 0
+    grid: Annotated[float | None, options.GRID] = None
+    seed: Annotated[int, Option(help="Seed of all draws.", kind=kinds.whole(0, 2**63 - 1))] = 0
 
     def __post_init__(self) -> None:
-        """Read all values."""
+        """Read all values, and refuse limits that nothing can keep."""
         read_fields(self)
+        for field, limit in (("--ttft", self.ttft), ("--tpot", self.tpot)):
+            if limit is not None and not limit > 0:
+                raise InputError(field, limit, "write a positive time")
 
     @property
     def traffic(self) -> TrafficRequest:

@@ -43,16 +43,15 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
         return
     low, high = facts["days_range"]
     dollars = "no price is known" if facts["usd"] is None else f"{_count(facts['usd'])} $"
-    energy = (
-        "" if facts["energy_mwh"] is None else f", {_count(facts['energy_mwh'])} MWh by the accelerators' rated power"
-    )
+    energy = [] if facts["energy_mwh"] is None else [("energy", _energy(facts))]
     shared = f", {facts['context_parallel']:g} ranks to a sequence" if facts["context_parallel"] > 1 else ""
     render.show_lines(f"{facts['model']} on {gpus:,} x {facts['system']}", training_summary(facts))
     render.show_pairs(
         "in numbers",
         [
             ("time", f"{facts['days']:.3g} days, 90 % range {low:.3g} to {high:.3g}"),
-            ("cost", f"{_count(facts['gpu_hours'])} accelerator hours, {dollars}{energy}"),
+            ("cost", f"{_count(facts['gpu_hours'])} accelerator hours, {dollars}"),
+            *energy,
             ("step", f"{show(facts['step_time'], 's')}, {facts['tokens_per_second']:,.0f} tokens/s"),
             ("MFU", f"{facts['mfu']:.1%}, HFU {facts['hfu']:.1%}; {facts['tflops_per_gpu']:,.0f} TFLOP/s each"),
             ("layout", f"{facts['layout']}{shared}, micro-batch {facts['microbatch']:g}, chunks {facts['chunks']:g}"),
@@ -83,3 +82,11 @@ def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
 def _count(value: float) -> str:
     """Whole units with separators, and three digits of what is less than a hundred."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _energy(facts: dict[str, Any]) -> str:
+    """Energy of the accelerators, and emissions where a grid is known."""
+    low, high = facts["energy_mwh_range"]
+    text = f"{_count(facts['energy_mwh'])} MWh ({_count(low)} to {_count(high)}) of accelerators, "
+    text += f"{facts['power_per_gpu']:,.0f} W each"
+    return text if facts["kg_co2"] is None else f"{text}, {_count(facts['kg_co2'] / 1000)} t of CO2"

@@ -1,0 +1,23 @@
+"""Energy of a point of a plan's search: of accelerators alone, an output token with its prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rackmath.api.energy import energy_of_service
+from rackmath.api.plan_question import PlanQuestion
+from rackmath.models.counts import multiplied_params
+from rackmath.models.formats import weight_format
+from rackmath.serving.choice import at_peaks
+from rackmath.serving.search import Found
+
+
+def energy_of_point(q: PlanQuestion, search: Found, place: int) -> dict[str, Any] | None:
+    """Energy of an output token with its prompt; None where nobody says the chip's power."""
+    variant = q.space.variants[int(search.points.variant[place])]
+    prompt = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output
+    reading, multiplying = at_peaks(q.system, q.work, q.space, search, place, q.losses, q.scheduling)
+    total = float(search.points.gpus[place] / (search.points.rate[place] * q.work.output))
+    low, high = q.range_at(search, place, "throughput")
+    products = multiplying + prompt / q.system.chip.rate(weight_format(variant.weights).compute)
+    return energy_of_service(total, reading, products, (1 / high, 1 / low), q.system.chip, q.request.grid)

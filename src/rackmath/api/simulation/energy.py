@@ -1,0 +1,82 @@
+"""Energy of a simulated run: of accelerators alone, by what their replicas read and multiplied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.api.energy import energy_of_run
+from rackmath.api.simulation.groups import ReplicaGroup
+from rackmath.api.simulation.setup import Setup
+from rackmath.engine import estimate
+from rackmath.models.counts import multiplied_params
+from rackmath.serving.simulator.run import Outcome
+
+F = NDArray[np.float64]
+
+_NOBODY_SAYS: dict[str, Any] = dict.fromkeys(("energy_kwh", "energy_kwh_range", "joules_per_token", "kg_co2"))
+
+
+def energy_of_simulation(
+    setup: Setup, outcomes: Sequence[Outcome], paid: Sequence[F], busy: Sequence[F]
+) -> dict[str, Any]:
+    """Energy of all replicas, of a written token, and emissions; None where nobody says a chip's power.
+
+    Parameters
+    ----------
+    paid, busy : sequence of arrays
+        Accelerator-seconds of each pool by kind of replica: all of them, and those that were not idle. [s]
+
+    Prompts go to the first pool, answers are written by the last; kinds share them as their busy time. While it
+    writes, a replica reads as in a step of its mean batch. An accelerator that waits is taken to be running.
+    """
+    prompts = float(setup.work.prompt.sum()) - float(outcomes[0].requests["hit"].sum())
+    written = float(setup.work.output.sum())
+    kwh, low, high = 0.0, 0.0, 0.0
+    for place, (outcome, pool) in enumerate(zip(outcomes, setup.pools, strict=True)):
+        tokens = (prompts if place == 0 else 0.0) + (written if place == len(setup.pools) - 1 else 0.0)
+        for kind, group in enumerate(pool):
+            share = float(busy[place][kind]) / max(float(busy[place].sum()), 1e-9)
+            reading = _reading(setup, group, outcome, kind) if place == len(setup.pools) - 1 else 0.0
+            run = energy_of_run(
+                float(paid[place][kind]),
+                reading * float(busy[place][kind]),
+                tokens * share * 2 * multiplied_params(group.architecture, head=False) / _rate(group),
+                group.system.chip,
+                None,
+            )
+            if run is None:
+                return dict(_NOBODY_SAYS)
+            kwh, low, high = kwh + run["kwh"], low + run["kwh_range"][0], high + run["kwh_range"][1]
+    grid = setup.request.grid
+    return {
+        "energy_kwh": kwh,
+        "energy_kwh_range": [low, high],
+        "joules_per_token": kwh * 3.6e6 / max(written, 1.0),
+        "kg_co2": None if grid is None else kwh * grid / 1000,
+    }
+
+
+def _rate(group: ReplicaGroup) -> float:
+    """Rate of the products of its weights. [FLOP/s]"""
+    return group.system.chip.rate(group.architecture.format.compute)
+
+
+def _reading(setup: Setup, group: ReplicaGroup, outcome: Outcome, kind: int) -> float:
+    """Part of the peak bandwidth that a step of the mean batch uses. [1]"""
+    mine = outcome.replicas.own["kind"] == kind
+    worked = float(outcome.replicas.own["busy"][mine].sum())
+    if not worked > 0:
+        return 0.0
+    step = estimate(
+        group.architecture,
+        group.system,
+        group.deployment.layout,
+        batch=max(float(outcome.replicas.own["batch"][mine].sum()) / worked, 1.0),
+        context=float(setup.work.prompt.mean()) + float(setup.work.output.mean()) / 2,
+        losses=group.losses,
+    )
+    return float(step.reading) / float(step.time)
