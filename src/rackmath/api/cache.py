@@ -82,8 +82,8 @@ def run_cache(r: CacheRequest) -> Result:
     architecture = requantise(load_model(r.model), cache=cache_format(r.kv) if r.kv else None)
     system = system_of(r.on)
     for field, value in (("--memory-price", r.memory_price), ("--reuse", r.reuse), ("--context", r.context)):
-        if not 0 < value < 1e12:
-            raise InputError(field, value, "write a positive number")
+        if not 1e-12 < value < 1e12:
+            raise InputError(field, value, "write a number between 1e-12 and 1e12")
     price = catalogue.price_of(system, r.usd_per_gpu_hour)
     if price is None:
         raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")

@@ -82,9 +82,15 @@ def _facts(timeline: Timeline, microbatches: int) -> dict[str, Any]:
     return facts
 
 
+_LONGEST = 1e12
+"""Longest time of a pass, in whatever unit. [1]"""
+
+
 def _times(text: str, field: str) -> float | list[float]:
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError as error:
         raise InputError(field, text, "write one number, or one per stage with commas between") from error
+    if not all(0 <= value <= _LONGEST for value in values):
+        raise InputError(field, text, f"write times from 0 to {_LONGEST:g}")
     return values[0] if len(values) == 1 else values

@@ -31,8 +31,14 @@ def check_picture(path: str | None) -> Path | None:
 
 
 def write_figure(figure: Figure, path: Path) -> None:
-    """Write a figure; the file appears whole or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=path.suffix.lower())
+    """Write a figure; the file appears whole or not at all.
+
+    Errors: :class:`InputError` where such a file cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=path.suffix.lower())
+    except OSError as error:
+        raise InputError("--plot", str(path), f"cannot be written: {error.strerror}") from error
     os.close(handle)
     written = Path(name)
     try:
@@ -43,5 +49,7 @@ def write_figure(figure: Figure, path: Path) -> None:
         # mkstemp makes files that only their owner reads.
         written.chmod(0o644)
         written.replace(path)
+    except OSError as error:
+        raise InputError("--plot", str(path), f"cannot be written: {error.strerror}") from error
     finally:
         written.unlink(missing_ok=True)

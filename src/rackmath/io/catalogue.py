@@ -27,6 +27,7 @@ from rackmath.io.catalogue_files import (
     toml_text,
 )
 from rackmath.io.changed_names import changed_name, with_changes
+from rackmath.io.paths import checked, is_file, is_folder
 from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
@@ -83,7 +84,7 @@ def chip(name: str) -> Chip:
 
 def _chip_table(name: str) -> dict[str, Any]:
     path = _DATA / "chips" / f"{name}.toml"
-    if "/" in name or not path.is_file():
+    if "/" in name or not is_file(Path(str(path))):
         stems = sorted(_stem(entry.name) for entry in (_DATA / "chips").iterdir())
         raise InputError("chip", name, _near(name, stems, "systems") + "; or write a table [chip]")
     return tomllib.loads(path.read_text())
@@ -240,11 +241,11 @@ def _config_of(name: str) -> tuple[Mapping[str, Any], str, Mapping[str, Any] | N
 def _file_of(name: str) -> Path | None:
     """Path of the config that a name is the path of, or the folder of; None of a name of the catalogue."""
     path = Path(name)
-    if path.is_dir():
+    if is_folder(path):
         path = path / "config.json"
-        if not path.is_file():
+        if not is_file(path):
             raise InputError("MODEL", name, "the folder holds no config.json")
-    return path if path.suffix == ".json" or path.is_file() else None
+    return path if path.suffix == ".json" or is_file(path) else None
 
 
 def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
@@ -276,7 +277,7 @@ def repository(name: str) -> str:
     path = Path(name)
     if path.is_dir():
         return name
-    if path.suffix == ".json" or path.is_file():
+    if path.suffix == ".json" or is_file(path):
         return str(path.parent)
     stem = None if "/" in name else _stem_of(name)
     if stem is None:
@@ -313,12 +314,18 @@ def _model_of(config: Mapping[str, Any], name: str, sidecar: Mapping[str, Any] |
     return read_config(config, name, sidecar)
 
 
+_MOST_COUNTED = 1e18
+"""Parameters or bytes that a model by totals may state."""
+
+
 def _totals_of(config: Mapping[str, Any], name: str) -> Architecture:
     numbers: dict[str, float] = {}
     for key in ("total_params", "active_params", "kv_bytes_per_token"):
         value = config.get(key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise InputError(key, value, "a model by totals needs this number")
+        if not abs(value) <= _MOST_COUNTED:
+            raise InputError(key, value, f"write a number of at most {_MOST_COUNTED:g}")
         numbers[key] = float(value)
     return from_totals(
         name,
@@ -330,7 +337,7 @@ def _totals_of(config: Mapping[str, Any], name: str) -> Architecture:
 
 def _sidecar(path: Path) -> Mapping[str, Any] | None:
     for beside in (path.with_name("hf_quant_config.json"), path.with_suffix(".hf_quant_config.json")):
-        if beside.is_file() and beside != path:
+        if is_file(beside) and beside != path:
             return tables.read_json(beside, "hf_quant_config.json", _LARGEST_CONFIG)
     return None
 
@@ -342,7 +349,7 @@ def _model_label(path: Path) -> str:
 
 def _toml(path: Path, field: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(checked(path, field, _LARGEST_CONFIG, "such a file").read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -18,9 +18,11 @@ from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import kernel_files
+from rackmath.io.paths import checked
 from rackmath.serving import Scheduling
 from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
 
+_LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
 """Engines that constants are fitted for."""
 
@@ -154,7 +156,8 @@ def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, fl
 def _entry(path: Path | None) -> _File:
     field = "--constants"
     try:
-        text = _SHIPPED.read_text(encoding="utf-8") if path is None else path.read_text(encoding="utf-8")
+        file = _SHIPPED if path is None else checked(path, field, _LARGEST, "such a file")
+        text = file.read_text(encoding="utf-8")
         raw: dict[str, Any] = tomllib.loads(text)
         entry = _File.model_validate(raw)
     except OSError as error:

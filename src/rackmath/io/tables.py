@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.request import urlopen
 
 from rackmath.errors import InputError
+from rackmath.io.paths import checked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,9 +40,7 @@ def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[
     column, or has a row of another length, which it names by its line.
     """
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InputError(field, str(path), f"a table is smaller than {_LARGEST_FILE >> 20} MiB; split it")
-        text = path.read_text(encoding="utf-8-sig")
+        text = checked(path, field, _LARGEST_FILE, "a table").read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -70,9 +69,9 @@ def read_json(path: Path, field: str, largest: int = _LARGEST_FILE) -> Mapping[s
     Errors: :class:`InputError` for anything else.
     """
     try:
-        if path.stat().st_size > largest:
-            raise InputError(field, str(path), f"such a file is smaller than {largest >> 20} MiB")
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        data: Any = json.loads(checked(path, field, largest, "such a file").read_text(encoding="utf-8"))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -101,8 +100,10 @@ def read_metrics(place: str, field: str) -> str:
             with urlopen(place, timeout=_PATIENCE) as answer:
                 data: bytes = answer.read(_LARGEST_METRICS + 1)
         else:
-            with Path(place).open("rb") as file:
+            with checked(Path(place), field, _LARGEST_METRICS, "a file of metrics").open("rb") as file:
                 data = file.read(_LARGEST_METRICS + 1)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
         raise InputError(field, place, f"cannot be read: {error}") from error
     if len(data) > _LARGEST_METRICS:

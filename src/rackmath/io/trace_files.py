@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.io.paths import is_file
 from rackmath.serving.simulator.workload import LATEST, LONGEST, Workload
 
 ARRIVAL: Mapping[str, float] = {
@@ -78,8 +79,8 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
 
     Errors: :class:`InputError` with the line of the first row that cannot be used.
     """
-    if not path.is_file():
-        raise InputError("--trace", path, "is no file")
+    if not is_file(path):
+        raise InputError("--trace", str(path), "is no file")
     first = 1 if path.suffix in (".jsonl", ".ndjson", ".parquet") else 2
     dropped: dict[str, int] = {}
     try:
@@ -217,7 +218,7 @@ def _where(path: Path, error: Exception) -> str:
             for number, line in enumerate(lines, start=1):
                 try:
                     json.loads(line)
-                except ValueError as wrong:
+                except (ValueError, RecursionError) as wrong:
                     return f"line {number} is no JSON: {wrong}"
     return str(error).splitlines()[0]
 
@@ -266,8 +267,11 @@ def _prefixes(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     lists = named["blocks"].gather(order)
     counts = lists.list.len().fill_null(0).to_numpy()
-    blocks = lists.list.explode().drop_nulls().cast(pl.Int64).to_numpy()
-    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), np.asarray(blocks, dtype=np.int64)
+    blocks = lists.list.explode().drop_nulls()
+    # Names of blocks are only compared: texts, and numbers beyond 64 bit, are numbered as they come.
+    if not blocks.dtype.is_signed_integer():
+        blocks = blocks.cast(pl.String).cast(pl.Categorical).to_physical()
+    return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), blocks.cast(pl.Int64).to_numpy()
 
 
 def _shown(value: float) -> object:

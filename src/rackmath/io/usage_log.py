@@ -12,10 +12,13 @@ import numpy as np
 from pydantic_core import from_json
 
 from rackmath.errors import InputError
+from rackmath.io.paths import checked
 from rackmath.prices.lists import Tokens
 
 _ENVELOPES = ("message", "response", "body")
 """Where SDKs, batch files and coding tools put the answer that holds ``usage``."""
+_LARGEST = 2**40
+"""Of a log, which is read line by line. [B]"""
 _MOST = 10**9
 """Tokens of one request that are still believed."""
 
@@ -45,7 +48,7 @@ def read_usage(path: Path) -> UsageLog:
     without = 0
     line = 0
     try:
-        with path.open("rb") as file:
+        with checked(path, "--log", _LARGEST, "a log").open("rb") as file:
             for line, raw in enumerate(file, start=1):
                 if raw.isspace():
                     continue

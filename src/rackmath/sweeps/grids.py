@@ -21,7 +21,8 @@ from rackmath.units import parse
 AXES = ("batch", "context", "cached", "drafted")
 SLICE = 2**18
 """Points of one chunk. [points]"""
-_MOST = 10**12
+_MOST = 10**7
+"""Values of one axis."""
 
 
 def axis(text: str, field: str) -> list[float]:
@@ -37,7 +38,7 @@ def axis(text: str, field: str) -> list[float]:
     except (InputError, ValueError, IndexError) as error:
         raise InputError(field, text, "write numbers with commas, or from:to:count") from error
     if len(parts) > 3 or not 0 < low <= high or not 1 <= count <= _MOST:
-        raise InputError(field, text, "write from:to:count with 0 < from <= to and a count of at least 1")
+        raise InputError(field, text, f"write from:to:count with 0 < from <= to and a count from 1 to {_MOST:,}")
     return [float(x) for x in np.geomspace(low, high, count)]
 
 
