@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import polars as pl
 import pytest
 
-from rackmath.engine.kernel_curves import KernelLoad
+from rackmath.engine.kernel_curves import WIDTHS, Curve, KernelLoad
+from rackmath.engine.roofline import stored_width
 from rackmath.io import catalogue, kernel_files
+from rackmath.models.formats import weight_format
+
+GGML = Path(__file__).parents[1] / "data" / "ggml_timings.csv"
 
 
 def load(chip, flops: float, moved: float, **numbers: float) -> KernelLoad:
@@ -67,7 +75,64 @@ def test_a_chip_without_timings_takes_those_of_its_generation() -> None:
 @pytest.mark.parametrize("name", catalogue.system_names())
 def test_every_chip_has_every_kind_of_kernel(name: str) -> None:
     kernels = kernel_files.kernels(catalogue.system(name).chip, "vllm")
-    kinds = {f"{kind}.{width}" for kind in ("product", "experts") for width in ("wide", "byte", "nibble", "expanded")}
+    kinds = {f"{kind}.{width}" for kind in ("product", "experts") for width in WIDTHS}
     kinds |= {f"{kind}.{phase}" for kind in ("attention", "latent") for phase in ("prompt", "decode")}
     assert kinds | {"recurrence.prompt", "attention.decode_byte", "other"} <= set(kernels.curves)
     assert 0 < kernels.wire <= 1 <= kernels.reduction_latency
+
+
+def test_ggml_s_products_take_about_what_its_users_timed() -> None:
+    """Every timing of the table, through the curve that llama.cpp's passes are built from."""
+    table = pl.read_csv(GGML)
+    ratios: list[float] = []
+    for row in table.iter_rows(named=True):
+        chip = catalogue.system(row["system"]).chip
+        kind = "codebook" if row["format"].startswith(("iq2", "iq3")) else "expanded"
+        shape = KernelLoad(
+            compute=row["gigaflop"] * 1e9 / chip.rate("fp16"),
+            memory=row["megabytes"] * 1e6 / chip.memory_bandwidth,
+            rows=float(row["rows"]),
+            narrowness=0.0,
+            launches=float(row["products"]),
+            depth=0.0,
+            matrices=0.0,
+        )
+        seconds = kernel_files.kernels(chip, "llama.cpp").curve(f"product.{kind}").seconds(shape).total
+        ratios.append(float(seconds) / (row["microseconds"] * 1e-6))
+    errors = np.abs(np.log(ratios))
+    assert np.median(errors) < np.log(1.1)
+    assert np.max(errors) < np.log(1.65)
+
+
+def test_kernels_by_row_are_for_few_rows_and_never_slower_than_tiles() -> None:
+    tiles = Curve(part=0.8, rows=55.0)
+    both = Curve(part=0.8, rows=55.0, by_row=0.04, expansion=1.0)
+    rows = np.array([1.0, 2.0, 8.0, 512.0])
+    shape = KernelLoad(compute=1.0, memory=0.0, rows=rows, narrowness=0.0, launches=0.0, depth=0.0, matrices=0.0)
+    assert tiles.seconds(shape).compute == pytest.approx([70.0, 35.625, 9.84375, 1.384277])
+    assert both.seconds(shape).compute == pytest.approx([50.0, 35.625, 9.84375, 1.384277])
+
+
+def test_a_chip_that_does_not_state_its_rate_without_matrix_units_multiplies_in_tiles() -> None:
+    told, silent = (catalogue.system(name).chip for name in ("rtx-4090", "mi300x"))
+    assert kernel_files.kernels(told, "llama.cpp").curve("product.expanded").by_row == pytest.approx(
+        0.3128 * 82.575 / 330.3
+    )
+    assert kernel_files.kernels(silent, "llama.cpp").curve("product.expanded").by_row == 0.0
+    assert kernel_files.kernels(told, "vllm").curve("product.expanded").by_row == 0.0
+
+
+def test_tables_of_weights_cost_llama_cpp_more_and_other_engines_the_same() -> None:
+    chip = catalogue.system("strix-halo").chip
+    shape = load(chip, 2 * 4096 * 14_336, 4096 * 14_336 * 2.4 / 8)
+    ggml, vllm = (kernel_files.kernels(chip, family) for family in ("llama.cpp", "vllm"))
+    assert (
+        ggml.curve("product.codebook").seconds(shape).total > 1.4 * ggml.curve("product.expanded").seconds(shape).total
+    )
+    assert vllm.curve("product.codebook") == vllm.curve("product.expanded")
+
+
+@pytest.mark.parametrize(("form", "kind"), [("iq2_xxs", "codebook"), ("q2_k", "expanded"), ("iq4_xs", "expanded")])
+def test_formats_that_look_weights_up_have_kernels_of_their_own(form: str, kind: str) -> None:
+    stored = weight_format(form)
+    assert stored_width(stored.bits, stored.codebook, "fp16") == kind

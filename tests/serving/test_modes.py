@@ -60,7 +60,8 @@ def test_the_standard_is_the_cheapest_of_its_speed() -> None:
 
 def test_each_choice_that_is_opened_makes_speed_cheaper_or_leaves_it() -> None:
     m = found(speedup=2.0)
-    opened = list(levers(*question(), m, speedup=2.0))
+    asked: list[Any] = [*question(), m]
+    opened = list(levers(*asked, speedup=2.0))
     reached = [x for x in opened if x.reached >= 2.0 - 1e-9]
     assert opened[0].name == "a smaller batch"
     prices = [x.price for x in reached]

@@ -1,6 +1,6 @@
 """Time of one kernel from what it computes and reads: one curve for all operators and chips.
 
-Seven numbers with a meaning describe a kind of kernel on a chip. They are fitted to published
+Nine numbers with a meaning describe a kind of kernel on a chip. They are fitted to published
 kernel timings by ``tools/kernels.py``, kept in ``data/kernels.toml`` and frozen: no measurement
 of a service moves them.
 """
@@ -17,9 +17,9 @@ import numpy as np
 from rackmath.errors import InputError
 from rackmath.models.numbers import Number, maximum
 
-WIDTHS = ("wide", "byte", "nibble", "expanded")
-"""How weights are stored against how they are multiplied: 16 bit, 8 bit and 4 bit as
-they are, or narrower than the multiplication, so that a kernel expands them first."""
+WIDTHS = ("wide", "byte", "nibble", "expanded", "codebook")
+"""How weights are stored against how they are multiplied: 16 bit, 8 bit and 4 bit as they are, or
+narrower than the multiplication, so that a kernel expands them first: by scaling, or from a table."""
 
 
 class KernelLoad(NamedTuple):
@@ -61,10 +61,11 @@ class KernelSeconds(NamedTuple):
 class Curve:
     r"""Time of one kind of kernel on one chip.
 
-    .. math:: t = t_0 + \kappa k + \epsilon E + \sqrt{\left(\frac{F}{a P} (1 + m_0/m)
-              (1 + s (1/n + 1/k))\right)^2 + \left(\frac{V}{b M}\right)^2}
+    .. math:: t = t_0 + \kappa k + \epsilon E + \sqrt{\left(\frac{F}{P} \min\left(\frac{1}{a} (1 + m_0/m)
+              (1 + s (1/n + 1/k)), \frac{1}{r} (1 + x/m)\right)\right)^2 + \left(\frac{V}{b M}\right)^2}
 
-    with F FLOPs at peak P, V bytes at bandwidth M, m rows that meet an n x k matrix, E matrices.
+    with F FLOPs at peak P, V bytes at bandwidth M, m rows that meet an n x k matrix, E matrices; the second of the
+    minimum only where an engine has kernels that multiply row by row.
     """
 
     part: float = 1.0
@@ -81,6 +82,10 @@ class Curve:
     """kappa: what each element of the summed width adds. [s]"""
     matrix: float = 0.0
     """epsilon: what each further matrix of a grouped product adds. [s]"""
+    by_row: float = 0.0
+    """r: part of the peak rate of kernels that multiply row by row, for few rows; 0 where there are none."""
+    expansion: float = 0.0
+    """x: rows that take such kernels as long as expanding the matrix. [tokens]"""
 
     def __post_init__(self) -> None:
         """Refuse curves that would beat the roofline."""
@@ -93,10 +98,12 @@ class Curve:
 
     def seconds(self, load: KernelLoad) -> KernelSeconds:
         """Seconds of kernels with this load."""
-        wasted = (1 + self.rows / maximum(load.rows, 1.0)) * (1 + self.side * load.narrowness)
+        rows = maximum(load.rows, 1.0)
+        tiled = (1 + self.rows / rows) * (1 + self.side * load.narrowness) / self.part
+        wasted = np.minimum(tiled, (1 + self.expansion / rows) / self.by_row) if self.by_row else tiled
         return KernelSeconds(
             fixed=load.launches * self.floor + load.depth * self.depth + load.matrices * self.matrix,
-            compute=load.compute * wasted / self.part,
+            compute=load.compute * wasted,
             memory=load.memory / self.stream,
         )
 

@@ -198,7 +198,7 @@ def _sides(op: Operator, layout: Layout) -> tuple[Number, Number]:
 def _kernel(op: Operator, work: Pass, architecture: Architecture, chip: Chip) -> str:
     """Kind of kernel that runs an operator, and the variant of its curve."""
     if op.kind in ("product", "experts"):
-        return f"{op.kind}.{stored_width(op.bits, chip.runs_at(op.compute))}"
+        return f"{op.kind}.{stored_width(op.bits, op.codebook, chip.runs_at(op.compute))}"
     if op.kind == "other":
         return "other.train" if work.phase == "train" else "other"
     phase = "decode" if work.phase == "decode" else "prompt"
@@ -213,11 +213,11 @@ WIDE = 1.5
 """Bytes of a cache's element above which kernels read it as 16 bit. [B]"""
 
 
-def stored_width(bits: float, precision: str) -> str:
-    """How weights of ``bits`` stand to a multiplication at ``precision``: one of ``WIDTHS``."""
+def stored_width(bits: float, codebook: bool, precision: str) -> str:
+    """How weights of ``bits``, in a codebook or not, stand to a multiplication at ``precision``: of ``WIDTHS``."""
     multiplied = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "fp4": 4}[precision]
     if bits < multiplied:
-        return "expanded"
+        return "codebook" if codebook else "expanded"
     return {16: "wide", 8: "byte", 4: "nibble"}[multiplied]
 
 

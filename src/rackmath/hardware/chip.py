@@ -52,11 +52,15 @@ class Chip:
     generation: str = ""
     visible_memory: float | None = None
     """What a program is told that the memory holds, less what the driver keeps; None where nobody says. [B]"""
+    clock: float = 1.0
+    """Clock over that of the rated power, where a cap lowers it; rates are those at this clock. [1]"""
+    vector_rate: float | None = None
+    """FP32 outside of matrix units; None where nobody says. [FLOP/s]"""
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse sizes that no arithmetic can use."""
-        for name in ("memory_capacity", "memory_bandwidth", "visible_memory"):
+        for name in ("memory_capacity", "memory_bandwidth", "visible_memory", "vector_rate"):
             size = getattr(self, name)
             if size is not None and not size > 0:
                 raise InputError(name, size, "write a positive number")

@@ -61,8 +61,9 @@ class ChipFile(Strict):
     status: str = Field(default="not shipping", description="in words")
     power: Cited | None = Field(default=None, description="of the board", examples=["1 kW"])
     memory: MemoryFile
-    rate: dict[Literal["bf16", "fp16", "fp8", "int8", "fp4"], Cited] = Field(
-        description="dense FLOP/s by precision; bf16 is required", examples=["2.5 PFLOP/s"]
+    rate: dict[Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4"], Cited] = Field(
+        description="dense FLOP/s by precision; bf16 is required; fp32 outside of matrix units",
+        examples=["2.5 PFLOP/s"],
     )
 
 

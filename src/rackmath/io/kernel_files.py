@@ -15,10 +15,12 @@ from rackmath.hardware import Chip
 from rackmath.io import catalogue
 
 _FILE = files("rackmath") / "data" / "kernels.toml"
+_GGML = files("rackmath") / "data" / "kernels-ggml.toml"
 
-_EXPERTS_BY_INDEX = frozenset({"llama.cpp"})
-"""Engines that run experts with the kernels of their other products, called with a list of experts, instead of
-kernels that sort tokens first. Source: ggml-cuda's ``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``."""
+_ENGINES_OF_GGML = frozenset({"llama.cpp"})
+"""Engines that multiply with ggml's kernels: one curve for all chips, and experts with the kernels of their other
+products, called with a list of experts, instead of kernels that sort tokens first. Source: ggml-cuda's
+``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -41,7 +43,9 @@ def kernels(chip: Chip, family: str) -> Kernels:
             if any(result):
                 curves[kind] = _mean(Curve(**c) for c in result if c)
                 break
-    if family in _EXPERTS_BY_INDEX:
+    curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
+    if family in _ENGINES_OF_GGML:
+        curves |= _of_ggml(chip)
         curves |= {f"experts.{width}": curves[f"product.{width}"] for width in WIDTHS if f"product.{width}" in curves}
     curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
     network: dict[str, float] = {}
@@ -84,6 +88,18 @@ def _raw() -> dict[str, Any]:
 
 def _tables() -> Mapping[str, Mapping[str, Any]]:
     return {name: table for name, table in _raw().items() if isinstance(table, dict)}
+
+
+def _of_ggml(chip: Chip) -> dict[str, Curve]:
+    """Curves of ggml on a chip; its kernels by row multiply outside of matrix units, at parts of that rate."""
+    vector = (chip.vector_rate or 0.0) / chip.rate("fp16")
+    return {kind: Curve(**{**c, "by_row": c["by_row"] * vector}) for kind, c in _ggml().items()}
+
+
+@lru_cache(maxsize=1)
+def _ggml() -> dict[str, dict[str, float]]:
+    raw = tomllib.loads(_GGML.read_text(encoding="utf-8"))
+    return {kind: constants for kind, constants in raw.items() if isinstance(constants, dict)}
 
 
 def _elementwise() -> float:

@@ -69,6 +69,7 @@ def system_of(raw: Mapping[str, Any], stem: str, chip_named: Callable[[str], Chi
 
 def chip_of(entry: ChipFile, at: str = "") -> Chip:
     """Read the table of a chip, whose keys stand behind ``at`` in its file."""
+    rates = {name: cited.number("FLOP/s", f"{at}rate.{name}") for name, cited in entry.rate.items()}
     return Chip(
         name=entry.name,
         vendor=entry.vendor,
@@ -78,7 +79,8 @@ def chip_of(entry: ChipFile, at: str = "") -> Chip:
         memory_capacity=entry.memory.capacity.number("B", f"{at}memory.capacity"),
         memory_bandwidth=entry.memory.bandwidth.number("B/s", f"{at}memory.bandwidth"),
         visible_memory=entry.memory.visible.number("B", f"{at}memory.visible") if entry.memory.visible else None,
-        rates=tuple((name, cited.number("FLOP/s", f"{at}rate.{name}")) for name, cited in entry.rate.items()),
+        rates=tuple((name, rate) for name, rate in rates.items() if name != "fp32"),
+        vector_rate=rates.get("fp32"),
         power=entry.power.number("W", f"{at}power") if entry.power else None,
         sources=dict(cited("", entry)),
     )

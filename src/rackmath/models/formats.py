@@ -28,6 +28,8 @@ class Format:
         Bytes per scale; 0 without scales.
     tensor_bytes : float
         Bytes per tensor on top (a second-level scale).
+    codebook : bool
+        Whether weights are looked up in a table instead of scaled, as in llama.cpp's IQ1 to IQ3.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Format:
     block: tuple[int, int] = (0, 0)
     scale_bytes: float = 0.0
     tensor_bytes: float = 0.0
+    codebook: bool = False
 
     @property
     def bytes_per_element(self) -> float:
@@ -85,9 +88,9 @@ Q5_K_M = Format(name="q5_k_m", bits=5.69, compute="fp16")
 Q3_K_M = Format(name="q3_k_m", bits=3.91, compute="fp16")
 Q2_K = Format(name="q2_k", bits=3.0, compute="fp16")
 IQ4_XS = Format(name="iq4_xs", bits=4.3, compute="fp16")
-IQ3_XXS = Format(name="iq3_xxs", bits=3.2, compute="fp16")
-IQ2_XXS = Format(name="iq2_xxs", bits=2.4, compute="fp16")
-IQ1_S = Format(name="iq1_s", bits=1.9, compute="fp16")
+IQ3_XXS = Format(name="iq3_xxs", bits=3.2, compute="fp16", codebook=True)
+IQ2_XXS = Format(name="iq2_xxs", bits=2.4, compute="fp16", codebook=True)
+IQ1_S = Format(name="iq1_s", bits=1.9, compute="fp16", codebook=True)
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {

@@ -82,6 +82,8 @@ class Operator:
     """Operators of one name here run as one kernel: projections of the same input, products of one mixture."""
     bits: float = 16
     """Bits of one stored weight. [bit]"""
+    codebook: bool = False
+    """Whether weights are looked up in a table."""
     scores: Number = 0.0
     """Products of a query and a key in attention, over all heads; a fused kernel keeps them on chip."""
     sides: tuple[float, float] = (inf, inf)
@@ -253,6 +255,7 @@ def linear_operator(
         rows=met * tokens / touched,
         matrices=weight.copies * touched if kind == "experts" else 0.0,
         bits=form.bits,
+        codebook=form.codebook,
         sides=(weight.rows, weight.columns or inf),
         cut=0 if weight.columns == a.hidden else 1,
         flops=2 * weight.elements * met * tokens if weight.multiplied else 0.0 * tokens,
@@ -284,6 +287,7 @@ def _latent_expansion(a: Architecture, layer: Layer, weight: Weight, count: int,
         layered=True,
         rows=tokens,
         bits=form.bits,
+        codebook=form.codebook,
         sides=(weight.rows, weight.columns),
         flops=2 * weight.elements * tokens,
         weight_bytes=tensor_bytes(weight, form),
