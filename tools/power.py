@@ -187,7 +187,7 @@ def report(every: list[Run]) -> str:
         f"128 to 8,192 tokens and batches from 1 to 16, and {len(every) - profiled} services of vLLM on H100 and B200",
         f"(ml-energy/leaderboard at 0cd52da, tests/data/ml_energy.csv): {len({r.model for r in every})} models,",
         "batches from 1 to 1,500. Running takes a part of the rated power, reading an energy per byte, multiplying a",
-        "part of the rated power that grows as the root of the part of the peak in use; bytes and FLOPs per second come",
+        "part of the rated power that grows as the root of the part of the peak in use; bytes and FLOPs a second come",
         f"from the measured times. Least squares gives running, reading, multiplying: {constants};",
         f"used are {RUNNING}, {READING:.3g} J/B, {MULTIPLYING}.",
         "Written by `python tools/power.py ../shared/measured`.",

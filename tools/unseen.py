@@ -96,7 +96,7 @@ def report(every: Sequence[Scored]) -> str:
         "# Accuracy on services that no fit has seen",
         "",
         f"{len(every)} services of vLLM on H100 and B200 (ml-energy/leaderboard at 0cd52da, version 3.0,",
-        "tests/data/ml_energy.csv): median time between tokens at a mean batch, by physics and constants alone. None of",
+        "tests/data/ml_energy.csv): median time between tokens at a mean batch, by physics and constants. None of",
         "these rows stands in a table that constants, ranges or evidence are learned from, and nothing was chosen with",
         "them in sight. Predicted over measured: below 1 we are too fast.",
         "Written by `python tools/unseen.py`.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import rackmath as rm
 from rackmath.api.split import SplitRequest, run_split
 from rackmath.cli.app import cli
-from rackmath.errors import InputError
+from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.unlike import (
     Card,
     Sizes,
@@ -109,7 +110,6 @@ def test_bytes_are_kept_whole() -> None:
 @pytest.mark.parametrize(
     ("cards", "message"),
     [
-        (("rtx-3060",), "do not fit"),
         (("rtx-4090:0",), "how many"),
         (("rtx-4090:x",), "how many"),
         (("rtx-4090:99",), "64 at most"),
@@ -121,9 +121,26 @@ def test_cards_that_cannot_be_meant(cards: tuple[str, ...], message: str) -> Non
         run_split(SplitRequest(model="llama-3.1-70b", card=cards))
 
 
-def test_the_command_names_both_ways() -> None:
-    asked = ["split", "llama-3.1-70b", "--card", "rtx-4090", "--card", "rtx-3090:2"]
+def test_fit_deals_layers_to_unlike_cards() -> None:
+    asked = ["fit", "--on", "rtx-4090", "--card", "rtx-3090:2", "--models", "llama-3.1-70b", "--weights", "q4_k_m"]
     text = CliRunner().invoke(cli, asked, catch_exceptions=False).output
     assert "layers by memory" in text
     assert "layers by speed" in text
     assert "--tensor-split" in text
+    row = json.loads(CliRunner().invoke(cli, [*asked, "--json"]).stdout)[0]
+    request = SplitRequest(model="llama-3.1-70b", card=("rtx-4090", "rtx-3090:2"))
+    assert row["time"] == pytest.approx(run_split(request).facts["ways"][1]["time"])
+
+
+def test_more_models_fit_beside_another_card() -> None:
+    def models(*more: str) -> set[str]:
+        asked = ["fit", "--on", "rtx-4090", *more, "--engine", "llama.cpp", "--models", "llama-3.1-8b,llama-3.1-70b"]
+        return {row["model"] for row in json.loads(CliRunner().invoke(cli, [*asked, "--json"]).stdout)}
+
+    assert models() == {"llama-3.1-8b"}
+    assert models("--card", "rtx-3090") == {"llama-3.1-8b", "llama-3.1-70b"}
+
+
+def test_what_does_not_fit_says_by_how_much() -> None:
+    with pytest.raises(DoesNotFit, match=r"do not fit 11\.4 GB"):
+        run_split(SplitRequest(model="llama-3.1-70b", card=("rtx-3060",)))

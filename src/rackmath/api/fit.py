@@ -12,6 +12,7 @@ from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.near import all_measurements
 from rackmath.api.result import Result
+from rackmath.api.split import NOTES, Run, dealt, systems_of
 from rackmath.api.subjects import system_of
 from rackmath.errors import DoesNotFit, InputError, NotUnderstood
 from rackmath.figures import Figure, Panel, Series
@@ -20,7 +21,7 @@ from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import active_params, total_params, weight_bytes
-from rackmath.models.formats import weight_format
+from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
 
@@ -37,6 +38,14 @@ class FitRequest:
 
     on: Annotated[str | System, options.SYSTEM]
     gpus: Annotated[int | None, options.GPUS.but(help="Accelerators; by default one machine or rack.")] = None
+    card: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Other accelerators in the same machine, as rtx-3090 or rtx-3090:2: layers are dealt by speed.",
+            kind=kinds.TEXTS,
+            metavar="SYSTEM[:N]",
+        ),
+    ] = ()
     context: Annotated[float, Option(help="Tokens that each request holds.", kind=kinds.NUMBER)] = 8192.0
     batch: Annotated[float, Option(help="Requests at once.", kind=kinds.NUMBER)] = 1.0
     tpot: Annotated[float | None, options.TPOT.but(help="Longest time per token, as 50ms or 20tok/s.")] = None
@@ -74,6 +83,8 @@ class FitRequest:
         for name in ("context", "batch"):
             if not 1 <= getattr(self, name) <= 1e9:
                 raise InputError("--" + name, getattr(self, name), "write a number from 1 to 1e9")
+        if self.card and self.host_memory is not None:
+            raise InputError("--card", ", ".join(self.card), "give it or --host-memory, not both")
         for name in ("host_memory", "host_bandwidth", "tpot"):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
@@ -90,7 +101,8 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
         raise InputError(
             "--host-memory", r.host_memory, f"{system.name} shares its memory with the host, or names no link to one"
         )
-    engine = r.engine or _most_measured(system)
+    engine = r.engine or ("llama.cpp" if r.card else _most_measured(system))
+    machine = [system] * (r.gpus or system.default_gpus) + (systems_of(r.card) if r.card else [])
     names = [name.strip() for name in r.models.split(",")] if r.models else catalogue.model_names()
     rows: list[dict[str, Any]] = []
     left_out: list[dict[str, str]] = []
@@ -102,8 +114,7 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
         if reason:
             left_out.append({"model": name, "reason": reason})
             continue
-        found = list(_of_model(r, name, model, system, engine, left_out))
-        rows += found
+        rows += _of_model(r, name, model, machine, engine, left_out)
     rows.sort(key=lambda row: -row["tokens_per_second"])
     notes = _assumptions(r, system, engine, rows)
     return Result(request=r, facts=rows, draw=lambda: _figure(rows, system), details=(system, engine, left_out, notes))
@@ -123,17 +134,20 @@ def _untrained(model: Architecture, context: float) -> str:
 
 
 def _of_model(
-    r: FitRequest, name: str, model: Architecture, system: System, engine: str, left_out: list[dict[str, str]]
+    r: FitRequest, name: str, model: Architecture, machine: list[System], engine: str, left_out: list[dict[str, str]]
 ) -> Iterator[dict[str, Any]]:
     """Rows of one model, one for each format in which it fits and is fast enough."""
+    system = machine[0]
+    run = Run(batch=r.batch, context=r.context, engine=engine, year=r.year, ideal=r.ideal)
     listed = False
     reason = "does not fit in any of the formats"
     for text in _formats(r, model, system, engine):
         changed = model if text == _OWN else requantise(model, weights=weight_format(text))
-        if _far_too_large(r, changed, system):
+        changed = requantise(changed, cache=cache_format(r.kv)) if r.kv and r.card else changed
+        if _far_too_large(r, changed, machine):
             continue
         try:
-            row = _row(r, name, changed, text, system, engine)
+            row = dealt(changed, machine, run, name, text) if r.card else _row(r, name, changed, text, system, engine)
         except (DoesNotFit, NotUnderstood) as error:
             reason = str(error)
             continue
@@ -160,8 +174,8 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
 
 
-def _far_too_large(r: FitRequest, model: Architecture, system: System) -> bool:
-    room = (r.gpus or system.default_gpus) * system.chip.memory_capacity + (r.host_memory or 0.0)
+def _far_too_large(r: FitRequest, model: Architecture, machine: list[System]) -> bool:
+    room = sum(s.chip.memory_capacity for s in machine) + (r.host_memory or 0.0)
     return sum(weight_bytes(model).values()) > 1.1 * room
 
 
@@ -241,7 +255,9 @@ def _facts(
 
 def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str, Any]]) -> list[str]:
     notes = [f"decode steps of {engine} of {r.year:.1f}, {r.batch:g} requests at {r.context:,.0f} tokens"]
-    if r.engine is None:
+    if r.card:
+        notes += NOTES
+    elif r.engine is None:
         notes.append(
             f"{engine}: the engine with most published measurements on {system.chip.name}; --engine changes it"
         )

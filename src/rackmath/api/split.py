@@ -12,11 +12,12 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine import Estimate, Layout, Losses, estimate
-from rackmath.errors import InputError
+from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.io import constants_file
 from rackmath.io.constants_file import NOW
 from rackmath.models.architecture import Architecture, Layer
+from rackmath.models.counts import active_params, total_params
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.unlike import Card, Sizes, by_memory, by_speed, fits, held, prompt_time, seconds, tensor_split
@@ -24,6 +25,11 @@ from rackmath.serving.unlike import Card, Sizes, by_memory, by_speed, fits, held
 _PIECE = 512
 """Tokens of a prompt that llama.cpp sends through at once (n_ubatch). [tokens]"""
 _MOST = 64
+NOTES = (
+    "accelerators work one after the other on a token, and follow each other on the pieces of a prompt",
+    "95% of each memory can be filled; what crosses between accelerators is left out",
+    "measurements near are not asked: none is of unlike accelerators",
+)
 _USABLE = 0.95
 """Part of a memory that a program can fill: drivers, contexts and buffers take the rest. [1]"""
 
@@ -56,6 +62,17 @@ class SplitRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is run: sequences and their length, and the software."""
+
+    batch: float
+    context: float
+    engine: str
+    year: float
+    ideal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Measure:
     """A model on one accelerator: passes of the whole, and of it with a layer less of each kind."""
 
@@ -82,44 +99,75 @@ class _Measure:
 def run_split(r: SplitRequest) -> Result:
     """Deal the layers by memory and by speed, and time both.
 
-    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range, and where no split fits.
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range, and
+    :class:`~rackmath.errors.DoesNotFit` where no split fits.
     """
     model = requantise(
         load_model(r.model),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )
-    systems = _systems(r.card)
-    measures = {s.name: (_measure(model, s, r, "decode"), _measure(model, s, r, "prefill")) for s in systems}
+    run = Run(batch=r.batch, context=r.context, engine=r.engine, year=r.year, ideal=r.ideal)
+    return Result(request=r, facts=split(model, systems_of(r.card), run))
+
+
+def split(model: Architecture, systems: Sequence[System], run: Run) -> dict[str, Any]:
+    """A model's layers on these accelerators, one of each entry, by memory and by speed.
+
+    Errors: :class:`~rackmath.errors.DoesNotFit` where no split fits.
+    """
+    measures = {s.name: (_measure(model, s, run, "decode"), _measure(model, s, run, "prefill")) for s in systems}
     sizes = measures[systems[0].name][0].sizes()
     cards = [_card(s, measures[s.name][0], "time") for s in systems]
     ways = [("memory", by_memory(cards, sizes)), ("speed", by_speed(cards, sizes))]
     needed = sum(sizes.layers) + sizes.outside
     if ways[1][1] is None:
         room = sum(card.room for card in cards)
-        raise InputError(
-            "--card",
-            ", ".join(r.card),
-            f"{needed / 1e9:.1f} GB do not fit {room / 1e9:.1f} GB: add cards, or narrow weights",
+        raise DoesNotFit(
+            f"{needed / 1e9:.1f} GB do not fit {room / 1e9:.1f} GB", "add accelerators, or narrow the weights"
         )
-    answers = [_way(r, name, counts, systems, cards, sizes, measures) for name, counts in ways if counts]
-    facts = {
+    return {
         "model": model.name,
         "cards": [s.name for s in systems],
-        "context": r.context,
-        "batch": r.batch,
+        "context": run.context,
+        "batch": run.batch,
         "bytes": needed,
-        "ways": answers,
+        "ways": [_way(run, name, counts, systems, cards, sizes, measures) for name, counts in ways if counts],
         "assumptions": [
-            "accelerators work one after the other on a token, and follow each other on the pieces of a prompt",
-            f"{_USABLE:.0%} of each memory can be filled; what crosses between accelerators is left out",
-            *([] if r.ideal else ["measurements near it are not asked: none is of unlike accelerators"]),
+            *NOTES,
+            *([] if run.ideal else ["measurements near are not asked: none is of unlike accelerators"]),
         ],
     }
-    return Result(request=r, facts=facts)
 
 
-def _systems(texts: Sequence[str]) -> list[System]:
+def dealt(model: Architecture, machine: Sequence[System], run: Run, name: str, text: str) -> dict[str, Any]:
+    """A row of ``fit``: a model in a format, its layers dealt by speed.
+
+    Errors: :class:`~rackmath.errors.DoesNotFit` where no split fits.
+    """
+    facts = split(model, machine, run)
+    way = facts["ways"][-1]
+    low, high = way["time_range"]
+    return {
+        "model": name,
+        "weights": text,
+        "tokens_per_second": way["tokens_per_second"],
+        "time": way["time"],
+        "time_low": low,
+        "time_high": high,
+        "memory": max(way["bytes"]),
+        "offloaded_bytes": 0.0,
+        "offloaded_layers": 0,
+        "offloaded_expert_layers": 0,
+        "layout": "layers " + ",".join(str(count) for count in way["layers"]),
+        "total_params": total_params(model),
+        "active_params": active_params(model),
+        "evidence": None,
+        "split": facts,
+    }
+
+
+def systems_of(texts: Sequence[str]) -> list[System]:
     """Systems of all cards.
 
     Errors: :class:`InputError` for counts that are none, and more than 64 accelerators.
@@ -135,7 +183,7 @@ def _systems(texts: Sequence[str]) -> list[System]:
     return systems
 
 
-def _measure(model: Architecture, system: System, r: SplitRequest, phase: str) -> _Measure:
+def _measure(model: Architecture, system: System, r: Run, phase: str) -> _Measure:
     losses = None if r.ideal else _losses(system, r)
     unlike = list(dict.fromkeys(model.layers))
 
@@ -153,7 +201,7 @@ def _without(model: Architecture, layer: Layer) -> Architecture:
     return replace(model, layers=model.layers[:place] + model.layers[place + 1 :])
 
 
-def _losses(system: System, r: SplitRequest) -> Losses:
+def _losses(system: System, r: Run) -> Losses:
     return constants_file.losses_of(system, constants_file.engine_of(system, r.engine, r.year), "time per token")
 
 
@@ -163,10 +211,10 @@ def _card(system: System, measure: _Measure, end: str) -> Card:
 
 
 def _way(
-    r: SplitRequest,
+    r: Run,
     name: str,
     counts: list[int],
-    systems: list[System],
+    systems: Sequence[System],
     cards: list[Card],
     sizes: Sizes,
     measures: dict[str, tuple[_Measure, _Measure]],

@@ -34,7 +34,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "prices": ("rackmath.cli.prices", "What tokens cost, what price pages imply, what is behind list prices."),
         "simulate": ("rackmath.cli.simulate:simulate_command", "Replay a trace, or made-up traffic, against a fleet."),
-        "split": ("rackmath.cli.split", "Layers of a model on unlike accelerators of one machine."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
         "systems": ("rackmath.cli.systems", "Systems of the catalogue, their sources, and files of your own."),
         "train": ("rackmath.cli.train", "Days and dollars of a training run; budgets; schedules of pipelines."),

@@ -12,6 +12,7 @@ from rackmath.api.fit import FitRequest, run_fit
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.quantities import Whole
+from rackmath.cli.split_text import show_split
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.hardware import System
 from rackmath.units import show
@@ -26,7 +27,7 @@ def fit(request: FitRequest, limit: int, plot: str | None, as_json: bool) -> Non
     """List every model and format that fits, fastest first, with the 90 % range of its speed.
 
     With --host-memory what does not fit may stand in the host's memory: experts of the last layers first, then whole
-    layers.
+    layers. With --card the machine holds unlike accelerators; of one model in one format the layers of each are shown.
     """
     drawn = check_picture(plot)
     result = run_fit(request, render.show_progress)
@@ -48,7 +49,8 @@ def _show(
     notes: Sequence[str],
 ) -> None:
     gpus = r.gpus or system.default_gpus
-    title = f"what fits on {gpus} x {system.chip.name} with {engine}, at {r.context:,.0f} tokens"
+    beside = "".join(f" and {card}" for card in r.card)
+    title = f"what fits on {gpus} x {system.chip.name}{beside} with {engine}, at {r.context:,.0f} tokens"
     render.show_lines(title, _sentences(r, rows))
     if rows:
         shown = rows if limit == 0 else rows[:limit]
@@ -61,11 +63,13 @@ def _show(
                 ">90 % range",
                 ">memory each",
                 *([">on the host", "moved"] if r.host_memory else []),
-                *(["layout"] if gpus > 1 else []),
+                *(["layout"] if gpus > 1 or r.card else []),
                 "measurements",
             ],
             [_line(r, row, gpus) for row in shown],
         )
+    if r.card and len(rows) == 1:
+        show_split(rows[0]["split"])
     reasons: defaultdict[str, list[str]] = defaultdict(list)
     for entry in left_out:
         reasons[entry["reason"]].append(entry["model"])
@@ -102,7 +106,7 @@ def _line(r: FitRequest, row: Mapping[str, Any], gpus: int) -> list[str]:
         f"{_speed(low)} to {_speed(high)}",
         show(row["memory"], "B"),
         *moved,
-        *([row["layout"]] if gpus > 1 else []),
+        *([row["layout"]] if gpus > 1 or r.card else []),
         row["evidence"] or "-",
     ]
 

@@ -1,34 +1,16 @@
-"""``split``: a model on unlike accelerators of one machine."""
+"""A model on unlike accelerators as text: the layers of each, by memory and by speed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import click
-
-from rackmath.api.split import SplitRequest, run_split
 from rackmath.cli import render
-from rackmath.cli.options import request_options
 from rackmath.units import show
 
 
-@click.command(epilog="Example: rackmath split llama-3.1-70b --card rtx-4090 --card rtx-3090:2 --context 8k")
-@request_options(SplitRequest)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def split(request: SplitRequest, as_json: bool) -> None:
-    """Deal a model's layers to unlike accelerators, by their memory and by their speed, and time both.
-
-    MODEL is a catalogue name, a path to a config.json, or a folder that holds one. Without --tensor-split llama.cpp
-    deals by memory; by speed the fastest accelerators get as much as they hold.
-    """
-    result = run_split(request)
-    if as_json:
-        render.show_json(result.facts)
-        return
-    _show(result.facts)
-
-
-def _show(f: dict[str, Any]) -> None:
+def show_split(f: Mapping[str, Any]) -> None:
+    """Print both ways to deal the layers."""
     render.show_lines(f"{f['model']} on {', '.join(f['cards'])}", _sentences(f))
     for way in f["ways"]:
         rows = [
@@ -38,10 +20,9 @@ def _show(f: dict[str, Any]) -> None:
         render.show_table(
             f"layers by {way['by']}", ["accelerator", ">layers", ">memory", ">time per token"], rows, _note(way)
         )
-    render.show_lines("assumed", f["assumptions"])
 
 
-def _sentences(f: dict[str, Any]) -> list[str]:
+def _sentences(f: Mapping[str, Any]) -> list[str]:
     speeds = {way["by"]: way["tokens_per_second"] for way in f["ways"]}
     best = f["ways"][-1]
     low, high = (f["batch"] / time for time in reversed(best["time_range"]))
@@ -54,7 +35,7 @@ def _sentences(f: dict[str, Any]) -> list[str]:
     return [*lines, f"Dealt by memory, as llama.cpp does without --tensor-split, {speeds['memory']:.3g} tokens/s."]
 
 
-def _note(way: dict[str, Any]) -> str:
+def _note(way: Mapping[str, Any]) -> str:
     if not way["fits"]:
         return f"does not fit; {way['flags']}"
     return f"{way['prompt_tokens_per_second']:,.0f} tokens/s of prompts; {way['flags']}"
