@@ -26,7 +26,7 @@ from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
 from rackmath.validation.baselines import ideal_values, one_efficiency
-from rackmath.validation.calibrate import usable
+from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.fit import evaluate
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, reserved, source_of
@@ -74,7 +74,8 @@ def main() -> None:
     kept = [q for q in questions if q.row.id in left]
     impossible = [q for q in questions if q.row.id not in left]
     values = {name: np.array([float(left[q.row.id][name]) for q in kept]) for name in GROUPINGS}
-    share = _share(table, others)
+    without_room = [(name, reason) for name, reason in possible(impossible)[1] if reason.startswith("does not fit")]
+    share = _share(table, [*others, *without_room])
     readme(kept, values, share)
     PAGE.write_text("\n".join(page(kept, values, impossible, others, table)) + "\n", encoding="utf-8")
     scatter(kept, values["source"])

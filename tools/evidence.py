@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evidence_learning import learned, row_noise
+from evidence_learning import learned, outliers, row_noise
 from headline import write_headline
 from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
 from rackmath.evidence.posterior import Base, Posterior, Process, factors, posterior
@@ -76,7 +76,7 @@ def main() -> None:
     in_sample = residuals(questions, values["all"])
     if "--scores" in sys.argv[3:]:
         process = replace(evidence_files.process(), quantile={})
-        noise = (evidence_files.published()["noise"].to_numpy() / process.noise) ** 2
+        noise = _noise_again(process, questions, columns, sure, in_sample)
     else:
         process, noise = learned(columns, groups, by_fold, chosen, sure, in_sample)
     scores = {
@@ -98,6 +98,21 @@ def main() -> None:
     frame.write_parquet(DATA / "evidence.parquet", compression="zstd", compression_level=19)
     PAGE.write_text("\n".join(_page(process, scores)) + "\n", encoding="utf-8")
     _readme(scores["configuration"], scores["source"])
+
+
+def _noise_again(
+    process: Process, questions: list[Question], columns: Configurations, sure: NDArray[np.bool_], in_sample: Array
+) -> Array:
+    """Factor on the variance of each row's noise under a process that is kept. (rows,)
+
+    The table that the process was published with may lack rows that are usable now. What unsure rows scatter more
+    is read from it; who is an outlier is decided again.
+    """
+    published = dict(evidence_files.published().select("id", "noise").iter_rows())
+    noise = np.array([published.get(q.row.id, np.nan) for q in questions])
+    unsure_factor = float((np.nanmedian(noise[~sure]) / np.nanmedian(noise[sure])) ** 2)
+    kind = np.where(sure, 1.0, unsure_factor)
+    return kind * outliers(process.parts, process.noise**2 * kind, columns, in_sample)
 
 
 def _values(questions: list[Question], cache: Path) -> dict[str, Array]:

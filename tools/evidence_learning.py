@@ -118,7 +118,7 @@ def learned(
         _descend(p, columns, groups, residual, chosen, sure, factor, steps, seed)
         noise = float(torch.exp(p.noise).detach()[0])
         kind = np.where(sure, 1.0, 1 + float(torch.exp(p.unsure).detach()[0]))
-        factor = kind * _outliers(p.parts(), noise**2 * kind, columns, in_sample)
+        factor = kind * outliers(p.parts(), noise**2 * kind, columns, in_sample)
         print(f"round {seed + 1}: noise {noise:.3f}, {np.mean(factor > 4):.1%} of the rows are outliers", flush=True)
     return Process(parts=p.parts(), noise=noise, unknown_source_weight=UNKNOWN_SOURCE_WEIGHT, quantile={}), factor
 
@@ -219,7 +219,7 @@ def _covariance(p: _Parameters, columns: Configurations, left: Ints, right: Ints
     return total
 
 
-def _outliers(parts: tuple[Part, ...], variance: Array, columns: Configurations, residual: Array) -> Array:
+def outliers(parts: tuple[Part, ...], variance: Array, columns: Configurations, residual: Array) -> Array:
     """Factor on each row's variance under Student-t noise, by expectation and maximisation. (rows,)"""
     rows = np.flatnonzero(np.isfinite(residual))
     some, own = columns.take(rows), variance[rows]
