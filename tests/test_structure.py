@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import rackmath
+from rackmath.io.catalogue import system_names
 
 SOURCE = Path(rackmath.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -34,3 +36,9 @@ def test_functions_are_short_and_public_ones_documented(path: Path) -> None:
             body = [n for n in node.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
             length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
             assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"
+
+
+def test_the_readme_counts_the_systems_of_the_catalogue() -> None:
+    readme = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
+    counts = re.findall(r"knows (\d+) systems", readme)
+    assert [int(c) for c in counts] == [len(system_names())]
