@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from headline import write_headline
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
-from rackmath.hardware.power import MULTIPLYING, READING, RUNNING, capped_clock
+from rackmath.hardware.power import BYTE_ENERGY, COMPUTE_SHARE, STATIC_SHARE, capped_clock
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
@@ -173,7 +173,7 @@ def clock(watts: float) -> str:
 def report(every: list[Run]) -> str:
     """The page."""
     constants = "{:.3f}, {:.3g} J/B, {:.3f}".format(*fitted(every))
-    used = np.array([RUNNING, READING, MULTIPLYING])
+    used = np.array([STATIC_SHARE, BYTE_ENERGY, COMPUTE_SHARE])
     ways: list[tuple[str, Array]] = [
         ("the accelerator left out of the fit", left_out(every, lambda r: r.chip)),
         ("the model left out of the fit", left_out(every, lambda r: r.model)),
@@ -189,7 +189,7 @@ def report(every: list[Run]) -> str:
         "batches from 1 to 1,500. Running takes a part of the rated power, reading an energy per byte, multiplying a",
         "part of the rated power that grows as the root of the part of the peak in use; bytes and FLOPs a second come",
         f"from the measured times. Least squares gives running, reading, multiplying: {constants};",
-        f"used are {RUNNING}, {READING:.3g} J/B, {MULTIPLYING}.",
+        f"used are {STATIC_SHARE}, {BYTE_ENERGY:.3g} J/B, {COMPUTE_SHARE}.",
         "Written by `python tools/power.py ../shared/measured`.",
         "",
         "| | median error | 90th percentile | largest | within 25 % |",

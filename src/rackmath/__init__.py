@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from rackmath.api.simulation.result import Percentiles, Poisson, SimulateResult, read_trace, simulate
     from rackmath.api.size import size
     from rackmath.api.sparsity import SparsityRequest
-    from rackmath.api.split import SplitRequest
     from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
     from rackmath.api.token_costs import CostRequest
     from rackmath.api.train import TrainResult, train
@@ -86,7 +85,6 @@ _MODULES = {
     "SimulateRequest": "rackmath.api.simulation.request",
     "SimulateResult": "rackmath.api.simulation.result",
     "SparsityRequest": "rackmath.api.sparsity",
-    "SplitRequest": "rackmath.api.split",
     "TrainRequest": "rackmath.api.train_request",
     "TrainResult": "rackmath.api.train",
     "Workload": "rackmath.api.subjects",
@@ -142,7 +140,6 @@ __all__ = [
     "SimulateRequest",
     "SimulateResult",
     "SparsityRequest",
-    "SplitRequest",
     "TrainRequest",
     "TrainResult",
     "Workload",

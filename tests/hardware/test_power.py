@@ -21,7 +21,7 @@ from rackmath.api.subjects import load_system
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.hardware.changes import changed_system
-from rackmath.hardware.power import MULTIPLYING, READING, RUNNING, capped_clock, power_of, power_taken
+from rackmath.hardware.power import BYTE_ENERGY, COMPUTE_SHARE, STATIC_SHARE, capped_clock, power_draw, power_of
 from rackmath.io import catalogue
 from tests.conftest import SHARED, tool
 
@@ -38,7 +38,7 @@ def test_power_rises_with_work_up_to_the_rated_one(reading: float, multiplying: 
 
 
 def taken(reading: float, multiplying: float) -> float:
-    power = power_taken(A100, reading, multiplying)
+    power = power_draw(A100, reading, multiplying)
     assert power is not None
     return float(power)
 
@@ -68,8 +68,8 @@ def test_measured_runs_within_the_range() -> None:
     every = power.profiles(folder) + power.services(Path("tests/data/ml_energy.csv"))
     assert len(every) >= 500
     constants = power.fitted(every)
-    assert constants[[0, 2]] == pytest.approx([RUNNING, MULTIPLYING], abs=0.005)
-    assert constants[1] == pytest.approx(READING, rel=0.01)
+    assert constants[[0, 2]] == pytest.approx([STATIC_SHARE, COMPUTE_SHARE], abs=0.005)
+    assert constants[1] == pytest.approx(BYTE_ENERGY, rel=0.01)
     errors = [power.share(constants, r) / r.measured - 1 for r in every]
     assert np.mean(np.abs(errors) < 0.3) >= 0.87
 
@@ -90,7 +90,7 @@ def test_prompts_at_a_cap_are_as_slow_as_measured(watts: float, speed: float) ->
 @given(st.floats(0.7, 1.0))
 def test_an_accelerator_that_multiplies_all_the_time_takes_its_cap(part: float) -> None:
     capped = changed_system(catalogue.system("a100-sxm"), "power_cap", part * 400).chip
-    power = power_taken(capped, 0.0, 1.0)
+    power = power_draw(capped, 0.0, 1.0)
     assert power is not None
     assert float(power) <= part * 400 * 1.12
     assert float(power) >= part * 400 * 0.99

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import product
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,9 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rackmath as rm
-from rackmath.api.split import SplitRequest, run_split
+from rackmath.api.split import Run, split, systems_of
 from rackmath.cli.app import cli
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.io import catalogue
+from rackmath.io.constants_file import NOW
+from rackmath.models.formats import weight_format
+from rackmath.models.requantise import requantise
 from rackmath.serving.unlike import (
     Card,
     Sizes,
@@ -28,6 +33,13 @@ from rackmath.serving.unlike import (
 )
 
 COUNTS = st.lists(st.integers(0, 40), min_size=1, max_size=6).filter(lambda counts: sum(counts) > 0)
+
+
+def split_of(
+    model: str, *cards: str, context: float = 8192.0, weights: str = "q4_k_m", engine: str = "llama.cpp"
+) -> dict[str, Any]:
+    architecture = requantise(catalogue.model(model), weights=weight_format(weights))
+    return split(architecture, systems_of(cards), Run(batch=1, context=context, engine=engine, year=NOW, ideal=False))
 
 
 def cards_of(draw_times: list[list[float]], rooms: list[float]) -> list[Card]:
@@ -56,6 +68,12 @@ def test_no_split_is_faster_than_the_one_by_speed(data: st.DataObject, count: in
         assert all(sum(seconds(cards, ours)) <= sum(seconds(cards, counts)) + 1e-9 for counts in every)
 
 
+def test_a_layer_as_large_as_its_memory_fits() -> None:
+    """0.2 + 0.8174745047203708 - 0.2 is more than 0.8174745047203708 in floating point."""
+    sizes = Sizes(layers=(0.2, 0.8174745047203708, 0.5), outside=0.3)
+    assert by_speed(cards_of([[1.0] * 3] * 3, [1.0, 0.8174745047203708, 1.0]), sizes) == [1, 1, 1]
+
+
 def test_llama_cpp_s_rule_by_hand() -> None:
     """24 and 12 GB, 32 layers: layers 0 to 21 lie below 2/3 of 33, the other 10 and the output do not."""
     cards = [Card(room=24e9, times=(1.0,) * 32, outside=0.0), Card(room=12e9, times=(1.0,) * 32, outside=0.0)]
@@ -75,7 +93,7 @@ def test_a_prompt_takes_between_the_longest_stage_and_all_of_them(stages: list[f
 
 
 def test_one_accelerator_takes_what_the_estimate_says() -> None:
-    way = run_split(SplitRequest(model="llama-3.1-8b", card=("rtx-4090",), context=4000)).facts["ways"][1]
+    way = split_of("llama-3.1-8b", "rtx-4090", context=4000)["ways"][1]
     alone = rm.estimate(
         "llama-3.1-8b", rm.load_system("rtx-4090", gpus=1), batch=1, context=4000, weights="q4_k_m",
         engine="llama.cpp", no_evidence=True,
@@ -85,17 +103,15 @@ def test_one_accelerator_takes_what_the_estimate_says() -> None:
 
 
 def test_equal_accelerators_take_together_what_one_would_with_room_for_all() -> None:
-    one = run_split(SplitRequest(model="qwen3-8b", card=("rtx-3090",))).facts["ways"]
-    two = run_split(SplitRequest(model="qwen3-8b", card=("rtx-3090:2",))).facts["ways"]
+    one = split_of("qwen3-8b", "rtx-3090")["ways"]
+    two = split_of("qwen3-8b", "rtx-3090:2")["ways"]
     assert two[0]["time"] == pytest.approx(one[0]["time"])
     assert sum(two[0]["layers"]) == sum(one[0]["layers"])
     assert two[0]["prompt_tokens_per_second"] > 1.5 * one[0]["prompt_tokens_per_second"]
 
 
 def test_a_mixture_with_dense_layers_is_split_layer_by_layer() -> None:
-    facts = run_split(
-        SplitRequest(model="deepseek-v3", card=("h200-sxm:4", "h100-sxm:4"), weights="fp8", engine="vllm")
-    ).facts
+    facts = split_of("deepseek-v3", "h200-sxm:4", "h100-sxm:4", weights="fp8", engine="vllm")
     assert [sum(way["layers"]) for way in facts["ways"]] == [61, 61]
     assert sum(facts["ways"][1]["bytes"]) == pytest.approx(facts["bytes"])
     assert facts["ways"][1]["time"] <= (facts["ways"][0]["time"] or float("inf"))
@@ -118,7 +134,7 @@ def test_bytes_are_kept_whole() -> None:
 )
 def test_cards_that_cannot_be_meant(cards: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        run_split(SplitRequest(model="llama-3.1-70b", card=cards))
+        split_of("llama-3.1-70b", *cards)
 
 
 def test_fit_deals_layers_to_unlike_cards() -> None:
@@ -128,8 +144,7 @@ def test_fit_deals_layers_to_unlike_cards() -> None:
     assert "layers by speed" in text
     assert "--tensor-split" in text
     row = json.loads(CliRunner().invoke(cli, [*asked, "--json"]).stdout)[0]
-    request = SplitRequest(model="llama-3.1-70b", card=("rtx-4090", "rtx-3090:2"))
-    assert row["time"] == pytest.approx(run_split(request).facts["ways"][1]["time"])
+    assert row["time"] == pytest.approx(split_of("llama-3.1-70b", "rtx-4090", "rtx-3090:2")["ways"][1]["time"])
 
 
 def test_more_models_fit_beside_another_card() -> None:
@@ -143,4 +158,4 @@ def test_more_models_fit_beside_another_card() -> None:
 
 def test_what_does_not_fit_says_by_how_much() -> None:
     with pytest.raises(DoesNotFit, match=r"do not fit 11\.4 GB"):
-        run_split(SplitRequest(model="llama-3.1-70b", card=("rtx-3060",)))
+        split_of("llama-3.1-70b", "rtx-3060")

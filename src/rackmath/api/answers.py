@@ -27,7 +27,6 @@ _FUNCTIONS = {
     "RlRequest": "rackmath.api.rl:run_rl",
     "SimulateRequest": "rackmath.api.simulation.result:run_simulation",
     "SparsityRequest": "rackmath.api.sparsity:run_sparsity",
-    "SplitRequest": "rackmath.api.split:run_split",
     "TrainRequest": "rackmath.api.train:run_training",
 }
 """Requests by name, and the functions that answer them."""

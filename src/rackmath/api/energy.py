@@ -22,7 +22,7 @@ def energy_of(step: Estimate, chip: Chip, grid: float | None) -> dict[str, Any] 
     The range of the energy is over that of the time and that of the power: a slower step takes less power, longer.
     """
     times = [float(step.time), float(step.time_low), float(step.time_high)]
-    value, fast, slow = (_power(chip, float(step.reading), float(step.multiplying), time) for time in times)
+    value, fast, slow = (_power(chip, float(step.memory_time), float(step.compute_time), time) for time in times)
     if value is None or fast is None or slow is None:
         return None
     tokens = float(step.tokens_per_second) * times[0] / float(step.gpus)
@@ -35,7 +35,7 @@ def energy_of(step: Estimate, chip: Chip, grid: float | None) -> dict[str, Any] 
 
 
 def energy_of_service(
-    total: float, reading: float, multiplying: float, ends: tuple[float, float], chip: Chip, grid: float | None
+    total: float, memory_time: float, compute_time: float, ends: tuple[float, float], chip: Chip, grid: float | None
 ) -> dict[str, Any] | None:
     """Energy of an output token of a service with its prompt; None where nobody says the chip's power.
 
@@ -43,21 +43,21 @@ def energy_of_service(
     ----------
     total : float
         Accelerator-seconds per output token. [s]
-    reading, multiplying : float
+    memory_time, compute_time : float
         Those that its memory traffic and its multiplications, prompts' included, take at the peaks. [s]
     ends : tuple of float
         90 % range of the time per token over its value. [1]
 
     An accelerator that waits is taken to be running.
     """
-    value, fast, slow = (_power(chip, reading, multiplying, total * end) for end in (1.0, *ends))
+    value, fast, slow = (_power(chip, memory_time, compute_time, total * end) for end in (1.0, *ends))
     if value is None or fast is None or slow is None:
         return None
     return _facts(value.value * total, (fast.low * total * ends[0], slow.high * total * ends[1]), grid)
 
 
 def energy_of_run(
-    seconds: float, reading: float, multiplying: float, chip: Chip, grid: float | None
+    seconds: float, memory_time: float, compute_time: float, chip: Chip, grid: float | None
 ) -> dict[str, Any] | None:
     """Energy of accelerators over a run, and emissions; None where nobody says the chip's power.
 
@@ -65,10 +65,10 @@ def energy_of_run(
     ----------
     seconds : float
         Accelerator-seconds. [s]
-    reading, multiplying : float
+    memory_time, compute_time : float
         Those that memory traffic and multiplications take at the peaks. [s]
     """
-    power = _power(chip, reading, multiplying, seconds)
+    power = _power(chip, memory_time, compute_time, seconds)
     if power is None:
         return None
     hours = seconds / KILOWATT_HOUR
@@ -80,9 +80,9 @@ def energy_of_run(
     }
 
 
-def _power(chip: Chip, reading: float, multiplying: float, time: float) -> Power | None:
+def _power(chip: Chip, memory_time: float, compute_time: float, time: float) -> Power | None:
     """Power where these seconds at the peaks fall into a time; no part of a peak is above one."""
-    return power_of(chip, min(reading / time, 1.0), min(multiplying / time, 1.0)) if time > 0 else None
+    return power_of(chip, min(memory_time / time, 1.0), min(compute_time / time, 1.0)) if time > 0 else None
 
 
 def _facts(joules: float, ends: tuple[float, float], grid: float | None) -> dict[str, Any]:

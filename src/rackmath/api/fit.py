@@ -12,7 +12,7 @@ from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.near import all_measurements
 from rackmath.api.result import Result
-from rackmath.api.split import NOTES, Run, dealt, systems_of
+from rackmath.api.split import NOTES, Run, split_row, systems_of
 from rackmath.api.subjects import system_of
 from rackmath.errors import DoesNotFit, InputError, NotUnderstood
 from rackmath.figures import Figure, Panel, Series
@@ -147,7 +147,9 @@ def _of_model(
         if _far_too_large(r, changed, machine):
             continue
         try:
-            row = dealt(changed, machine, run, name, text) if r.card else _row(r, name, changed, text, system, engine)
+            row = (
+                split_row(changed, machine, run, name, text) if r.card else _row(r, name, changed, text, system, engine)
+            )
         except (DoesNotFit, NotUnderstood) as error:
             reason = str(error)
             continue

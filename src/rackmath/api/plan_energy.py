@@ -8,7 +8,7 @@ from rackmath.api.energy import energy_of_service
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.models.counts import multiplied_params
 from rackmath.models.formats import weight_format
-from rackmath.serving.choice import at_peaks
+from rackmath.serving.choice import time_at_peaks
 from rackmath.serving.search import Found
 
 
@@ -16,8 +16,8 @@ def energy_of_point(q: PlanQuestion, search: Found, place: int) -> dict[str, Any
     """Energy of an output token with its prompt; None where nobody says the chip's power."""
     variant = q.space.variants[int(search.points.variant[place])]
     prompt = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output
-    reading, multiplying = at_peaks(q.system, q.work, q.space, search, place, q.losses, q.scheduling)
+    memory_time, compute_time = time_at_peaks(q.system, q.work, q.space, search, place, q.losses, q.scheduling)
     total = float(search.points.gpus[place] / (search.points.rate[place] * q.work.output))
     low, high = q.range_at(search, place, "throughput")
-    products = multiplying + prompt / q.system.chip.rate(weight_format(variant.weights).compute)
-    return energy_of_service(total, reading, products, (1 / high, 1 / low), q.system.chip, q.request.grid)
+    products = compute_time + prompt / q.system.chip.rate(weight_format(variant.weights).compute)
+    return energy_of_service(total, memory_time, products, (1 / high, 1 / low), q.system.chip, q.request.grid)

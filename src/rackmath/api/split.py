@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Annotated, Any
+from typing import Any
 
-from rackmath.api import kinds, options
-from rackmath.api.fields import Option, read_fields
-from rackmath.api.result import Result
-from rackmath.api.subjects import load_model, system_of
+from rackmath.api.subjects import system_of
 from rackmath.engine import Estimate, Layout, Losses, estimate
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.io import constants_file
-from rackmath.io.constants_file import NOW
 from rackmath.models.architecture import Architecture, Layer
 from rackmath.models.counts import active_params, total_params
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.requantise import requantise
 from rackmath.serving.unlike import Card, Sizes, by_memory, by_speed, fits, held, prompt_time, seconds, tensor_split
 
 _PIECE = 512
@@ -32,33 +26,6 @@ NOTES = (
 )
 _USABLE = 0.95
 """Part of a memory that a program can fill: drivers, contexts and buffers take the rest. [1]"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitRequest:
-    """A model and the accelerators that share its layers."""
-
-    model: Annotated[str | Architecture, options.MODEL]
-    card: Annotated[
-        tuple[str, ...],
-        Option(
-            help="System of one accelerator each, in the machine's order; several alike as rtx-3090:2.",
-            kind=kinds.TEXTS,
-            names=("--card", "--device"),
-            metavar="SYSTEM[:N]",
-        ),
-    ]
-    context: Annotated[float, Option(help="Tokens of each sequence.", kind=kinds.NUMBER)] = 8192.0
-    batch: Annotated[float, Option(help="Sequences at once.", kind=kinds.NUMBER)] = 1.0
-    weights: Annotated[str | None, options.WEIGHTS] = "q4_k_m"
-    kv: Annotated[str | None, options.CACHE] = None
-    engine: Annotated[str, options.ENGINE] = "llama.cpp"
-    year: Annotated[float, options.YEAR] = NOW
-    ideal: Annotated[bool, options.IDEAL] = False
-
-    def __post_init__(self) -> None:
-        """Read all values."""
-        read_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,27 +63,15 @@ class _Measure:
         return Sizes(layers=layers, outside=whole - sum(layers))
 
 
-def run_split(r: SplitRequest) -> Result:
-    """Deal the layers by memory and by speed, and time both.
-
-    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range, and
-    :class:`~rackmath.errors.DoesNotFit` where no split fits.
-    """
-    model = requantise(
-        load_model(r.model),
-        weights=weight_format(r.weights) if r.weights else None,
-        cache=cache_format(r.kv) if r.kv else None,
-    )
-    run = Run(batch=r.batch, context=r.context, engine=r.engine, year=r.year, ideal=r.ideal)
-    return Result(request=r, facts=split(model, systems_of(r.card), run))
-
-
 def split(model: Architecture, systems: Sequence[System], run: Run) -> dict[str, Any]:
     """A model's layers on these accelerators, one of each entry, by memory and by speed.
 
     Errors: :class:`~rackmath.errors.DoesNotFit` where no split fits.
     """
-    measures = {s.name: (_measure(model, s, run, "decode"), _measure(model, s, run, "prefill")) for s in systems}
+    unlike = {s.name: s for s in systems}
+    measures = {
+        name: (_measure(model, s, run, "decode"), _measure(model, s, run, "prefill")) for name, s in unlike.items()
+    }
     sizes = measures[systems[0].name][0].sizes()
     cards = [_card(s, measures[s.name][0], "time") for s in systems]
     ways = [("memory", by_memory(cards, sizes)), ("speed", by_speed(cards, sizes))]
@@ -133,14 +88,11 @@ def split(model: Architecture, systems: Sequence[System], run: Run) -> dict[str,
         "batch": run.batch,
         "bytes": needed,
         "ways": [_way(run, name, counts, systems, cards, sizes, measures) for name, counts in ways if counts],
-        "assumptions": [
-            *NOTES,
-            *([] if run.ideal else ["measurements near are not asked: none is of unlike accelerators"]),
-        ],
+        "assumptions": list(NOTES),
     }
 
 
-def dealt(model: Architecture, machine: Sequence[System], run: Run, name: str, text: str) -> dict[str, Any]:
+def split_row(model: Architecture, machine: Sequence[System], run: Run, name: str, text: str) -> dict[str, Any]:
     """A row of ``fit``: a model in a format, its layers dealt by speed.
 
     Errors: :class:`~rackmath.errors.DoesNotFit` where no split fits.

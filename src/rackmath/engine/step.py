@@ -47,9 +47,9 @@ class Estimate:
     lost: Mapping[str, Number]
     """Seconds beyond ``time_ideal`` by cause. They add up to ``time``; zero without losses. [s]"""
     memory: Memory
-    multiplying: Number
+    compute_time: Number
     """Seconds that its multiplications take at the peak rates, whatever binds. [s]"""
-    reading: Number
+    memory_time: Number
     """Seconds that its memory traffic takes at the peak bandwidth, whatever binds. [s]"""
     tokens: Number
     """Tokens that the pass produces (decode) or takes in (prefill). [tokens]"""
@@ -219,8 +219,8 @@ class _Call:
             time_overlapped=overlapped,
             terms=terms,
             lost=lost,
-            multiplying=passes * split.compute,
-            reading=passes * split.traffic,
+            compute_time=passes * split.compute,
+            memory_time=passes * split.traffic,
             memory=memory(
                 a,
                 gathered_work.layout,
@@ -239,7 +239,7 @@ class _Call:
 
 def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
     """Add passes of a draft model, and its memory, to a pass of its target; activations are those of one at a time."""
-    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "multiplying", "reading")
+    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
     return replace(
         step,
         **{name: getattr(step, name) + passes * getattr(own, name) for name in times},
@@ -283,7 +283,7 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
         return np.concatenate(arrays).reshape(shape)
 
     first = results[0]
-    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "multiplying", "reading")
+    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
     fields = (*times, "tokens", "gpus")
     return replace(
         first,

@@ -19,11 +19,11 @@ from rackmath.hardware.chip import Chip
 
 Share = float | NDArray[np.float64]
 
-RUNNING = 0.315
+STATIC_SHARE = 0.315
 """Part of the rated power of an accelerator that runs but waits. [1]"""
-READING = 96.5e-12
+BYTE_ENERGY = 96.5e-12
 """Energy of a byte from memory. [J/B]"""
-MULTIPLYING = 0.754
+COMPUTE_SHARE = 0.754
 """Part of the rated power that multiplying at the peak rate adds. [1]"""
 _MEASURED = frozenset({"ampere", "hopper", "blackwell"})
 _ERROR, _ERROR_ELSEWHERE = 0.3, 0.45
@@ -45,24 +45,24 @@ class Power:
     high: float
 
 
-def power_taken(chip: Chip, reading: Share, multiplying: Share) -> Share | None:
+def power_draw(chip: Chip, bandwidth_share: Share, compute_share: Share) -> Share | None:
     """Power that an accelerator takes; None where nobody says its rated one. [W]
 
     Parameters
     ----------
-    reading, multiplying : float or array
+    bandwidth_share, compute_share : float or array
         Parts of the peak bandwidth and of the peak rate, at its clock, in use. [1]
     """
     if chip.power is None:
         return None
-    multiplied = MULTIPLYING * chip.power * np.sqrt(multiplying) * chip.clock ** (_CLOCK + 0.5)
-    work = READING * chip.memory_bandwidth * reading + multiplied
-    return np.minimum(chip.power, RUNNING * chip.power + work)
+    multiplied = COMPUTE_SHARE * chip.power * np.sqrt(compute_share) * chip.clock ** (_CLOCK + 0.5)
+    work = BYTE_ENERGY * chip.memory_bandwidth * bandwidth_share + multiplied
+    return np.minimum(chip.power, STATIC_SHARE * chip.power + work)
 
 
-def power_of(chip: Chip, reading: float, multiplying: float) -> Power | None:
+def power_of(chip: Chip, bandwidth_share: float, compute_share: float) -> Power | None:
     """Power with its range, of parts of the peaks in use; None where nobody says the rated one."""
-    value = power_taken(chip, reading, multiplying)
+    value = power_draw(chip, bandwidth_share, compute_share)
     if value is None or chip.power is None:
         return None
     error = _ERROR if chip.generation in _MEASURED else _ERROR_ELSEWHERE
@@ -86,4 +86,4 @@ def capped_clock(chip: Chip, cap: float) -> float:
     if not cap >= _LEAST_CAP * chip.power:
         least = f"{_LEAST_CAP * chip.power:.0f} of its {chip.power:.0f} W"
         raise InputError("power_cap", cap, f"below {least} the clock falls faster than is known: write more")
-    return min(1.0, (cap / chip.power - RUNNING) / (1 - RUNNING)) ** (1 / (_CLOCK + 0.5))
+    return min(1.0, (cap / chip.power - STATIC_SHARE) / (1 - STATIC_SHARE)) ** (1 / (_CLOCK + 0.5))

@@ -27,7 +27,7 @@ from rackmath.io.catalogue_files import (
     toml_text,
 )
 from rackmath.io.changed_names import changed_name, with_changes
-from rackmath.io.paths import checked, is_file, is_folder
+from rackmath.io.paths import bounded_file, is_file, is_folder
 from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
@@ -275,7 +275,7 @@ def repository(name: str) -> str:
     A name with its owner stands for itself; a model that nobody published keeps its name.
     """
     path = Path(name)
-    if path.is_dir():
+    if is_folder(path):
         return name
     if path.suffix == ".json" or is_file(path):
         return str(path.parent)
@@ -349,7 +349,7 @@ def _model_label(path: Path) -> str:
 
 def _toml(path: Path, field: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(checked(path, field, _LARGEST_CONFIG, "such a file").read_text(encoding="utf-8"))
+        return tomllib.loads(bounded_file(path, field, _LARGEST_CONFIG, "such a file").read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

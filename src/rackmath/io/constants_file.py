@@ -18,7 +18,7 @@ from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import kernel_files
-from rackmath.io.paths import checked
+from rackmath.io.paths import bounded_file
 from rackmath.serving import Scheduling
 from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
 
@@ -156,7 +156,7 @@ def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, fl
 def _entry(path: Path | None) -> _File:
     field = "--constants"
     try:
-        file = _SHIPPED if path is None else checked(path, field, _LARGEST, "such a file")
+        file = _SHIPPED if path is None else bounded_file(path, field, _LARGEST, "such a file")
         text = file.read_text(encoding="utf-8")
         raw: dict[str, Any] = tomllib.loads(text)
         entry = _File.model_validate(raw)

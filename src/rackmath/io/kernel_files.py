@@ -91,7 +91,10 @@ def _tables() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _of_ggml(chip: Chip) -> dict[str, Curve]:
-    """Curves of ggml on a chip; its kernels by row multiply outside of matrix units, at parts of that rate."""
+    """Curves of ggml on a chip; its kernels by row multiply outside of matrix units, at parts of that rate.
+
+    Where nobody says that rate, only the kernels by tiles are left: few rows then take longer.
+    """
     vector = (chip.vector_rate or 0.0) / chip.rate("fp16")
     return {kind: Curve(**{**c, "by_row": c["by_row"] * vector}) for kind, c in _ggml().items()}
 

@@ -24,7 +24,7 @@ def is_folder(path: Path) -> bool:
         return False
 
 
-def checked(path: Path, field: str, largest: int, what: str) -> Path:
+def bounded_file(path: Path, field: str, largest: int, what: str) -> Path:
     """A regular file of at most ``largest`` bytes; devices and pipes, which may have no end, are none.
 
     Errors: :class:`InputError` for anything else, with ``what`` a reader may do about its size.

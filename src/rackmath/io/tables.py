@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.request import urlopen
 
 from rackmath.errors import InputError
-from rackmath.io.paths import checked
+from rackmath.io.paths import bounded_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,7 +40,7 @@ def read_csv(path: Path, field: str, required: Sequence[str] = ()) -> list[dict[
     column, or has a row of another length, which it names by its line.
     """
     try:
-        text = checked(path, field, _LARGEST_FILE, "a table").read_text(encoding="utf-8-sig")
+        text = bounded_file(path, field, _LARGEST_FILE, "a table").read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(field, str(path), f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -69,7 +69,7 @@ def read_json(path: Path, field: str, largest: int = _LARGEST_FILE) -> Mapping[s
     Errors: :class:`InputError` for anything else.
     """
     try:
-        data: Any = json.loads(checked(path, field, largest, "such a file").read_text(encoding="utf-8"))
+        data: Any = json.loads(bounded_file(path, field, largest, "such a file").read_text(encoding="utf-8"))
     except InputError:
         raise
     except OSError as error:
@@ -100,7 +100,7 @@ def read_metrics(place: str, field: str) -> str:
             with urlopen(place, timeout=_PATIENCE) as answer:
                 data: bytes = answer.read(_LARGEST_METRICS + 1)
         else:
-            with checked(Path(place), field, _LARGEST_METRICS, "a file of metrics").open("rb") as file:
+            with bounded_file(Path(place), field, _LARGEST_METRICS, "a file of metrics").open("rb") as file:
                 data = file.read(_LARGEST_METRICS + 1)
     except InputError:
         raise

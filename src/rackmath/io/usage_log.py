@@ -12,7 +12,7 @@ import numpy as np
 from pydantic_core import from_json
 
 from rackmath.errors import InputError
-from rackmath.io.paths import checked
+from rackmath.io.paths import bounded_file
 from rackmath.prices.lists import Tokens
 
 _ENVELOPES = ("message", "response", "body")
@@ -48,7 +48,7 @@ def read_usage(path: Path) -> UsageLog:
     without = 0
     line = 0
     try:
-        with checked(path, "--log", _LARGEST, "a log").open("rb") as file:
+        with bounded_file(path, "--log", _LARGEST, "a log").open("rb") as file:
             for line, raw in enumerate(file, start=1):
                 if raw.isspace():
                     continue

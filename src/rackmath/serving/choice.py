@@ -109,12 +109,12 @@ def gpu_seconds(
     return parts
 
 
-def at_peaks(
+def time_at_peaks(
     system: System, work: Workload, space: Space, search: Found, place: int, losses: Losses | None, s: Scheduling
 ) -> tuple[float, float]:
     """Accelerator-seconds per output token of decoding: of memory traffic, and of multiplications, at the peaks. [s]"""
     step, share = _step(system, work, space, search, place, losses, s)
-    return float(step.reading) * share, float(step.multiplying) * share
+    return float(step.memory_time) * share, float(step.compute_time) * share
 
 
 def _step(

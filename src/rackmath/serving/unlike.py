@@ -86,7 +86,6 @@ def by_speed(cards: Sequence[Card], sizes: Sizes) -> list[int] | None:
     of each accelerator as the last.
     """
     layers = len(sizes.layers)
-    starts = [0.0, *accumulate(sizes.layers)]
     answer: tuple[float, tuple[int, ...]] = (inf, ())
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] + [(inf, ())] * layers
     for place, card in enumerate(cards):
@@ -95,12 +94,14 @@ def by_speed(cards: Sequence[Card], sizes: Sizes) -> list[int] | None:
         for begin, (cost, counts) in enumerate(best):
             if cost == inf:
                 continue
-            whole = starts[layers] - starts[begin] + sizes.outside
+            # Bytes are added as in ``held``, so that what fills a memory to the last unit fits both ways.
+            sums = [0.0, *accumulate(sizes.layers[begin:])]
+            whole = sums[-1] + sizes.outside
             total = cost + times[layers] - times[begin] + card.outside
             if begin < layers and whole <= card.room and total < answer[0]:
                 answer = (total, (*counts, layers - begin, *[0] * (len(cards) - place - 1)))
             for end in range(begin, layers + 1):
-                if starts[end] - starts[begin] > card.room:
+                if sums[end - begin] > card.room:
                     break
                 total = cost + times[end] - times[begin]
                 if total < after[end][0]:

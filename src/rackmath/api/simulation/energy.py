@@ -12,6 +12,7 @@ from rackmath.api.energy import energy_of_run
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.setup import Setup
 from rackmath.engine import estimate
+from rackmath.hardware.power import KILOWATT_HOUR
 from rackmath.models.counts import multiplied_params
 from rackmath.serving.simulator.run import Outcome
 
@@ -40,10 +41,10 @@ def energy_of_simulation(
         tokens = (prompts if place == 0 else 0.0) + (written if place == len(setup.pools) - 1 else 0.0)
         for kind, group in enumerate(pool):
             share = float(busy[place][kind]) / max(float(busy[place].sum()), 1e-9)
-            reading = _reading(setup, group, outcome, kind) if place == len(setup.pools) - 1 else 0.0
+            bandwidth_share = _bandwidth_share(setup, group, outcome, kind) if place == len(setup.pools) - 1 else 0.0
             run = energy_of_run(
                 float(paid[place][kind]),
-                reading * float(busy[place][kind]),
+                bandwidth_share * float(busy[place][kind]),
                 tokens * share * 2 * multiplied_params(group.architecture, head=False) / _rate(group),
                 group.system.chip,
                 None,
@@ -55,7 +56,7 @@ def energy_of_simulation(
     return {
         "energy_kwh": kwh,
         "energy_kwh_range": [low, high],
-        "joules_per_token": kwh * 3.6e6 / max(written, 1.0),
+        "joules_per_token": kwh * KILOWATT_HOUR / max(written, 1.0),
         "kg_co2": None if grid is None else kwh * grid / 1000,
     }
 
@@ -65,7 +66,7 @@ def _rate(group: ReplicaGroup) -> float:
     return group.system.chip.rate(group.architecture.format.compute)
 
 
-def _reading(setup: Setup, group: ReplicaGroup, outcome: Outcome, kind: int) -> float:
+def _bandwidth_share(setup: Setup, group: ReplicaGroup, outcome: Outcome, kind: int) -> float:
     """Part of the peak bandwidth that a step of the mean batch uses. [1]"""
     mine = outcome.replicas.own["kind"] == kind
     worked = float(outcome.replicas.own["busy"][mine].sum())
@@ -79,4 +80,4 @@ def _reading(setup: Setup, group: ReplicaGroup, outcome: Outcome, kind: int) -> 
         context=float(setup.work.prompt.mean()) + float(setup.work.output.mean()) / 2,
         losses=group.losses,
     )
-    return float(step.reading) / float(step.time)
+    return float(step.memory_time) / float(step.time)
