@@ -91,12 +91,16 @@ def test_the_list_by_nearness_is_ordered_by_what_rows_tell() -> None:
 def test_own_measurements_are_kept_and_move_answers_near_them(own: Path) -> None:
     base = said("estimate", *KNOWN, "--weights", "fp8")
     assert not evidence_files.own_path().exists()
-    slower = base["time"] * 5
     path = own / "mine.csv"
-    path.write_text(OWN.format(value=f"{slower:.6g}"))
+    path.write_text(OWN.format(value=f"{base['time']:.6g}"))
     facts = said("evidence", "add", str(path))
     assert (facts["added"], facts["kept"]) == (1, 1)
-    assert facts["rows"][0]["inside"] is False
+    (row,) = facts["rows"]
+    for value, inside in ((row["predicted"], True), (row["low"] / 1.2, False), (row["high"] * 1.2, False)):
+        near.forget()
+        evidence_files.own_path().unlink()
+        path.write_text(OWN.format(value=f"{value:.6g}"))
+        assert said("evidence", "add", str(path))["rows"][0]["inside"] is inside
     moved = said("estimate", *KNOWN, "--weights", "fp8")
     assert log(moved["time"] / base["time"]) > 0.05
     again = said("evidence", "add", str(path))
