@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 import rackmath as rm
 from rackmath.web.pages import pages, views
@@ -30,13 +30,14 @@ def refusing(context: BrowserContext) -> Page:
     return context.new_page()
 
 
+def shown(page: Page, view: str, name: str) -> Locator:
+    """The place of a number of a view by the number's name; an expectation on it waits for the answer."""
+    return page.locator(f'[data-view="{view}"] .pairs div', has=page.locator("dt", has_text=name)).first.locator("dd")
+
+
 def value(page: Page, view: str, name: str) -> str:
-    """A number of a view by its name."""
-    return (
-        page.locator(f'[data-view="{view}"] .pairs div', has=page.locator("dt", has_text=name))
-        .first.locator("dd")
-        .inner_text()
-    )
+    """A number of a view, as it stands now."""
+    return shown(page, view, name).inner_text()
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -51,22 +52,20 @@ def test_every_page_loads_and_draws(page: Page, path: str) -> None:
 
 def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> None:
     opened(page, "/estimate")
-    before = page.evaluate("document.querySelector('[data-view=estimate] .drawn').data.at(-1).y.slice(0, 3)")
+    drawn = "JSON.stringify(document.querySelector('[data-view=estimate] .drawn').data.at(-1).y.slice(0, 3))"
+    before = page.evaluate(drawn)
     time = value(page, "estimate", "time of a pass")
     slider = page.get_by_label("sequences, slider")
     slider.focus()
     for _ in range(40):
         slider.press("ArrowRight")
-    expect(page.locator('[data-view="estimate"] .command code')).not_to_contain_text("--batch=64 ")
-    page.wait_for_timeout(500)
-    assert value(page, "estimate", "time of a pass") != time
     batch = page.locator("#estimate-batch").input_value()
     assert 64 < float(batch) < 1000
     step = rm.estimate("deepseek-v3", "h200-sxm", gpus=8, batch=batch, context=8192).step
-    assert f"{float(step.tokens_per_second):,.0f}" in value(page, "estimate", "tokens/s")
+    expect(shown(page, "estimate", "tokens/s")).to_contain_text(f"{float(step.tokens_per_second):,.0f}")
+    assert value(page, "estimate", "time of a pass") != time
     page.get_by_label("context or prompt", exact=False).last.fill("65536")
-    page.wait_for_timeout(700)
-    assert page.evaluate("document.querySelector('[data-view=estimate] .drawn').data.at(-1).y.slice(0, 3)") != before
+    page.wait_for_function(f"before => {drawn} !== before", arg=before)
 
 
 def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:
@@ -75,31 +74,29 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     page.locator("#batch-context").blur()
     page.locator("#batch-price").fill("99")
     page.locator("#batch-price").blur()
-    page.wait_for_timeout(400)
-    assert parse_qs(urlparse(page.url).query) == {"batch.context": ["100000"], "batch.price": ["99"]}
+    page.wait_for_url(lambda url: parse_qs(urlparse(url).query) == {"batch.context": ["100000"], "batch.price": ["99"]})
+    expect(page.locator('[data-view="batch"] .command code')).to_contain_text("L=100000")
+    page.wait_for_load_state("networkidle")
     floor = value(page, "batch", "cost that no batch amortises")
     other = context.new_page()
     opened(other, page.url)
-    assert value(other, "batch", "cost that no batch amortises") == floor
+    expect(shown(other, "batch", "cost that no batch amortises")).to_have_text(floor)
     assert other.locator("#batch-context").input_value() == "100000"
     other.reload()
-    assert value(other, "batch", "cost that no batch amortises") == floor
+    expect(shown(other, "batch", "cost that no batch amortises")).to_have_text(floor)
     page.go_back()
-    page.wait_for_timeout(400)
-    assert page.locator("#batch-price").input_value() == "252"
-    assert page.locator("#batch-context").input_value() == "100000"
+    expect(page.locator("#batch-price")).to_have_value("252")
+    expect(page.locator("#batch-context")).to_have_value("100000")
     page.get_by_role("button", name="Back to the defaults").click()
-    page.wait_for_timeout(300)
-    assert urlparse(page.url).query == ""
+    page.wait_for_url(lambda url: urlparse(url).query == "")
 
 
 def test_presets_fill_the_fields(page: Page) -> None:
     opened(page, "/lecture/1")
     page.get_by_label("Take the numbers of").select_option("model: llama-3.1-405b")
-    page.wait_for_timeout(400)
+    expect(shown(page, "batch", "sparsity S")).to_have_text("1")
     assert float(page.locator("#batch-active").input_value()) == pytest.approx(405.9, abs=0.1)
     assert "batch.active=405" in page.url
-    assert value(page, "batch", "sparsity S") == "1"
 
 
 def test_errors_are_shown_where_they_arise(refusing: Page) -> None:
