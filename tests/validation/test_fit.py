@@ -13,7 +13,8 @@ from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
 from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
-from rackmath.validation.calibrate import calibrate, constants_text, usable
+from rackmath.validation.baselines import ideal_values
+from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.features import Recorder, Replay, flattened
 from rackmath.validation.fit import Prior, as_constants, as_vector, evaluate, fit, shrunk
 from rackmath.validation.priors import FEWEST, priors
@@ -172,6 +173,32 @@ def test_too_few_rows_and_impossible_ones_are_refused() -> None:
         calibrate([cells()], SHIPPED, {})
     with pytest.raises(InputError, match="beats the ideal bound"):
         calibrate([cells(value="0.000001", id=str(i)) for i in range(20)], SHIPPED, {})
+
+
+def test_runs_that_share_the_labels_of_an_impossible_one_are_not_fitted_on() -> None:
+    def run(arrivals: str, value: float, model: str = "Llama-2-70B", name: str = "") -> dict[str, str]:
+        load = {
+            "arrivals": arrivals,
+            "concurrency": "",
+            "metric": "output_throughput",
+            "statistic": "",
+            "per": "system",
+        }
+        return cells(model=model, n_gpus="8", tp="8", value=repr(value), id=name, **load)
+
+    bound = float(ideal_values([question(read_row(run("offline", 1.0), 0))])[0])
+    rows = [
+        run("offline", 1.01 * bound, name="beats"),
+        {**run("server", 0.2 * bound, name="beside it"), "benchmark": "mlperf-inference-v5.1", "scenario": "server"},
+        run("offline", 0.2 * bound, "Llama-3.1-8B", name="other model"),
+    ]
+    kept, reasons = possible([question(read_row(c, i)) for i, c in enumerate(rows)])
+    assert [q.row.id for q in kept] == ["other model"]
+    assert [name for name, _ in reasons] == ["beats", "beside it"]
+    assert "another run" in reasons[1][1]
+    # Below the bound both are measurements.
+    rows[0]["value"] = repr(0.99 * bound)
+    assert len(possible([question(read_row(c, i)) for i, c in enumerate(rows)])[0]) == 3
 
 
 def test_written_constants_are_read_back_the_same(tmp_path) -> None:

@@ -15,7 +15,7 @@ from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
 from rackmath.validation.kinds import TIMES
-from rackmath.validation.left_out import GROUPINGS, left_out, weights
+from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
 from rackmath.validation.priors import priors
 from rackmath.validation.questions import Question, question
 from rackmath.validation.ranges import fitted_ranges, phase_of
@@ -207,26 +207,53 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
 
 
 def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
-    """Drop rows that beat the ideal bound by more than rounding, and those that no batch can serve."""
+    """Drop rows that no batch can serve, that beat the ideal bound, or that share the labels of one that does.
+
+    A service at its limits and a training run last too long for a clock above the rated one: no tolerance is
+    theirs, and one that beats its bound states a wrong number format or split, as do the source's other
+    runs of the same model, formats and accelerators.
+    """
     measured = np.array([q.row.value for q in questions], dtype=float)
     bound = ideal_values(questions)
     slow = np.array([q.quantity in TIMES for q in questions])
-    beats = np.where(slow, measured < bound * _ROUNDING, measured > bound / _ROUNDING)
-    kept = [q for q, out, b in zip(questions, beats, bound, strict=True) if not out and np.isfinite(b)]
-    reasons = [
-        (
-            q.row.id,
-            f"value {q.row.value:g} beats the ideal bound {b:.4g}: impossible, so mislabelled"
-            if np.isfinite(b)
-            else "does not fit: no batch can run",
-        )
-        for q, out, b in zip(questions, beats, bound, strict=True)
-        if out or not np.isfinite(b)
-    ]
+    tolerance = np.array([1.0 if q.kind in _LASTING else _ROUNDING for q in questions])
+    beats = np.where(slow, measured < bound * tolerance, measured > bound / tolerance)
+    labels = [_labels(q) if q.kind in _LASTING else None for q in questions]
+    wrong = {label for label, b in zip(labels, beats, strict=True) if b and label is not None}
+    kept: list[Question] = []
+    reasons: list[tuple[str, str]] = []
+    for q, b, limit, label in zip(questions, beats, bound, labels, strict=True):
+        if not np.isfinite(limit):
+            reasons.append((q.row.id, "does not fit: no batch can run"))
+        elif b:
+            reasons.append(
+                (q.row.id, f"value {q.row.value:g} beats the ideal bound {limit:.4g}: impossible, so mislabelled")
+            )
+        elif label in wrong:
+            reasons.append(
+                (q.row.id, "another run of the same source, model, formats and accelerators beats its bound")
+            )
+        else:
+            kept.append(q)
     return kept, reasons
 
 
 _ROUNDING = 0.9
+"""Part of the bound that a short run may beat it by: clocks above the rated one, and rounded values."""
+
+_LASTING = ("full", "server", "train")
+"""Kinds of rows that hold the accelerators at their limits for minutes."""
+
+
+def _labels(question: Question) -> tuple[object, ...]:
+    """What the runs of one submission share: a wrong one is wrong in all of them."""
+    return (
+        source_of(question),
+        question.row.family,
+        question.architecture,
+        question.system.chip.name,
+        question.row.gpus,
+    )
 
 
 def _shipped_priors(shipped: Constants, questions: Sequence[Question]) -> tuple[Prior, ...]:
