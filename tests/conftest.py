@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+# As the command line sets it, before NumPy is imported: tests run beside each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
+from rackmath.api import explore as api_explore
 from rackmath.api.answers import answer
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import field_named
@@ -59,6 +60,10 @@ def test_every_view_answers_its_defaults(client: TestClient, name: str) -> None:
         ("agent", {"turns": 12, "sessions": 3}),
         ("decode", {"input": 1.25, "output": 10}),
         ("simulate", {"requests": 300, "rate": 5, "seed": 3}),
+        ("memory", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 2, "max_num_batched_tokens": 16_384}),
+        ("fit", {"on": "rtx-3090", "models": "gpt-oss-120b,qwen3-8b", "weights": "q4_k_m", "host_memory": 64}),
+        ("explore", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "batch": 16}),
+        ("explore", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "over": "flops", "low": 0.5, "high": 2}),
     ],
 )
 def test_the_json_is_that_of_the_command_beside_it(client: TestClient, name: str, query: dict[str, object]) -> None:
@@ -94,6 +99,8 @@ def test_a_plan_has_launch_commands_for_every_point(client: TestClient) -> None:
         ("/api/estimate?gpus=100000000", "gpus"),
         ("/api/estimate?model=/etc/passwd", "model"),
         ("/api/estimate?model=../../config.json", "model"),
+        ("/api/fit?models=qwen3-8b,/etc/passwd", "models"),
+        ("/api/memory?model=upload-0123456789abcdef", "upload"),
         ("/api/estimate?on=system.toml", "on"),
         ("/api/estimate?layout=tp3", "layout"),
         ("/api/estimate?colour=red", "colour"),
@@ -159,6 +166,7 @@ def test_no_address_breaks_a_page(client: TestClient, value: str) -> None:
     for path, field in (
         ("/estimate", "estimate.batch"), ("/estimate", "estimate.model"), ("/lecture/1", "batch.context"),
         ("/simulate", "simulate.gpus"), ("/accuracy", "accuracy.chip"), ("/plan", "nothing.of"), ("/prices", "decode.cached"),
+        ("/memory", "memory.max_model_len"), ("/fit", "fit.host_memory"), ("/explore", "explore.low"),
     ):  # fmt: skip
         response = client.get(path, params={field: value})
         assert response.status_code == 200, (path, field)
@@ -307,7 +315,8 @@ def test_every_value_of_a_control_is_one_that_the_request_takes(name: str, monke
             raise _Taken
         return answer(request)
 
-    monkeypatch.setattr(shown, "answer", only_here)
+    for module in (shown, api_explore):
+        monkeypatch.setattr(module, "answer", only_here)
     view = views()[name]
     for control in controls(view.inputs, {}):
         kind, field = control["kind"], control["name"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -115,6 +116,9 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 2 bad input with one line on standard error."""
+    # Matrices here have hundreds of rows: further threads of NumPy's only wait for each other, and on a busy machine
+    # made `fit` eight times slower. Processes that are started from here inherit it; NumPy is not imported yet.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         status = cli.main(args=arguments, prog_name="rackmath", standalone_mode=False)
     except RackmathError as error:

@@ -132,6 +132,13 @@ def _model(name: str) -> str:
     return name
 
 
+def _models(names: str) -> str:
+    for name in names.split(",") if names else ():
+        if name.strip() not in known("model"):
+            raise ValueError(f"{name.strip()!r} is no model of the catalogue")
+    return names
+
+
 def _system(name: str) -> str:
     if name not in known("system"):
         raise ValueError("is no system of the catalogue")
@@ -145,6 +152,8 @@ def named(default: str, title: str, kind: str) -> Any:
 
 Model = Annotated[str, AfterValidator(_model)]
 """A name of the catalogue, or of a config.json that was uploaded: never a path."""
+Models = Annotated[str, AfterValidator(_models)]
+"""Names of the catalogue, with commas between them: never paths."""
 System = Annotated[str, AfterValidator(_system)]
 """A name of the catalogue."""
 

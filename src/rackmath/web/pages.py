@@ -8,13 +8,13 @@ from functools import lru_cache
 from rackmath.web.chapters import chapters
 from rackmath.web.page import Page
 from rackmath.web.shown import View
-from rackmath.web.views import accuracy, lecture, money, tools, traffic, training
+from rackmath.web.views import accuracy, lecture, money, sizing, tools, traffic, training
 
 
 @lru_cache(maxsize=1)
 def views() -> Mapping[str, View]:
     """All views by name."""
-    all_views = [v for module in (lecture, tools, money, training, traffic, accuracy) for v in module.views()]
+    all_views = [v for module in (lecture, tools, sizing, money, training, traffic, accuracy) for v in module.views()]
     return {view.name: view for view in all_views}
 
 
@@ -45,6 +45,27 @@ def _tools() -> list[Page]:
                 "Every sensible layout, batch, format and draft length of a budget of accelerators, in one pool or "
                 "two. Click a point for its layout, its breakdown and its launch flags; up to four are compared."
             ],
+        ),
+        Page(
+            path="/memory",
+            title="Memory",
+            short="Memory",
+            views=["memory"],
+            text=["What an engine takes of an accelerator's memory at its start, and the cache that is left."],
+        ),
+        Page(
+            path="/fit",
+            title="What fits",
+            short="Fit",
+            views=["fit"],
+            text=["Which models run on the accelerators that are there, in which formats, and how fast."],
+        ),
+        Page(
+            path="/explore",
+            title="What an answer depends on",
+            short="Explore",
+            views=["explore"],
+            text=["How strongly time, speed and cost of a pass follow each number of the hardware and of the model."],
         ),
         Page(
             path="/prices",
