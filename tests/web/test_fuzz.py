@@ -13,6 +13,8 @@ from rackmath.web.security import TOKEN
 # A question that takes longer is refused, as one of a minute is before users.
 app = create_app(1, longest=5.0)
 schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "127.0.0.1"})
+_HEAVY = "plan|simulate|page|fit|explore"
+"""Views whose questions take a process each."""
 HEADERS = {"host": "127.0.0.1", TOKEN: app.state.token}
 
 
@@ -22,14 +24,14 @@ def answer(case: schemathesis.Case, **options: float) -> None:
     assert response.status_code != 403
 
 
-@schema.exclude(operation_id_regex="plan|simulate|page").parametrize()
+@schema.exclude(operation_id_regex=_HEAVY).parametrize()
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_question_breaks_the_server(case: schemathesis.Case) -> None:
     answer(case)
 
 
 @pytest.mark.long
-@schema.include(operation_id_regex="plan|simulate|page").parametrize()
+@schema.include(operation_id_regex=_HEAVY).parametrize()
 # Drawn ones alone: the many cases that schemathesis adds to them would each take a process.
 @settings(max_examples=8, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_long_question_breaks_the_server(case: schemathesis.Case) -> None:

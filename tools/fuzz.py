@@ -1,0 +1,384 @@
+"""Put hostile input to everything that reads any, and print what breaks.
+
+    python tools/fuzz.py                             # 100,000 cases over all surfaces
+    python tools/fuzz.py --surface lines --seed 7    # one surface, other cases
+    python tools/fuzz.py --surface lines --only 4711 # one case again
+
+Every case is made from the seed and its number. It breaks where it ends in a traceback, takes more than ten seconds,
+exits with another status than 0 and 2, refuses in more than one line, writes nan or inf, warns on standard error, or
+takes more than a gibibyte of memory. The exit status is 1 if any did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import re
+import resource
+import shlex
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from math import isfinite
+from pathlib import Path
+from random import Random
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import click
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+SURFACES = {"lines": 0.35, "configs": 0.35, "files": 0.2, "addresses": 0.1}
+"""What reads input, and its part of the cases."""
+LONGEST = 10
+"""Of one case. [s]"""
+MOST_MEMORY = 2**30
+"""That one case may add. [B]"""
+CHUNK = 100
+PARTS = 2
+
+HOSTILE = (
+    "", " ", "nan", "NaN", "inf", "-inf", "-1", "0", "-0", "1e-320", "1e-300", "1e300", "1e400", "9" * 400,
+    str(2**63), str(-(2**63) - 1), "0x10", "1_000", "1,5", "٣", "½", "1e3", "2x", "-2x", "nanx", "0x", "8k", "1e18",
+    "50ms", "-5ms", "20tok/s", "0tok/s", "64GB", "-1GB", "1/0", "a" * 300, "a" * 5000, "\n", "\u202e",
+    "\U0001f600", "\udc80", "../../etc/passwd", "/dev/null", "/dev/full", "/proc/self/mem", "/", ".", "..", "-", "--",
+    "tp0", "tp-1", "tp1e9", "tp8,tp8", "tp8,ep8,pp1,dp1", "tp7", "dp1000000000", "{", "[]", "null", "true",
+    "llama-3.1-8b[layers=1000000000]", "llama-3.1-8b[hidden=-1]", "h100-sxm[bandwidth=0x]", "h100-sxm[power_cap=1W]",
+    "h100-sxm,h200-sxm", "bandwidth=2x", "model.layers=1e9", "fp8", "q4_k_m", "vllm", "2026-13-45", "2026-11-21",
+    "1:2:1000000000000", "1:1024:5", "1..2", "=", "a=b", "=1",
+)  # fmt: skip
+SLOW = (
+    "plan",
+    "compare",
+    "explore",
+    "fit",
+    "modes",
+    "simulate",
+    "fleet",
+    "sweep",
+    "page",
+    "report",
+    "trend",
+    "decode",
+    "evidence",
+)
+"""Words of commands that take more than a moment: one case in twenty is theirs."""
+LEFT_OUT = ("board", "lab", "calibrate")
+"""They serve, measure this machine, or run for minutes."""
+NONSENSE = re.compile(r"(?<![\w./-])[-+]?(?:nan|inf|infinity)(?![\w/-])", re.IGNORECASE)
+PROGRESS = re.compile(r"simulate: [\d,]+ requests in ")
+
+
+class Hang(BaseException):
+    """A case took too long."""
+
+
+def main() -> None:
+    """Run cases in processes, print those that break."""
+    parser = argparse.ArgumentParser(description="hostile input for everything that reads any")
+    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--surface", choices=tuple(SURFACES))
+    parser.add_argument("--only", type=int, help="number of one case, with --surface")
+    asked = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    surfaces = {asked.surface: 1.0} if asked.surface else SURFACES
+    if asked.only is not None:
+        if not asked.surface:
+            parser.error("--only needs --surface")
+        print(*(chunk(asked.surface, asked.seed, range(asked.only, asked.only + 1)) or ["nothing breaks"]), sep="\n")
+        return
+    jobs = [
+        (surface, asked.seed, range(first, min(first + CHUNK, int(asked.cases * part))))
+        for surface, part in surfaces.items()
+        for first in range(0, int(asked.cases * part), CHUNK)
+    ]
+    done: Counter[str] = Counter()
+    breaks = 0
+    began = time.monotonic()
+    with ProcessPoolExecutor(PARTS, max_tasks_per_child=20) as pool:
+        running = {pool.submit(chunk, *job): job for job in jobs}
+        for ended in as_completed(running):
+            surface, _, numbers = running[ended]
+            try:
+                broken = ended.result()
+            except Exception as error:
+                broken = [f"{surface} {numbers}: the process died: {error!r}"]
+            breaks += len(broken)
+            done[surface] += len(numbers)
+            for line in broken:
+                print(line, flush=True)
+            if sys.stderr.isatty():
+                print(f"\r{sum(done.values()):,} cases, {breaks} break", end="", file=sys.stderr, flush=True)
+    took = time.monotonic() - began
+    print(f"{sum(done.values()):,} cases in {took:.0f} s ({dict(done)}), seed {asked.seed}: {breaks} break")
+    sys.exit(1 if breaks else 0)
+
+
+def chunk(surface: str, seed: int, numbers: range) -> list[str]:
+    """Run some cases of a surface in a folder of their own, and describe those that break."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["RACKMATH_DATA"] = folder
+        os.environ["HOME"] = folder
+        os.chdir(folder)
+        return [f"{surface} {number}: {broken}" for number, broken in cases(surface, seed, numbers) if broken]
+
+
+def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
+    """Number of each case and what broke, empty where nothing did."""
+    run: Callable[[Random], str] = {"lines": line, "configs": config, "files": file, "addresses": address}[surface]
+    signal.signal(signal.SIGALRM, _hang)
+    warnings.simplefilter("always")
+    for number in numbers:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        signal.alarm(LONGEST)
+        try:
+            broken = run(Random(f"{surface} {seed} {number}"))
+        except Hang:
+            broken = "takes more than ten seconds: " + _where()
+        except Exception:
+            broken = "traceback: " + traceback.format_exc(limit=-3).replace("\n", " | ")
+        finally:
+            signal.alarm(0)
+        added = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        yield number, broken or (f"takes {added / 2**20:.0f} MiB" if added > MOST_MEMORY else "")
+
+
+def _hang(*_: Any) -> None:
+    raise Hang
+
+
+def _where() -> str:
+    return traceback.format_exc(limit=-2).replace("\n", " | ")
+
+
+def typed(words: list[str]) -> str:
+    """What breaks when a line is typed; empty where nothing does."""
+    from rackmath.cli.app import main as command_line
+
+    out, err = io.StringIO(), io.StringIO()
+    status: Any = 0
+    shown = shlex.join(words)[:600]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            command_line(words)
+    except SystemExit as ended:
+        status = ended.code
+    except Hang:
+        raise
+    except BaseException:
+        return f"{shown}: traceback: " + traceback.format_exc(limit=-3).replace("\n", " | ")
+    said = [text for text in err.getvalue().splitlines() if text.strip() and not PROGRESS.match(text)]
+    if status not in (0, 2, None):
+        return f"{shown}: exit status {status}"
+    if status == 2 and len(said) != 1:
+        return f"{shown}: refused in {len(said)} lines: {said[:3]}"
+    if status in (0, None) and said:
+        return f"{shown}: warns: {said[:2]}"
+    nonsense = NONSENSE.search(out.getvalue())
+    if status in (0, None) and nonsense and not NONSENSE.search(shown):
+        return f"{shown}: writes {out.getvalue()[max(nonsense.start() - 60, 0) : nonsense.end() + 20]!r}"
+    return ""
+
+
+@lru_cache(maxsize=1)
+def examples() -> tuple[list[tuple[list[str], click.Command]], list[tuple[list[str], click.Command]]]:
+    """The worked example of every command, with the command: quick ones and slow ones."""
+    from rackmath.cli.app import cli
+
+    context = click.Context(cli)
+    quick: list[tuple[list[str], click.Command]] = []
+    slow: list[tuple[list[str], click.Command]] = []
+
+    def walk(command: click.Command) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(context):
+                if name not in LEFT_OUT:
+                    child = command.get_command(context, name)
+                    assert child is not None
+                    walk(child)
+        text = (command.epilog or "").partition("Example: rackmath ")[2].partition("   (")[0]
+        words = shlex.split(text)
+        if words and words[0] not in LEFT_OUT:
+            (slow if any(word in SLOW for word in words[:2]) else quick).append((words, command))
+
+    walk(cli)
+    return quick, slow
+
+
+def line(random: Random) -> str:
+    """A worked example with some of its words changed."""
+    quick, slow = examples()
+    words, command = random.choice(slow if random.random() < 0.05 else quick)
+    words = list(words)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(len(words))
+        kind = random.random()
+        if kind < 0.45:
+            words[at] = value(random)
+        elif kind < 0.55:
+            del words[at]
+        else:
+            options = [p for p in command.params if isinstance(p, click.Option)]
+            if options:
+                option = random.choice(options)
+                words.append(
+                    random.choice(option.opts) if option.is_flag else f"{random.choice(option.opts)}={value(random)}"
+                )
+        if not words:
+            break
+    # Pages of the board and folders of a grid are not what is tried here.
+    if words and words[0] in LEFT_OUT:
+        return ""
+    return typed(words)
+
+
+def value(random: Random) -> str:
+    """A hostile word, or a number of any size."""
+    if random.random() < 0.6:
+        return random.choice(HOSTILE)
+    number = 10 ** random.uniform(-6, 12) * random.choice((1, 1, 1, -1))
+    return random.choice((f"{number:.0f}", f"{number:.6g}"))
+
+
+@lru_cache(maxsize=1)
+def configs() -> list[dict[str, Any]]:
+    """Configs of the catalogue."""
+    data = ROOT / "src/rackmath/data/models"
+    return [
+        json.loads(path.read_text())["config"]
+        for path in sorted(data.glob("*.json"))
+        if "config" in json.loads(path.read_text())
+    ]
+
+
+def config(random: Random) -> str:
+    """A config with some of its places changed: counted, and a pass of it estimated."""
+    from tests.mutations import mutate
+
+    from rackmath.cli.facts import model_facts
+    from rackmath.engine import Layout, estimate
+    from rackmath.errors import RackmathError
+    from rackmath.io import catalogue
+    from rackmath.models.config import read_config
+
+    changed = mutate(random.choice(configs()), random)
+    try:
+        model = read_config(changed)
+        facts = model_facts(model)
+        step = estimate(model, catalogue.system("h200-sxm"), Layout(tensor=2), batch=8, context=1000)
+    except RackmathError as error:
+        return f"refused in two lines: {error}" if "\n" in str(error) else ""
+    numbers = [facts[key] for key in ("total_params", "active_params", "kv_bytes_per_token", "weight_bytes")]
+    wrong = [n for n in (*numbers, float(step.time)) if not isfinite(n) or n < 0]
+    return f"nonsense {wrong} of {json.dumps(changed)[:300]}" if wrong else ""
+
+
+@lru_cache(maxsize=1)
+def templates() -> list[tuple[str, str, list[str]]]:
+    """Name and text of a file, and the line that reads it as ``FILE``."""
+    from rackmath.cli.app import main as command_line
+
+    rows = (ROOT / "tests/data/rows.csv").read_text().splitlines()
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        command_line(["systems", "h100-sxm", "--toml"])
+    model = json.dumps(configs()[0])
+    trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,4808,10\n2023-11-16 18:17:04.03,3180,8\n"
+    lines = '{"timestamp": 0, "input_length": 67, "output_length": 5, "hash_ids": [0, 1]}\n' * 3
+    one = ["llama-3.1-8b", "--gpus", "1", "--on"]
+    where = ["--set", "model=llama-3.1-8b", "--set", "hardware=h100-sxm", "--set", "n_gpus=1"]
+    data = ROOT / "tests/data"
+    usage, metrics, run = ((data / name).read_text() for name in ("usage.jsonl", "metrics.txt", "run.json"))
+    return [
+        ("rows.csv", "\n".join([rows[0], *rows[5:9]]), ["predict", "FILE", "--out", "out.csv"]),
+        ("system.toml", out.getvalue(), ["estimate", *one, "FILE", "--batch", "1", "--context", "99"]),
+        ("config.json", model, ["model", "FILE", "--json"]),
+        ("trace.csv", trace, ["simulate", *one, "h100-sxm", "--trace", "FILE"]),
+        ("trace.jsonl", lines, ["simulate", *one, "h100-sxm", "--trace", "FILE"]),
+        ("usage.jsonl", usage, ["prices", "agent", "--log", "FILE", "--date", "2026-11-21"]),
+        ("metrics.txt", metrics, ["evidence", "add", "--prometheus", "FILE", *where]),
+        ("run.json", run, ["evidence", "add", "FILE", *where]),
+    ]
+
+
+def file(random: Random) -> str:
+    """A file with some of its bytes, numbers or lines changed, read by its command."""
+    name, text, words = random.choice(templates())
+    data = text.encode()
+    for _ in range(random.randint(1, 4)):
+        data = damaged(data, random)
+    Path(name).write_bytes(data)
+    broken = typed([name if word == "FILE" else word for word in words])
+    return f"{broken} with {data[:400]!r}" if broken else ""
+
+
+def damaged(data: bytes, random: Random) -> bytes:
+    """Bytes with one change."""
+    at = random.randrange(len(data) + 1)
+    kind = random.randrange(6)
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + random.randbytes(random.randint(1, 8)) + data[at:]
+    if kind == 2:
+        return data[:at] + data[at + random.randint(1, 40) :]
+    if kind == 3:
+        lines = data.splitlines(keepends=True)
+        random.shuffle(lines)
+        return b"".join(lines)
+    numbers = list(re.finditer(rb"-?\d+\.?\d*(?:e[-+]?\d+)?", data))
+    cells = numbers if kind == 4 else list(re.finditer(rb"[A-Za-z_]+", data))
+    if not cells:
+        return data
+    cell = random.choice(cells)
+    return data[: cell.start()] + value(random).encode("utf-8", "surrogatepass") + data[cell.end() :]
+
+
+@lru_cache(maxsize=1)
+def board() -> tuple[Any, list[tuple[str, list[str]]]]:
+    """A client of the pages, and their quick questions with their fields."""
+    from fastapi.testclient import TestClient
+
+    from rackmath.web.app import create_app
+    from rackmath.web.pages import views
+
+    quick = [(name, list(view.inputs.model_fields)) for name, view in views().items() if not view.heavy]
+    return TestClient(create_app(1, longest=5.0), base_url="http://127.0.0.1"), quick
+
+
+def address(random: Random) -> str:
+    """A question of a page with hostile values."""
+    client, quick = board()
+    name, fields = random.choice(quick)
+    names = (*fields, "nothing")
+    query = {
+        random.choice(names): value(random) + random.choice(("", "", "", "\x00")) for _ in range(random.randint(1, 3))
+    }
+    path = random.choice((f"/api/{name}", f"/api/{name}", f"/still/{name}.svg"))
+    try:
+        answered = client.get(path, params=query)
+    except UnicodeEncodeError:
+        return ""
+    if answered.status_code >= 500:
+        return f"{path} {query}: status {answered.status_code}"
+    if path.startswith("/api") and answered.status_code == 200 and re.search(r"\b(NaN|Infinity)\b", answered.text):
+        return f"{path} {query}: NaN in the answer"
+    return ""
+
+
+if __name__ == "__main__":
+    main()
