@@ -140,7 +140,6 @@ def test_deepseek_s_day_of_february_2025() -> None:
     assert nodes * 8 * 24 * 2 == pytest.approx(87_072, rel=0.15)
 
 
-@pytest.mark.xfail(strict=True, reason="16 % too low since constants were fitted with consumer chips; 14 % before")
 def test_deepseek_s_cost_over_revenue_of_that_day() -> None:
     margin = deepseek_s_day()["margin"]
     assert margin["cost"] / margin["revenue"] == pytest.approx(87_072 / 562_027, rel=0.15)
