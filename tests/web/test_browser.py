@@ -62,7 +62,7 @@ def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> 
     batch = page.locator("#estimate-batch").input_value()
     assert 64 < float(batch) < 1000
     step = rm.estimate("deepseek-v3", "h200-sxm", gpus=8, batch=batch, context=8192).step
-    expect(shown(page, "estimate", "tokens/s")).to_contain_text(f"{float(step.tokens_per_second):,.0f}")
+    expect(shown(page, "estimate", "tokens/s")).to_contain_text(f"{float(step.tokens_per_second):,.0f}", timeout=60_000)
     assert value(page, "estimate", "time of a pass") != time
     page.get_by_label("context or prompt", exact=False).last.fill("65536")
     page.wait_for_function(f"before => {drawn} !== before", arg=before)
@@ -75,9 +75,8 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
     page.locator("#batch-price").fill("99")
     page.locator("#batch-price").blur()
     page.wait_for_url(lambda url: parse_qs(urlparse(url).query) == {"batch.context": ["100000"], "batch.price": ["99"]})
-    expect(page.locator('[data-view="batch"] .command code')).to_contain_text("L=100000")
-    page.wait_for_load_state("networkidle")
-    floor = value(page, "batch", "cost that no batch amortises")
+    floor = "0.168 $ per million tokens"
+    expect(shown(page, "batch", "cost that no batch amortises")).to_have_text(floor, timeout=60_000)
     other = context.new_page()
     opened(other, page.url)
     expect(shown(other, "batch", "cost that no batch amortises")).to_have_text(floor)

@@ -21,10 +21,10 @@ def views() -> Mapping[str, View]:
 @lru_cache(maxsize=1)
 def pages() -> Mapping[str, Page]:
     """All pages by their address, in the order of the navigation."""
-    return {page.path: page for page in (*chapters(), *_tools())}
+    return {page.path: page for page in (*chapters(), *_deployments(), *_money_and_time())}
 
 
-def _tools() -> list[Page]:
+def _deployments() -> list[Page]:
     return [
         Page(
             path="/estimate",
@@ -67,6 +67,11 @@ def _tools() -> list[Page]:
             views=["explore"],
             text=["How strongly time, speed and cost of a pass follow each number of the hardware and of the model."],
         ),
+    ]
+
+
+def _money_and_time() -> list[Page]:
+    return [
         Page(
             path="/prices",
             title="Prices",
