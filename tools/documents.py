@@ -24,8 +24,8 @@ from pathlib import Path
 
 import rackmath as public
 from rackmath.api.fields import fields_of
-from rackmath.blackboard.claims import Claim, claims, text_of
 from rackmath.cli.app import main as rackmath
+from rackmath.lecture.claims import Claim, claims, text_of
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)

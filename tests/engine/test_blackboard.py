@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rackmath.blackboard.solve import evaluate
 from rackmath.engine import Layout, estimate
 from rackmath.engine.collectives import all_to_all
 from rackmath.engine.layout import as_floats
 from rackmath.engine.sharding import memory
 from rackmath.hardware import Chip, Link, System
+from rackmath.lecture.solve import evaluate
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
 from rackmath.prices import usd_per_million_tokens

@@ -18,9 +18,9 @@ from rackmath.api import explore as api_explore
 from rackmath.api.answers import answer
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import field_named
-from rackmath.blackboard.equations import EQUATIONS
 from rackmath.cli.app import cli
 from rackmath.errors import InputError, RackmathError
+from rackmath.lecture.equations import EQUATIONS
 from rackmath.web import equations, shown, uploads
 from rackmath.web.app import create_app
 from rackmath.web.chapters import chapters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rackmath.blackboard.solve import Solution
+from rackmath.lecture.solve import Solution
 
 
 def solution_facts(solution: Solution) -> dict[str, Any]:

@@ -25,13 +25,13 @@ def solve(
 
     Without an equation all are listed. Values take units and ranges: M=3.35TB/s, L=100k..200k.
     """
-    from rackmath.blackboard.equations import EQUATIONS
+    from rackmath.lecture.equations import EQUATIONS
 
     if equation is None:
         _list_equations(as_json, EQUATIONS)
         return
-    from rackmath.blackboard.equations import equation as find
-    from rackmath.blackboard.solve import solve as run
+    from rackmath.lecture.equations import equation as find
+    from rackmath.lecture.solve import solve as run
 
     if symbol is None:
         _show_equation(find(equation), as_json)
@@ -60,7 +60,7 @@ def solve(
 
 def _show_equation(chosen: Any, as_json: bool) -> None:
     """An equation, its symbols with units, and what the lecture puts in."""
-    from rackmath.blackboard.symbols import LECTURE
+    from rackmath.lecture.symbols import LECTURE
 
     forms = [replace(chosen, text=text) for text in (chosen.text, *chosen.also)]
     held = {q.name: q for form in forms for q in form.quantities}
@@ -129,8 +129,8 @@ def _given(values: tuple[str, ...]) -> dict[str, str]:
 @click.option("--explain", is_flag=True, help="Show what was given, and the command behind the real number.")
 def claims(only: str | None, as_json: bool, explain: bool) -> None:
     """Show the ledger: each claim of the lecture with its inputs and with real ones, and a verdict."""
-    from rackmath.blackboard.claims import claims as run
-    from rackmath.blackboard.claims import rows, text_of
+    from rackmath.lecture.claims import claims as run
+    from rackmath.lecture.claims import rows, text_of
 
     if only is not None and only not in {row["id"] for row in rows()}:
         raise InputError("--only", only, "`rackmath lecture claims` lists the ids")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rackmath.blackboard.ciphers import avalanche
-from rackmath.blackboard.solve import evaluate
+from rackmath.lecture.ciphers import avalanche
+from rackmath.lecture.solve import evaluate
 from rackmath.web.page import Exercise, Page
 
 

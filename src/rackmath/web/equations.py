@@ -10,11 +10,11 @@ from sympy.printing.mathml import mathml
 
 from rackmath.api.plain import to_plain
 from rackmath.api.solve import solution_facts
-from rackmath.blackboard.equations import EQUATIONS, Equation
-from rackmath.blackboard.equations import equation as find
-from rackmath.blackboard.solve import solve
-from rackmath.blackboard.symbols import QUANTITIES
 from rackmath.errors import InputError
+from rackmath.lecture.equations import EQUATIONS, Equation
+from rackmath.lecture.equations import equation as find
+from rackmath.lecture.solve import solve
+from rackmath.lecture.symbols import QUANTITIES
 from rackmath.web.shown import command_line
 
 _USUAL: Mapping[str, str] = {

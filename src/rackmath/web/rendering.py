@@ -12,8 +12,8 @@ from jinja2 import Environment, PackageLoader
 from pydantic import ValidationError
 
 from rackmath.api.plain import to_plain
-from rackmath.blackboard.claims import claims, rows
 from rackmath.errors import RackmathError
+from rackmath.lecture.claims import claims, rows
 from rackmath.version import __version__
 from rackmath.web import equations
 from rackmath.web.controls import controls

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rackmath.api.plain import to_plain
-from rackmath.blackboard.curves import curve
 from rackmath.figures import Figure, Panel, Series
 from rackmath.io import catalogue
+from rackmath.lecture.curves import curve
 from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import active_params, total_params, weight_bytes
 from rackmath.units import show

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from rackmath.api.plain import to_plain
-from rackmath.blackboard.curves import curve
 from rackmath.figures import Figure, Panel, Series
 from rackmath.io import catalogue
+from rackmath.lecture.curves import curve
 from rackmath.models.cache import cache_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rackmath.api.plain import to_plain
-from rackmath.blackboard.curves import curve
 from rackmath.figures import Figure, Panel, Series
+from rackmath.lecture.curves import curve
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
 from rackmath.web.views.lecture.common import POINTS

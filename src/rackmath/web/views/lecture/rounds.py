@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 
 from rackmath.api.plain import to_plain
-from rackmath.blackboard import ciphers
-from rackmath.blackboard.curves import curve
 from rackmath.figures import Figure, Panel, Series
+from rackmath.lecture import ciphers
+from rackmath.lecture.curves import curve
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from rackmath.api.plain import to_plain
-from rackmath.blackboard.curves import curve
 from rackmath.figures import Figure, Panel, Series
+from rackmath.lecture.curves import curve
 from rackmath.training.pipelines import Times, run
 from rackmath.web.inputs import Inputs, choice, slider
 from rackmath.web.shown import Shown, View, drawn

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rackmath.blackboard import ciphers, real, real_training
-from rackmath.blackboard.entry import Entry, said
-from rackmath.blackboard.solve import evaluate
 from rackmath.io import catalogue
+from rackmath.lecture import ciphers, real, real_training
+from rackmath.lecture.entry import Entry, said
+from rackmath.lecture.solve import evaluate
 
 _TWO_MONTHS = 60 * 86_400.0
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rackmath.blackboard import real, real_training
-from rackmath.blackboard.entry import Entry, said
-from rackmath.blackboard.solve import evaluate
 from rackmath.io import catalogue
+from rackmath.lecture import real, real_training
+from rackmath.lecture.entry import Entry, said
+from rackmath.lecture.solve import evaluate
 from rackmath.models.counts import weight_bytes
 from rackmath.training.routed import LAWS, effective_size
 

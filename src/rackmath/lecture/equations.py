@@ -13,8 +13,8 @@ from typing import Any
 
 import sympy as sp
 
-from rackmath.blackboard.symbols import QUANTITIES, Quantity
 from rackmath.errors import InputError
+from rackmath.lecture.symbols import QUANTITIES, Quantity
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rackmath.blackboard.verdicts import Value
+from rackmath.lecture.verdicts import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 import sympy as sp
 from numpy.typing import NDArray
 
-from rackmath.blackboard.equations import equation
 from rackmath.errors import InputError
+from rackmath.lecture.equations import equation
 
 _MODULES: list[Any] = [
     {"Max": lambda *parts: reduce(np.maximum, parts), "Min": lambda *parts: reduce(np.minimum, parts)},

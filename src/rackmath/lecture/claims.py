@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-from rackmath.blackboard import ledger_one, ledger_two
-from rackmath.blackboard.entry import Entry
-from rackmath.blackboard.verdicts import FALSE, Value, parse_expected, verdict
+from rackmath.lecture import ledger_one, ledger_two
+from rackmath.lecture.entry import Entry
+from rackmath.lecture.verdicts import FALSE, Value, parse_expected, verdict
 
 ENTRIES: dict[str, Entry] = {**ledger_one.ENTRIES, **ledger_two.ENTRIES}
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.blackboard.equations import EQUATIONS, Equation, equation
-from rackmath.blackboard.solve import check_units, evaluate, solve
-from rackmath.blackboard.symbols import QUANTITIES, dimension_of
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
+from rackmath.lecture.equations import EQUATIONS, Equation, equation
+from rackmath.lecture.solve import check_units, evaluate, solve
+from rackmath.lecture.symbols import QUANTITIES, dimension_of
 
 # Values that keep every equation inside its domain: fractions below one, batches below saturation.
 START = {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath.blackboard import real_training
-from rackmath.blackboard.claims import claims
-from rackmath.blackboard.solve import evaluate
+from rackmath.lecture import real_training
+from rackmath.lecture.claims import claims
+from rackmath.lecture.solve import evaluate
 
 
 @given(stages=st.integers(1, 12), microbatches=st.integers(1, 24))

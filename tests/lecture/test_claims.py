@@ -9,10 +9,10 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
-from rackmath.blackboard import ciphers, real
-from rackmath.blackboard.claims import ENTRIES, Claim, claims, rows
-from rackmath.blackboard.verdicts import off_by, parse_expected, verdict
 from rackmath.cli.app import cli
+from rackmath.lecture import ciphers, real
+from rackmath.lecture.claims import ENTRIES, Claim, claims, rows
+from rackmath.lecture.verdicts import off_by, parse_expected, verdict
 from tests.conftest import SHARED
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import sympy as sp
 
-from rackmath.blackboard.equations import Equation, equation, latex
-from rackmath.blackboard.roots import positive_roots
-from rackmath.blackboard.symbols import QUANTITIES, dimension_of
 from rackmath.errors import InputError, NotUnderstood
+from rackmath.lecture.equations import Equation, equation, latex
+from rackmath.lecture.roots import positive_roots
+from rackmath.lecture.symbols import QUANTITIES, dimension_of
 from rackmath.units import parse, show
 
 Interval = tuple[float, float]
