@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from rackmath.api import near
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.evidence.posterior import FAR
-from rackmath.io import evidence_files
+from rackmath.io import evidence_files, paths
 
 KNOWN = ["llama-3.1-70b", "--on", "h100-sxm", "--layout", "tp4", "--batch", "32", "--context", "2000"]
 NOVEL = ["gpt-oss-20b", "--on", "trainium2", "--batch", "4", "--context", "500", "--engine", "sglang"]
@@ -27,11 +26,9 @@ OWN = (
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv(evidence_files.FOLDER, str(tmp_path / "data"))
-    near.forget()
-    yield tmp_path
-    near.forget()
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(paths.FOLDER, str(tmp_path / "data"))
+    return tmp_path
 
 
 def said(*words: str) -> Any:
@@ -97,7 +94,6 @@ def test_own_measurements_are_kept_and_move_answers_near_them(own: Path) -> None
     assert (facts["added"], facts["kept"]) == (1, 1)
     (row,) = facts["rows"]
     for value, inside in ((row["predicted"], True), (row["low"] / 1.2, False), (row["high"] * 1.2, False)):
-        near.forget()
         evidence_files.own_path().unlink()
         path.write_text(OWN.format(value=f"{value:.6g}"))
         assert said("evidence", "add", str(path))["rows"][0]["inside"] is inside
@@ -123,12 +119,12 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_kept(own: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_one_line(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = own / "file"
     blocked.write_text("")
-    monkeypatch.setenv(evidence_files.FOLDER, str(blocked / "below"))
+    monkeypatch.setenv(paths.FOLDER, str(blocked / "below"))
     path = own / "mine.csv"
     path.write_text(OWN.format(value="0.02"))
     result = CliRunner().invoke(cli, ["evidence", "add", str(path)])
     assert isinstance(result.exception, InputError)
-    assert evidence_files.FOLDER in str(result.exception)
+    assert paths.FOLDER in str(result.exception)
 
 
 @pytest.mark.long

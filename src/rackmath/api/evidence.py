@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.near import all_measurements, configuration_of, forget, near
+from rackmath.api.near import all_measurements, configuration_of, near
 from rackmath.api.predict import predict
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
@@ -219,7 +219,6 @@ def run_add(request: AddRequest) -> Result:
     before = len(kept)
     kept |= {row["id"]: row for row in named if row["id"] in usable_ids}
     path = evidence_files.write_own(list(kept.values()))
-    forget()
     facts = {
         "added": len(kept) - before,
         "replaced": len(usable_ids) - (len(kept) - before),

@@ -27,6 +27,7 @@ from rackmath.evidence.posterior import (
 from rackmath.evidence.subjects import bits_of_model, kind_of_model
 from rackmath.hardware import System
 from rackmath.io import constants_file, evidence_files
+from rackmath.io.evidence_files import OwnVersion
 from rackmath.models.architecture import Architecture
 
 if TYPE_CHECKING:
@@ -191,11 +192,15 @@ def near_question(question: Question) -> Near:
     return near(configuration(question), without)
 
 
-@lru_cache(maxsize=1)
 def _places() -> dict[tuple[str, str], list[int]]:
     """Places of rows by their id, and by their run."""
+    return _places_with(evidence_files.own_version())
+
+
+@lru_cache(maxsize=1)
+def _places_with(version: OwnVersion) -> dict[tuple[str, str], list[int]]:
     places: dict[tuple[str, str], list[int]] = {}
-    frame = _evidence()[2]
+    frame = _evidence_with(version)[2]
     for name in ("id", "run_id"):
         for i, text in enumerate(frame[name].to_list()):
             if text:
@@ -213,9 +218,13 @@ def corrected(losses: Losses, by_phase: dict[str, Near], ranged: str) -> Losses:
     return replace(changed, low=low, high=high)
 
 
-@lru_cache(maxsize=1)
 def _evidence() -> tuple[Base, Book, pl.DataFrame]:
-    """Published and own rows."""
+    """Published and own rows; read again when the file of a user's own has changed."""
+    return _evidence_with(evidence_files.own_version())
+
+
+@lru_cache(maxsize=1)
+def _evidence_with(version: OwnVersion) -> tuple[Base, Book, pl.DataFrame]:
     import polars as pl
 
     frame = evidence_files.published()
@@ -251,9 +260,3 @@ def own_questions() -> list[Question]:
 def corrections(by_phase: dict[str, Near]) -> dict[str, float]:
     """Factors on times by phase, of those that something is near to."""
     return {phase: at.factor for phase, at in by_phase.items() if at.posterior.distance != FAR}
-
-
-def forget() -> None:
-    """Read the measurements again at the next answer."""
-    _evidence.cache_clear()
-    _places.cache_clear()

@@ -7,7 +7,6 @@ hyperparameters. Both are written by ``tools/evidence.py``.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import platformdirs
 
 from rackmath.errors import InputError
 from rackmath.evidence.configurations import AMOUNTS, NAMES, Book, Configurations, scaled
 from rackmath.evidence.kernel import Part
 from rackmath.evidence.posterior import Base, Process
-from rackmath.io import tables
+from rackmath.io import paths, tables
+from rackmath.io.paths import FOLDER
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,8 +36,6 @@ FACTS = (
 """Columns of a row that are shown."""
 OWN = "own"
 """Source of a user's answers and of a user's own measurements."""
-FOLDER = "RACKMATH_DATA"
-"""Variable of the environment that names the folder of a user's own measurements."""
 _VERSION = 1
 
 
@@ -84,9 +81,23 @@ def base_of(frame: pl.DataFrame) -> tuple[Base, Book]:
 
 
 def own_path() -> Path:
-    """File of a user's own measurements: in ``RACKMATH_DATA``, else in the platform's folder for data of programs."""
-    folder = os.environ.get(FOLDER)
-    return (Path(folder) if folder else Path(platformdirs.user_data_dir("rackmath", False))) / f"own-{_VERSION}.csv"
+    """File of a user's own measurements: see :func:`~rackmath.io.paths.own_folder`."""
+    return paths.own_folder() / f"own-{_VERSION}.csv"
+
+
+OwnVersion = tuple[str, int, int] | None
+"""Path, time of the last change [ns] and size [B] of a user's own measurements; None where there are none."""
+
+
+def own_version() -> OwnVersion:
+    """What tells whether a user's own measurements are still those that were read."""
+    path = own_path()
+    try:
+        facts = path.stat()
+    except OSError:
+        # What keeps it from being read is said by whoever reads it.
+        return None
+    return str(path), facts.st_mtime_ns, facts.st_size
 
 
 def own_rows() -> list[dict[str, str]]:

@@ -1,11 +1,26 @@
-"""Paths that users name: whether a file is there, can be read to its end, and is not too large."""
+"""Paths that users name: whether a file is there, can be read to its end, is not too large; where they keep things."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from stat import S_ISREG
 
+import platformdirs
+
 from rackmath.errors import InputError
+
+FOLDER = "RACKMATH_DATA"
+"""Variable of the environment that names the folder of what a user keeps."""
+
+
+def own_folder() -> Path:
+    """Folder of what a user keeps: measurements, and what the quiz remembers.
+
+    The one that ``RACKMATH_DATA`` names, else the platform's folder for data of programs.
+    """
+    folder = os.environ.get(FOLDER)
+    return Path(folder) if folder else Path(platformdirs.user_data_dir("rackmath", False))
 
 
 def is_file(path: Path) -> bool:
