@@ -3,8 +3,8 @@
     python tools/documents.py            # rewrite
     python tools/documents.py --check    # exit 1 where a document says something else than its command
 
-A ``console`` block holds commands after ``$ ``; what follows each is its output. Pages
-under ``docs/generated`` are written whole.
+A ``console`` block holds commands after ``$ ``; what follows each is its output. A ``python`` block, or a paragraph,
+holds examples after ``>>> ``; what follows each is what Python prints. Pages under ``docs/generated`` are written whole.
 """
 
 from __future__ import annotations
