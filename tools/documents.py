@@ -3,13 +3,15 @@
     python tools/documents.py            # rewrite
     python tools/documents.py --check    # exit 1 where a document says something else than its command
 
-A ``console`` block holds commands after ``$ ``; what follows each is its output. A ``python`` block, or a paragraph,
-holds examples after ``>>> ``; what follows each is what Python prints. Pages under ``docs/generated`` are written whole.
+A ``console`` block holds commands after ``$ ``; what follows each is its output. What follows an example after ``>>> ``
+is what Python prints; it is rewritten here and checked by pytest. ``<!-- problems: 3 -->`` stands before the problems of
+chapter 3. Pages under ``docs/generated`` are written whole.
 """
 
 from __future__ import annotations
 
 import contextlib
+import doctest
 import inspect
 import io
 import os
@@ -18,6 +20,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+import traceback
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,9 +29,16 @@ import rackmath as public
 from rackmath.api.fields import fields_of
 from rackmath.cli.app import main as rackmath
 from rackmath.lecture.claims import Claim, claims, text_of
+from rackmath.lecture.quiz import answers, problems
 
 ROOT = Path(__file__).parent.parent
+BOOK = ROOT / "src/rackmath/data/book"
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+PROBLEMS = re.compile(r"<!-- problems: (\d+) -->\n.*?<!-- /problems -->", re.DOTALL)
+EXAMPLE = re.compile(r"^( *)>>> .*\n(?:\1\.\.\.(?: .*)?\n)*", re.MULTILINE)
+OUTPUT = re.compile(r"(?:(?! *>>> |```).*\S.*\n)*")
+"""What stands below an example: up to an empty line, the next example or the end of the block."""
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def main() -> None:
@@ -44,8 +54,11 @@ def main() -> None:
 
 
 def _refresh(check: bool) -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(BOOK.glob("*.md"))]
     wanted = {page: refreshed(page.read_text(encoding="utf-8")) for page in pages if "_build" not in page.parts}
+    if not check:
+        wanted = {page: with_outputs(text, page.name) for page, text in wanted.items()}
+    wanted[ROOT / "docs/generated/answers.md"] = answers()
     wanted[ROOT / "docs/generated/ledger.md"] = ledger()
     wanted[ROOT / "docs/generated/python.md"] = reference()
     stale = [p for p, text in wanted.items() if not p.exists() or p.read_text(encoding="utf-8") != text]
@@ -58,8 +71,41 @@ def _refresh(check: bool) -> None:
 
 
 def refreshed(text: str) -> str:
-    """Text with the output of every command in its console blocks."""
-    return BLOCK.sub(lambda found: "```console\n" + _session(found.group(1)) + "```", text)
+    """Text with the output of every command in its console blocks, and the problems of its chapter."""
+    text = PROBLEMS.sub(lambda block: _problems(int(block.group(1))), text)
+    return BLOCK.sub(lambda block: "```console\n" + _session(block.group(1)) + "```", text)
+
+
+def _problems(chapter: int) -> str:
+    return f"<!-- problems: {chapter} -->\n{problems(chapter)}<!-- /problems -->"
+
+
+def with_outputs(text: str, name: str) -> str:
+    """Text with what Python prints below every example that prints something else than what stands there."""
+    scope: dict[str, object] = {"__name__": "__main__"}
+    pieces, end = [], 0
+    with contextlib.chdir(ROOT):
+        for example in EXAMPLE.finditer(text):
+            output = OUTPUT.match(text, example.end())
+            assert output is not None
+            wanted, printed_now = output.group(), _run(example, scope, name)
+            matches = doctest.OutputChecker().check_output(wanted, printed_now, FLAGS)
+            pieces += [text[end : example.end()], wanted if matches else printed_now]
+            end = output.end()
+    return "".join(pieces) + text[end:]
+
+
+def _run(example: re.Match[str], scope: dict[str, object], name: str) -> str:
+    indent = example.group(1)
+    source = "".join(line[len(indent) + 4 :] or "\n" for line in example.group().splitlines(keepends=True))
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(source, name, "single"), scope)
+    except Exception as error:
+        # Documents show refusals; the lines between are elided by doctest.
+        out.write(f"Traceback (most recent call last):\n{''.join(traceback.format_exception_only(error))}")
+    return "".join(f"{indent}{line}" for line in out.getvalue().splitlines(keepends=True))
 
 
 def printed(arguments: list[str]) -> str:

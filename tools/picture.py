@@ -1,4 +1,4 @@
-"""Draw the README's picture from real output, docs/estimate.svg, and those of the command pages.
+"""Draw the README's picture from real output, docs/estimate.svg, those of the command pages, and those of the book.
 
 python tools/picture.py
 """
@@ -14,6 +14,8 @@ from rich.console import Console
 
 from rackmath.cli import render
 from rackmath.cli.app import main as rackmath
+from rackmath.figures.write import write_figure
+from rackmath.lecture.drawings import DRAWINGS
 
 OUT = Path(__file__).parent.parent / "docs/estimate.svg"
 ATTENTION = "llama-3.1-70b,gemma-3-27b,deepseek-v3,deepseek-v3.2,qwen3-next-80b-a3b"
@@ -49,6 +51,8 @@ def main() -> None:
     for command, name in CHARTS.items():
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
             rackmath([*command.split()[1:], "--json", "--plot", str(OUT.with_name(name))])
+    for name, draw in DRAWINGS.items():
+        write_figure(draw(), OUT.with_name("book") / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rackmath.api.plan_question import PlanRequest
     from rackmath.api.predict import PredictRequest, PredictResult, predict
     from rackmath.api.price_page import PageRequest
+    from rackmath.api.quiz import QuizRequest
     from rackmath.api.racks import RacksRequest
     from rackmath.api.result import Result
     from rackmath.api.rl import RlRequest
@@ -79,6 +80,7 @@ _MODULES = {
     "PriceRequest": "rackmath.api.decode",
     "PriceResult": "rackmath.api.decode",
     "RackmathError": "rackmath.errors",
+    "QuizRequest": "rackmath.api.quiz",
     "RacksRequest": "rackmath.api.racks",
     "Result": "rackmath.api.result",
     "RlRequest": "rackmath.api.rl",

@@ -23,6 +23,7 @@ _FUNCTIONS = {
     "PlanRequest": "rackmath.api.plan:run_plan",
     "PredictRequest": "rackmath.api.predict:run_prediction",
     "PriceRequest": "rackmath.api.decode:run_decoding",
+    "QuizRequest": "rackmath.api.quiz:run_quiz",
     "RacksRequest": "rackmath.api.racks:run_racks",
     "RlRequest": "rackmath.api.rl:run_rl",
     "SimulateRequest": "rackmath.api.simulation.result:run_simulation",

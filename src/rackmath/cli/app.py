@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "plan": ("rackmath.cli.plan", "Search every deployment: frontier, best under limits, launch commands."),
         "predict": ("rackmath.cli.validate:predict_rows", "Predict rows of a table of measurements, with ranges."),
         "prices": ("rackmath.cli.prices", "What tokens cost, what price pages imply, what is behind list prices."),
+        "quiz": ("rackmath.cli.quiz", "Cards of the book with computed answers, asked at growing intervals."),
         "simulate": ("rackmath.cli.simulate:simulate_command", "Replay a trace, or made-up traffic, against a fleet."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
         "systems": ("rackmath.cli.systems", "Systems of the catalogue, their sources, and files of your own."),

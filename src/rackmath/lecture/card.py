@@ -10,10 +10,10 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure
 from rackmath.units import parse, show
 
-_SHOWN = ("s", "B", "B/s", "FLOP", "FLOP/s", "W")
+_SHOWN = ("s", "B", "B/s", "FLOP/s", "W")
 """Units that are written with a prefix."""
-_BASES = {unit: unit for unit in (*_SHOWN, "USD", "USD/s")}
-"""Units that text may carry; all others are counts."""
+_READ = (*_SHOWN, "FLOP")
+"""Units that text may carry; all others are names of what is counted."""
 _HINTS = (
     (2.0, "a multiply-add is two FLOP, a link has two directions, a cache holds keys and values"),
     (8.0, "bits and bytes differ by eight"),
@@ -81,7 +81,8 @@ def written(value: float, unit: str) -> str:
     """A number as a person writes it: ``14.4 ms``, ``5,584 sequences``, ``0.31 $``."""
     if unit in _SHOWN:
         return show(value, unit)
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    size = abs(value)
+    text = f"{value:.3g}" if size < 1000 or size >= 1e15 else f"{value:,.0f}" if size < 1e6 else show(value)
     return f"{text} {unit}".strip()
 
 
@@ -109,11 +110,10 @@ def check(card: Card, text: str) -> Check:
 
 def _read(card: Card, text: str) -> float:
     plain = text.strip().replace(",", "")
-    if card.unit not in _BASES:
-        # A count may carry the name of what it counts.
-        plain = plain.removesuffix(card.unit).rstrip() if card.unit else plain
-        return parse(plain, "1", card.id)
-    return parse(plain, _BASES[card.unit], card.id)
+    if card.unit in _READ:
+        return parse(plain, card.unit, card.id)
+    # A count may carry the name of what it counts.
+    return parse(plain.removesuffix(card.unit).rstrip(), "1", card.id)
 
 
 def _remark(number: float, true: float) -> str:

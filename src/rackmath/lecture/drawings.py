@@ -208,7 +208,9 @@ def memory() -> Figure:
     weights, counts = float(sum(weight_bytes(model).values())), np.array([2, 4, 8, 16])
     capacity = chip.memory_capacity / 1e9
     share = weights / counts / 1e9
-    free = np.maximum(0.9 * capacity - share - 3.0, 0.0)
+    working = 3.0
+    free = np.maximum(0.9 * capacity - share - working, 0.0)
+    rest = capacity - share - working - free
     names = [f"{n} H100" for n in counts]
     return Figure(
         title="Llama 3.1 70B at 16 bit: memory of one accelerator",
@@ -218,9 +220,9 @@ def memory() -> Figure:
                 up="GB",
                 series=[
                     Series(name="weights", x=names, y=share.tolist(), kind="bars"),
-                    Series(name="passes, graphs, libraries", x=names, y=[3.0] * len(names), kind="bars"),
+                    Series(name="passes, graphs, libraries", x=names, y=[working] * len(names), kind="bars"),
                     Series(name="cache", x=names, y=free.tolist(), kind="bars"),
-                    Series(name="not given to the engine", x=names, y=[0.1 * capacity] * len(names), kind="bars"),
+                    Series(name="not given to the engine", x=names, y=rest.tolist(), kind="bars"),
                 ],
             )
         ],
@@ -304,11 +306,11 @@ def prices() -> Figure:
         panels=[
             Panel(
                 across="tokens of context",
-                up="multiply-adds' worth of time per token",
+                up="time of a prompt token, in multiply-adds",
                 log_across=True,
                 log_up=True,
                 series=[
-                    _line("multiplications", across, compute, 2),
+                    _line("multiplications", across, compute, 5),
                     *(
                         _line(f"cache of {kv:,.0f} bytes a token", across, across * kv * ratio)
                         for kv in (500, 1667, 70_272)
@@ -387,14 +389,13 @@ def errors() -> Figure:
     for row in csv.DictReader(lines):
         ratios.setdefault(row["class"], []).append(float(row["predicted"]) / float(row["measured"]))
     wanted = sorted((name for name in ratios), key=lambda name: -len(ratios[name]))[:4]
-    levels = np.linspace(0.02, 0.98, 97)
+    levels = np.linspace(0.03, 0.97, 95)
     return Figure(
         title="Predicted over measured, by kind of row",
         panels=[
             Panel(
                 across="predicted over measured",
                 up="part of the rows below",
-                log_across=True,
                 series=[_line(name, np.quantile(ratios[name], levels), levels) for name in wanted],
             )
         ],

@@ -1,0 +1,77 @@
+"""Cards of chapter 2: batches that depart."""
+
+from __future__ import annotations
+
+from math import fsum
+
+from rackmath.lecture import drawings
+from rackmath.lecture.card import Card
+from rackmath.lecture.solve import evaluate
+from rackmath.serving.trains import expected_waits
+
+CARDS: tuple[Card, ...] = (
+    Card(
+        id="worst-wait",
+        chapter=2,
+        question="A pass starts every 25 ms and takes 25 ms. How long does the unluckiest request take, from its arrival to the end of its pass?",
+        value=lambda: expected_waits(0.025).worst,
+        unit="s",
+        why="It just misses one departure, waits a period and rides for one.",
+    ),
+    Card(
+        id="median-wait",
+        chapter=2,
+        question="The same timetable of 25 ms. How long does the median request take?",
+        value=lambda: expected_waits(0.025).median,
+        unit="s",
+        why="The wait is uniform between 0 and a period: half a period at the median, and one period for the pass.",
+    ),
+    Card(
+        id="drain-b300",
+        chapter=2,
+        question="A chip has 270 GB of memory and reads 8 TB/s. What is its natural period?",
+        value=lambda: evaluate("drain-time", "t_drain", H=270e9, M=8e12),
+        unit="s",
+        why="In one pass no byte has to be read twice, so a pass reads at most the whole memory: H / M.",
+    ),
+    Card(
+        id="static-batch",
+        chapter=2,
+        question="Answers have exponential lengths. A batch of 32 is run until its longest answer ends. Which part of its places is in use, on average?",
+        value=lambda: 1 / fsum(1 / i for i in range(1, 33)),
+        why="The longest of B exponentials is the harmonic sum 1 + 1/2 + ... + 1/B times their mean.",
+    ),
+    Card(
+        id="tokens-of-a-full-machine",
+        chapter=2,
+        question="141 GB of memory at 4.8 TB/s, 70 GB of weights, conversations of 4,000 tokens of 164 kB each. How many tokens per second does a full machine write, at the bound?",
+        value=lambda: 4.8e12 / (4000 * 164e3) * (1 - 70e9 / 141e9),
+        unit="tokens/s",
+        why="X = M / (L kappa) times the part of the memory that the weights leave free: what fits, once per drain time.",
+    ),
+    Card(
+        id="why-drain-is-steady",
+        chapter=2,
+        question="Capacity and bandwidth of accelerators grew tenfold. Why did the time to read all memory hardly change?",
+        says=lambda: (
+            "Memory is sold in stacks that each bring capacity and bandwidth; more or newer stacks give more of both."
+        ),
+        why="H / M is a property of a stack, not of how many there are.",
+    ),
+    Card(
+        id="why-rate-does-not-matter",
+        chapter=2,
+        question="Why does the rate of arrivals not appear in the wait for a departure?",
+        says=lambda: (
+            "All who wait find a place in the next batch, whether ten or ten thousand; only the period counts, until memory is full."
+        ),
+        why="A timetable has no queue as long as a batch can hold everybody.",
+    ),
+    Card(
+        id="sketch-drain",
+        chapter=2,
+        question="Draw a bar for the time in which A100, H100, H200, B200, GB300, Rubin, a TPU v7 and an RTX 4090 read all of their memory.",
+        draw=drawings.departures,
+        why="Between 13 ms and 40 ms for all of them.",
+    ),
+)
