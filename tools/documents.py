@@ -4,8 +4,8 @@
     python tools/documents.py --check    # exit 1 where a document says something else than its command
 
 A ``console`` block holds commands after ``$ ``; what follows each is its output. What follows an example after ``>>> ``
-is what Python prints; it is rewritten here and checked by pytest. ``<!-- problems: 3 -->`` stands before the problems of
-chapter 3. Pages under ``docs/generated`` are written whole.
+is what Python prints; it is rewritten here and checked by pytest. ``<!-- problems: 3 -->`` stands before the problems
+of chapter 3. Pages under ``docs/generated`` are written whole.
 """
 
 from __future__ import annotations

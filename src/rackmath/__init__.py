@@ -135,6 +135,7 @@ __all__ = [
     "PredictResult",
     "PriceRequest",
     "PriceResult",
+    "QuizRequest",
     "RackmathError",
     "RacksRequest",
     "Result",

@@ -85,12 +85,14 @@ def problems(number: int) -> str:
     lines = [
         "## Problems",
         "",
-        "Answers are hidden; `rackmath quiz NAME NUMBER` checks one, `rackmath quiz NAME` shows it again, and `rackmath quiz "
-        f"--chapter {number}` asks all of them. Units are read as everywhere: `12ms`, `1.5MB`, `20k`.",
+        "Answers are hidden. `rackmath quiz NAME NUMBER` checks one, with units as everywhere (`12ms`, `1.5MB`, `20k`);",
+        f"`rackmath quiz --chapter {number}` asks all of them.",
         "",
     ]
     cards = cards_of(number)
-    lines += [f"{i}. **{card.id}.** {_plain(card.question)}" for i, card in enumerate(_of_kind(cards, "number"), start=1)]
+    lines += [
+        f"{i}. **{card.id}.** {_plain(card.question)}" for i, card in enumerate(_of_kind(cards, "number"), start=1)
+    ]
     lines += ["", "To explain in a sentence or two:", ""]
     lines += [f"- **{card.id}.** {_plain(card.question)}" for card in _of_kind(cards, "why")]
     lines += ["", "To draw on paper before looking:", ""]
