@@ -106,7 +106,9 @@ def _session(request: QuizRequest, limit: int) -> None:
             break
         progress = _kept(progress, card, rating)
         asked, right = asked + 1, right + (rating > _WRONG)
-    render.show_lines(f"{right} of {asked} known", [f"kept in {quiz_files.progress_path()}"] if asked else [])
+    render.show_lines(
+        f"{right} of {asked} known", [f"kept in {quiz_files.progress_path()}" if asked else "no card was answered"]
+    )
 
 
 def _kept(progress: dict[str, fsrs.Card], card: Card, rating: int) -> dict[str, fsrs.Card]:

@@ -85,7 +85,7 @@ def problems(number: int) -> str:
     lines = [
         "## Problems",
         "",
-        "Answers are hidden. `rackmath quiz NAME NUMBER` checks one, with units as everywhere (`12ms`, `1.5MB`, `20k`);",
+        "Answers are hidden. `rackmath quiz NAME NUMBER` checks one, with units as everywhere (`12ms`, `1.5MB`);",
         f"`rackmath quiz --chapter {number}` asks all of them.",
         "",
     ]
