@@ -22,7 +22,7 @@ _PACE = 100
 VIEWERS, SECONDS, PAUSE = 200, 20.0, 1.0
 """Viewers, and how often each of them moves a slider on average."""
 SLIDERS = (
-    ("lecture/1", "batch", "context, slider"), ("lecture/3", "stages", "stages, slider"),
+    ("book/1", "batch", "context, slider"), ("book/6", "stages", "stages, slider"),
     ("estimate", "estimate", "sequences, slider"), ("prices", "cache", "tokens of the prefix, slider"),
     ("training", "budget", "and its tokens, slider"), ("training", "pipeline", "stages, slider"),
     ("accuracy", "accuracy", ""),
@@ -64,14 +64,14 @@ def test_a_slider_redraws(page: Page, path: str, view: str, label: str) -> None:
 
 def test_the_first_page_is_usable(page: Page) -> None:
     found = []
-    for path in ("/", "/lecture/1", "/estimate") * 3:
+    for path in ("/", "/book/1", "/estimate") * 3:
         begun = time.perf_counter()
         page.goto(path)
         page.wait_for_selector("html[data-ready]")
         if path != "/":
             page.locator(".drawn .main-svg").first.wait_for()
         found.append((path, time.perf_counter() - begun))
-    for path in ("/", "/lecture/1", "/estimate"):
+    for path in ("/", "/book/1", "/estimate"):
         times = [t for p, t in found if p == path]
         print(f"\n{path}: first {times[0]:.2f} s, then {min(times[1:]):.2f} s")
 

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 DOCS = Path(__file__).parent.parent / "docs"
 SHOTS = {
-    "board-lecture": ("/lecture/1?batch.context=32768#title-batch", "light", 860),
+    "board-lecture": ("/book/1?batch.context=32768#title-batch", "light", 860),
     "board-plan": ("/plan?plan.ttft=1", "dark", 1000),
     "board-training": ("/training#title-pipeline", "light", 860),
 }

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from rackmath.cli.app import cli
 from rackmath.lecture import ciphers, real
-from rackmath.lecture.claims import ENTRIES, Claim, claims, rows
+from rackmath.lecture.claims import ENTRIES, RULINGS, Claim, claims, off, rows
 from rackmath.lecture.verdicts import off_by, parse_expected, verdict
 from tests.conftest import SHARED
 
@@ -33,6 +33,26 @@ def test_verdicts_have_one_of_three_forms_and_a_reason(ledger: dict[str, Claim])
         assert claim.verdict in ("holds", "does not hold") or claim.verdict.startswith("holds within a factor of ")
         assert claim.why.endswith(".") or claim.why.endswith(":")
         assert len(claim.why) > 20
+
+
+def test_rulings_are_three_and_partial_ones_name_their_cases(ledger: dict[str, Claim]) -> None:
+    assert {claim.ruling for claim in ledger.values()} == set(RULINGS)
+    for claim in ledger.values():
+        assert bool(claim.holds_for) is bool(claim.fails_for) is (claim.ruling == "holds only for some"), claim.id
+        assert claim.command.startswith("rackmath "), claim.id
+        assert claim.source, claim.id
+    ratio = ledger["batch-ratio"]
+    assert "h100-sxm" in ratio.holds_for
+    assert set(ratio.fails_for) == {"a100-sxm", "gb300-nvl72"}
+    assert "DeepSeek" in ledger["cache-hit"].fails_for
+    assert ledger["attention-millions"].ruling == "does not hold"
+
+
+def test_how_far_a_claim_is_off_is_told_at_its_worse_end(ledger: dict[str, Claim]) -> None:
+    assert off(ledger["tier-flash"]) == pytest.approx(7680 / 14 / 60)
+    assert off(ledger["batch-ratio"]) == pytest.approx(153 / 300, rel=0.01)
+    assert off(ledger["blackwell-memory"]) == 1.0
+    assert off(ledger["tier-match"]) is None
 
 
 def test_a_claim_that_does_not_hold_has_its_number_and_the_command_that_shows_it(ledger: dict[str, Claim]) -> None:

@@ -69,7 +69,7 @@ def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> 
 
 
 def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:
-    opened(page, "/lecture/1")
+    opened(page, "/book/1")
     page.locator("#batch-context").fill("100000")
     page.locator("#batch-context").blur()
     page.locator("#batch-price").fill("99")
@@ -91,7 +91,7 @@ def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> Non
 
 
 def test_presets_fill_the_fields(page: Page) -> None:
-    opened(page, "/lecture/1")
+    opened(page, "/book/1")
     page.get_by_label("Take the numbers of").select_option("model: llama-3.1-405b")
     expect(shown(page, "batch", "sparsity S")).to_have_text("1")
     assert float(page.locator("#batch-active").input_value()) == pytest.approx(405.9, abs=0.1)
@@ -177,7 +177,7 @@ def test_a_long_question_can_be_cancelled(page: Page) -> None:
 
 
 def test_equations_are_solved_for_any_symbol(page: Page) -> None:
-    opened(page, "/lecture/1")
+    opened(page, "/book/1")
     box = page.locator('[data-equation="balance-batch"]')
     box.locator("summary").click()
     expect(box.locator(".steps li").last).to_contain_text("sequences")
@@ -187,7 +187,7 @@ def test_equations_are_solved_for_any_symbol(page: Page) -> None:
 
 
 def test_pictures_and_numbers_can_be_taken_along(page: Page) -> None:
-    opened(page, "/lecture/2")
+    opened(page, "/book/4")
     for button, suffix in (("CSV", ".csv"), ("SVG", ".svg"), ("PNG", ".png"), ("JSON", ".json")):
         with page.expect_download() as found:
             page.get_by_role("button", name=button).first.click()
@@ -197,7 +197,7 @@ def test_pictures_and_numbers_can_be_taken_along(page: Page) -> None:
 
 @pytest.mark.parametrize(
     ("path", "scheme"),
-    [*((path, "light") for path in PATHS), *((path, "dark") for path in ("/", "/lecture/1", "/plan"))],
+    [*((path, "light") for path in PATHS), *((path, "dark") for path in ("/", "/book/1", "/plan"))],
 )
 def test_everybody_can_use_the_pages(browser: Browser, board: str, path: str, scheme: str) -> None:
     context = browser.new_context(base_url=board, color_scheme=scheme)  # type: ignore[arg-type]
@@ -216,7 +216,7 @@ def test_everybody_can_use_the_pages(browser: Browser, board: str, path: str, sc
 def test_every_width_shows_everything(browser: Browser, board: str, width: int) -> None:
     context = browser.new_context(base_url=board, viewport={"width": width, "height": 900})
     page = context.new_page()
-    for path in ("/lecture/1", "/prices", "/training"):
+    for path in ("/book/1", "/prices", "/training"):
         opened(page, path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
@@ -225,7 +225,7 @@ def test_every_width_shows_everything(browser: Browser, board: str, width: int) 
 def test_without_scripts_there_are_text_and_pictures(browser: Browser, board: str) -> None:
     context = browser.new_context(base_url=board, java_script_enabled=False)
     page = context.new_page()
-    page.goto("/lecture/1?batch.context=100000")
+    page.goto("/book/1?batch.context=100000")
     assert "hyperbola" in page.locator("main").inner_text()
     still = page.locator("img.still")
     expect(still).to_be_visible()
@@ -237,7 +237,7 @@ def test_without_scripts_there_are_text_and_pictures(browser: Browser, board: st
 
 
 def test_the_theme_is_changed_and_kept(page: Page) -> None:
-    opened(page, "/lecture/3")
+    opened(page, "/book/6")
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.get_by_role("button", name="Dark").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
@@ -246,4 +246,26 @@ def test_the_theme_is_changed_and_kept(page: Page) -> None:
 
 
 def test_all_views_stand_on_pages() -> None:
-    assert sorted(name for one in pages().values() for name in one.views) == sorted(views())
+    assert {name for one in pages().values() for name in one.views} == set(views())
+
+
+def test_a_problem_is_checked_where_it_stands(page: Page) -> None:
+    opened(page, "/book/2")
+    problem = page.locator('[data-card="drain-b300"]')
+    problem.get_by_role("textbox").fill("67.5ms")
+    problem.get_by_role("button", name="Check").click()
+    expect(problem.locator(".checked")).to_contain_text("too large by a factor of 2")
+    problem.get_by_role("textbox").fill("34ms")
+    problem.get_by_role("button", name="Check").click()
+    expect(problem.locator(".checked")).to_contain_text("Right")
+
+
+def test_cards_are_asked_drawn_and_remembered(page: Page) -> None:
+    page.goto("/quiz")
+    page.get_by_label("Cards of").select_option("2")
+    card = page.locator(".quiz .card")
+    expect(card).to_contain_text("worst-wait")
+    card.get_by_role("textbox").fill("50ms")
+    card.get_by_role("button", name="Check").click()
+    expect(card).to_contain_text("Right.")
+    expect(card.get_by_role("button", name="Next card")).to_be_visible()

@@ -130,7 +130,7 @@ def _given(values: tuple[str, ...]) -> dict[str, str]:
 def claims(only: str | None, as_json: bool, explain: bool) -> None:
     """Show the ledger: each claim of the lecture with its inputs and with real ones, and a verdict."""
     from rackmath.lecture.claims import claims as run
-    from rackmath.lecture.claims import rows, text_of
+    from rackmath.lecture.claims import listed, rows, text_of
 
     if only is not None and only not in {row["id"] for row in rows()}:
         raise InputError("--only", only, "`rackmath lecture claims` lists the ids")
@@ -142,13 +142,18 @@ def claims(only: str | None, as_json: bool, explain: bool) -> None:
         f"{len(result)} claims",
         ["id", ">said", ">with its inputs", ">with real inputs", "unit", "verdict"],
         [
-            (c.id, text_of(c.lecture), text_of(c.with_lecture_inputs), text_of(c.with_real_inputs), c.unit, c.verdict)
+            (c.id, text_of(c.lecture), text_of(c.with_lecture_inputs), text_of(c.with_real_inputs), c.unit, c.short)
             for c in result
         ],
+    )
+    partly = [c for c in result if c.holds_for]
+    render.show_lines(
+        "what holds only for some", (f"{c.id}: {listed(c.holds_for)}; not for {listed(c.fails_for)}" for c in partly)
     )
     false = [c for c in result if c.replaced_by]
     render.show_lines("what replaces claims that do not hold", (f"{c.id}: {c.replaced_by}; {c.command}" for c in false))
     render.show_lines("why", (f"{c.id} ({c.time}): {c.why}" for c in result))
     if explain:
         render.show_lines("given", (f"{c.id}: {c.statement} [{c.given}]" for c in result))
+        render.show_lines("real values from", (f"{c.id}: {c.source}" for c in result))
         render.show_lines("shown by", (f"{c.id}: {c.command}" for c in result if c.command))

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
 from rackmath.lecture import ledger_one, ledger_two
 from rackmath.lecture.entry import Entry
+from rackmath.lecture.ledger_cases import SOURCES, split_cases
 from rackmath.lecture.verdicts import FALSE, Value, parse_expected, verdict
 
+HOLDS, PARTLY = "holds", "holds only for some"
+_NAMED = 6
+"""Cases that a sentence names."""
+RULINGS = (HOLDS, PARTLY, FALSE)
+"""What became of a claim: it holds within a factor of 1.5, it does so for some cases only, it does not hold."""
 ENTRIES: dict[str, Entry] = {**ledger_one.ENTRIES, **ledger_two.ENTRIES}
 
 
@@ -36,6 +42,22 @@ class Claim:
     why: str
     command: str
     """Command that shows the number with real inputs."""
+    source: str
+    """Where the real inputs come from."""
+    holds_for: tuple[str, ...] = ()
+    """Cases for which a claim holds that does not hold for all."""
+    fails_for: tuple[str, ...] = ()
+    """The other cases."""
+
+    @property
+    def short(self) -> str:
+        """The verdict, or that it holds for some cases."""
+        return PARTLY if self.holds_for else self.verdict
+
+    @property
+    def ruling(self) -> str:
+        """One of :data:`RULINGS`."""
+        return HOLDS if self.verdict != FALSE else PARTLY if self.holds_for else FALSE
 
 
 @lru_cache(maxsize=1)
@@ -56,6 +78,7 @@ def claim(row: dict[str, str]) -> Claim:
     expected = parse_expected(row["expected"])
     real = entry.real()
     judged = verdict(row["kind"], expected, real)
+    holding, failing = split_cases(row["id"], expected) if judged == FALSE else ([], [])
     return Claim(
         id=row["id"],
         chapter=int(row["chapter"]),
@@ -71,12 +94,32 @@ def claim(row: dict[str, str]) -> Claim:
         verdict=judged,
         replaced_by=_with_unit(real, row["unit"]) if judged == FALSE else "",
         why=entry.why(),
-        command=entry.command,
+        command=entry.command or f"rackmath lecture claims --only {row['id']} --explain",
+        source=SOURCES[row["id"]],
+        holds_for=tuple(holding) if failing else (),
+        fails_for=tuple(failing) if holding else (),
     )
+
+
+def off(c: Claim) -> float | None:
+    """Real over said, at the end that is farther off; None for words. [1]"""
+    if isinstance(c.lecture, str) or isinstance(c.with_real_inputs, str):
+        return None
+    low, high = c.lecture if isinstance(c.lecture, tuple) else (c.lecture, c.lecture)
+    reals = c.with_real_inputs if isinstance(c.with_real_inputs, tuple) else (c.with_real_inputs,)
+    if min(low, high, *reals) <= 0:
+        return None
+    ratios = [1.0 if low <= r <= high else r / low if r < low else r / high for r in reals]
+    return max(ratios, key=lambda ratio: max(ratio, 1 / ratio))
 
 
 def _with_unit(value: Value, unit: str) -> str:
     return text_of(value) if unit in ("", "1") or isinstance(value, str) else f"{text_of(value)} {unit}"
+
+
+def listed(cases: Sequence[str]) -> str:
+    """Cases as a sentence names them: at most six."""
+    return ", ".join(cases[:_NAMED]) + (f" and {len(cases) - _NAMED} more" if len(cases) > _NAMED else "")
 
 
 def text_of(value: Value) -> str:

@@ -26,6 +26,8 @@ from rackmath.training.scaling_laws import law
 
 _HOUR = 3600.0
 _POINTS = 160
+_SHOWN = np.log10(1.1)
+"""Claims nearer than a tenth are not drawn."""
 _DEEPSEEK: Mapping[str, float] = MappingProxyType(
     {"N_active": 37.55e9, "N_total": 671e9, "w": 1.0, "L": 2048.0, "kv": 35_136.0, "C": 1.8e17, "M": 5.76e14}
 )
@@ -402,6 +404,25 @@ def errors() -> Figure:
     )
 
 
+def ledger() -> Figure:
+    """How far real values are from what the lecture said, claim by claim."""
+    from rackmath.lecture.claims import claims, off
+
+    ratios = {c.id: ratio for c in claims() if (ratio := off(c)) is not None and abs(np.log10(ratio)) > _SHOWN}
+    names = sorted(ratios, key=lambda name: -ratios[name])
+    return Figure(
+        title="Claims that are more than a tenth off",
+        panels=[
+            Panel(
+                across="",
+                up="powers of ten",
+                title="real over said, at the worse end of a range, in powers of ten",
+                series=[Series(name="", x=names, y=[float(np.log10(ratios[n])) for n in names], kind="horizontal")],
+            )
+        ],
+    )
+
+
 def _line(name: str, x: Any, y: Any, colour: int | None = None) -> Series:
     return Series(name=name, x=np.asarray(x).tolist(), y=np.asarray(y).tolist(), colour=colour)
 
@@ -411,7 +432,7 @@ DRAWINGS: Mapping[str, Callable[[], Figure]] = MappingProxyType(
         f.__name__: f
         for f in (
             batch, departures, context, rack, collectives, pipelines, memory, kernels, load, training, prices, tiers,
-            agents, rounds, errors,
+            agents, rounds, errors, ledger,
         )
     }
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -22,13 +22,15 @@ from starlette.exceptions import HTTPException
 from rackmath.errors import InputError, RackmathError
 from rackmath.version import __version__
 from rackmath.web import equations, stills, uploads
+from rackmath.web.book import OLD, pieces
 from rackmath.web.pages import pages, views
+from rackmath.web.quiz import add_quiz, picture_of
 from rackmath.web.rendering import claims_of, fields_of, render_page, said
 from rackmath.web.security import HEADERS, SameOrigin, SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import Busy, Gone, TooLong, Workers
 
-_STATIC: Mapping[str, str] = {"board.js": "text/javascript", "board.css": "text/css"}
+_STATIC: Mapping[str, str] = {"board.js": "text/javascript", "quiz.js": "text/javascript", "board.css": "text/css"}
 _FOREVER = "public, max-age=31536000, immutable"
 _REFUSED: dict[int | str, dict[str, Any]] = {
     403: {"description": "The request comes from a page of another site, or sends a file without the token."},
@@ -75,6 +77,7 @@ def create_app(workers: int | None = None, hosts: Sequence[str] = (), longest: f
     for view in views().values():
         _add(app, view, pool)
     _add_others(app)
+    add_quiz(app, _REFUSED)
     _add_pages(app)
     _add_errors(app)
     return app
@@ -140,6 +143,17 @@ def _add_pages(app: FastAPI) -> None:
     for path in ("/", *pages()):
         app.get(path, include_in_schema=False, response_class=HTMLResponse)(page)
 
+    @app.get("/lecture/{chapter}", include_in_schema=False)
+    def moved(request: Request, chapter: int) -> Response:
+        if chapter not in OLD:
+            raise HTTPException(404)
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"/book/{OLD[chapter]}{query}", status_code=308)
+
+    @app.get("/static/{version}/book/{name}.svg", include_in_schema=False)
+    def figure(version: str, name: str) -> Response:
+        return Response(_figure(name), media_type="image/svg+xml", headers={"cache-control": _FOREVER})
+
     @app.get("/static/{version}/{name}", include_in_schema=False)
     def static(request: Request, version: str, name: str) -> Response:
         if name == "plotly.min.js":
@@ -164,6 +178,15 @@ def _warm() -> None:
     for chapter in range(1, 7):
         claims_of(chapter)
         equations.of_chapter(chapter)
+    for page in pages().values():
+        if page.book:
+            pieces(page.book)
+
+
+@lru_cache(maxsize=32)
+def _figure(name: str) -> str:
+    """A figure of the book, drawn once."""
+    return picture_of(name)
 
 
 @lru_cache(maxsize=1)

@@ -7,14 +7,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exercise:
-    """A question and its worked answer."""
-
-    question: str
-    answer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One address."""
 
@@ -26,5 +18,6 @@ class Page:
     """Paragraphs that derive; plain text."""
     views: Sequence[str]
     chapter: int = 0
-    """Of the lecture, for its equations and claims; 0 for tools."""
-    exercises: Sequence[Exercise] = ()
+    """Of the lecture, for its equations and claims; 0 where it has none."""
+    book: int = 0
+    """Chapter of the book whose text it shows; 0 for tools."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from rackmath.web.chapters import chapters
+from rackmath.web.book import chapters
 from rackmath.web.page import Page
 from rackmath.web.shown import View
 from rackmath.web.views import accuracy, lecture, money, sizing, tools, traffic, training
@@ -21,7 +21,31 @@ def views() -> Mapping[str, View]:
 @lru_cache(maxsize=1)
 def pages() -> Mapping[str, Page]:
     """All pages by their address, in the order of the navigation."""
-    return {page.path: page for page in (*chapters(), *_deployments(), *_money_and_time())}
+    every_page = (*chapters(), *_deployments(), *_money_and_time(), _ledger(), _quiz())
+    return {page.path: page for page in every_page}
+
+
+def _ledger() -> Page:
+    return Page(
+        path="/ledger",
+        title="Ledger",
+        short="Ledger",
+        views=[],
+        text=["What the lecture said, what real chips and models say, and what became of each claim."],
+    )
+
+
+def _quiz() -> Page:
+    return Page(
+        path="/quiz",
+        title="Quiz",
+        short="Quiz",
+        views=[],
+        text=[
+            "Cards of the book, asked at growing intervals: numbers that are checked, reasons, and sketches to draw "
+            "and compare. What was known is kept in a file on this machine, which the command rackmath quiz reads too."
+        ],
+    )
 
 
 def _deployments() -> list[Page]:

@@ -13,13 +13,17 @@ from pydantic import ValidationError
 
 from rackmath.api.plain import to_plain
 from rackmath.errors import RackmathError
-from rackmath.lecture.claims import claims, rows
+from rackmath.lecture.book import CHAPTERS
+from rackmath.lecture.claims import RULINGS, claims, rows, text_of
 from rackmath.version import __version__
 from rackmath.web import equations
+from rackmath.web.book import Piece, pieces
 from rackmath.web.controls import controls
 from rackmath.web.pages import Page, pages, views
 from rackmath.web.shown import View, as_json
 
+_LONGEST = 80
+"""Letters of what is searched for."""
 _environment = Environment(loader=PackageLoader("rackmath.web", "templates"), autoescape=True, trim_blocks=True)
 
 
@@ -29,9 +33,21 @@ def render_page(path: str, query: Mapping[str, str], token: str) -> str:
     if path == "/":
         return _environment.get_template("index.html").render(common)
     page = pages()[path]
-    blocks = [_block(views()[name], query) for name in page.views]
+    if path == "/ledger":
+        return _environment.get_template("ledger.html").render({**common, "page": page, **_ledger(query)})
+    if path == "/quiz":
+        return _environment.get_template("quiz.html").render({**common, "page": page, "chapters": CHAPTERS})
+    blocks = {name: _block(views()[name], query) for name in page.views}
+    parts = pieces(page.book) if page.book else [Piece(view=name) for name in page.views]
     return _environment.get_template("page.html").render(
-        {**common, "page": page, "blocks": blocks, "claims": _claims(page), "equations": _equations(page)}
+        {
+            **common,
+            "page": page,
+            "parts": parts,
+            "blocks": blocks,
+            "claims": _claims(page),
+            "equations": _equations(page),
+        }
     )
 
 
@@ -69,6 +85,25 @@ def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
     return facts
 
 
+def _ledger(query: Mapping[str, str]) -> dict[str, Any]:
+    """Claims with a ruling, of a chapter of the lecture, that contain some words: as the address says."""
+    ruling, chapter, words = query.get("ruling", ""), query.get("chapter", ""), query.get("words", "")[:_LONGEST]
+    every = [claim for number in range(1, 7) for claim in claims_of(number)]
+    chosen = [
+        claim
+        for claim in every
+        if ruling in ("", claim["ruling"])
+        and chapter in ("", str(claim["chapter"]))
+        and words.lower() in f"{claim['id']} {claim['statement']} {claim['why']}".lower()
+    ]
+    return {
+        "claims": chosen,
+        "all": len(every),
+        "rulings": RULINGS,
+        "asked": {"ruling": ruling, "chapter": chapter, "words": words},
+    }
+
+
 def _equations(page: Page) -> list[dict[str, Any]]:
     return equations.of_chapter(page.chapter) if page.chapter else []
 
@@ -81,4 +116,7 @@ def _claims(page: Page) -> list[dict[str, Any]]:
 def claims_of(chapter: int) -> list[dict[str, Any]]:
     """The ledger's claims of a chapter, with their verdicts."""
     wanted = {row["id"] for row in rows() if int(row["chapter"]) == chapter}
-    return to_plain(claims(lambda name: name in wanted))
+    return [
+        {**to_plain(c), "ruling": c.ruling, "values": [text_of(v) for v in (c.lecture, c.with_real_inputs)]}
+        for c in claims(lambda name: name in wanted)
+    ]

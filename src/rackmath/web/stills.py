@@ -10,7 +10,8 @@ from typing import Any
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.still import svg_text
 
-_one_at_a_time = threading.Lock()
+one_at_a_time = threading.Lock()
+"""Matplotlib's state is the process's."""
 _WIDE, _ROW, _HEAD = 900, 22, 30
 """Of a chart of bars over time. [px]"""
 
@@ -20,8 +21,7 @@ def svg(figures: Sequence[Mapping[str, Any]]) -> str:
     if any("base" in trace for figure in figures for trace in figure["data"]):
         return _charts(figures)
     panels = [_panel(figure) for figure in figures]
-    # Matplotlib's state is the process's.
-    with _one_at_a_time:
+    with one_at_a_time:
         return svg_text(Figure(title="", panels=panels))
 
 

@@ -452,6 +452,20 @@ function equation(details) {
   details.addEventListener("toggle", () => { if (details.open && !steps.children.length) ask(); });
 }
 
+// ---- problems of a chapter: a number is checked where it was typed
+
+for (const problem of document.querySelectorAll(".problem")) {
+  const form = problem.querySelector("form.check");
+  form?.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const told = form.querySelector(".checked"), reply = form.elements.reply.value.trim();
+    if (!reply) return;
+    const response = await fetch(`/api/quiz/check?${new URLSearchParams({ card: problem.dataset.card, reply })}`);
+    const facts = await response.json();
+    told.textContent = !response.ok ? facts.errors[0].message : facts.right ? `Right: ${facts.answer}. ${facts.why}` : `Not yet: ${facts.read_as} is ${facts.remark}`;
+  });
+}
+
 // ---- begin
 
 const views = [];

@@ -1,0 +1,96 @@
+"""Chapters of the book as pages: the text of the site, with live figures and problems in their places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+from latex2mathml.converter import convert
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+
+from rackmath.lecture.book import CHAPTERS, Chapter
+from rackmath.lecture.card import Card
+from rackmath.lecture.quiz import cards_of
+from rackmath.version import __version__
+from rackmath.web.page import Page
+
+_MARK = re.compile(r"<!-- view: (\w+) -->\n|<!-- problems: \d+ -->\n.*?<!-- /problems -->\n?", re.DOTALL)
+_PICTURE = re.compile(r"\]\([./]*docs/book/(\w+)\.svg\)")
+_CHAPTER = re.compile(r"\[([^\]]+)\]\([./]*docs/[\w./-]+\.md\)")
+"""Links to pages of the site, which the board does not serve."""
+_REGION = 'class="wide" tabindex="0" role="group"'
+"""What may be wider than a narrow screen is scrolled by keyboard as well."""
+OLD = {1: 1, 2: 4, 3: 6, 4: 10, 5: 11, 6: 14}
+"""Chapters of the lecture, by which pages were once named, and those of the book."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A part of a chapter: text as HTML, a view by its name, or its problems."""
+
+    html: str = ""
+    view: str = ""
+    problems: Sequence[Card] = ()
+
+
+def chapters() -> list[Page]:
+    """One page each."""
+    return [
+        Page(
+            path=f"/book/{chapter.number}",
+            title=chapter.title,
+            short=chapter.short,
+            text=[chapter.question],
+            views=list(chapter.views),
+            chapter=chapter.lecture,
+            book=chapter.number,
+        )
+        for chapter in CHAPTERS
+    ]
+
+
+@lru_cache(maxsize=32)
+def pieces(number: int) -> tuple[Piece, ...]:
+    """Parts of a chapter in their order, without its title and its question."""
+    return tuple(_pieces(CHAPTERS[number - 1]))
+
+
+def _pieces(chapter: Chapter) -> Iterator[Piece]:
+    # The title and the question are the page's own.
+    text, end = chapter.text.split("\n", 4)[4], 0
+    for mark in _MARK.finditer(text):
+        yield Piece(html=as_html(text[end : mark.start()]))
+        yield Piece(view=mark.group(1)) if mark.group(1) else Piece(problems=cards_of(chapter.number))
+        end = mark.end()
+    if text[end:].strip():
+        yield Piece(html=as_html(text[end:]))
+
+
+def as_html(text: str) -> str:
+    """Markdown of the book as HTML; formulas as MathML, pictures from this server."""
+    text = _PICTURE.sub(lambda m: f"](/static/{__version__}/book/{m.group(1)}.svg)", text)
+    return _parser().render(_CHAPTER.sub(r"\1", text))
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("fence", _example)
+    parser.add_render_rule("table_open", lambda *_: f'<div {_REGION} aria-label="table"><table>')
+    parser.add_render_rule("table_close", lambda *_: "</table></div>")
+    return parser.use(dollarmath_plugin, allow_space=False, renderer=_formula)
+
+
+def _example(renderer: Any, tokens: Sequence[Any], place: int, options: Any, env: Any) -> str:
+    return f'<pre tabindex="0"><code>{escape(tokens[place].content.rstrip())}</code></pre>'
+
+
+def _formula(text: str, options: dict[str, Any]) -> str:
+    if not options["display_mode"]:
+        return convert(text)
+    return f'<div {_REGION} aria-label="formula">{convert(text, display="block")}</div>'
