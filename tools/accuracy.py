@@ -76,7 +76,7 @@ def main() -> None:
     values = {name: np.array([float(left[q.row.id][name]) for q in kept]) for name in GROUPINGS}
     without_room = [(name, reason) for name, reason in possible(impossible)[1] if reason.startswith("does not fit")]
     share = _share(table, [*others, *without_room])
-    readme(kept, values, share)
+    readme(kept, values)
     PAGE.write_text("\n".join(page(kept, values, impossible, others, table)) + "\n", encoding="utf-8")
     scatter(kept, values["source"])
     rows_of_the_board(kept, values["model on chip"])
@@ -109,34 +109,23 @@ def rows_of_the_board(kept: Sequence[Question], found: Array) -> None:
             lines.writerow(cells)
 
 
-def readme(kept: list[Question], values: dict[str, Array], share: float) -> None:
-    """Put the headline numbers into the README, the stricter score first."""
-    measured = _measured(kept)
-    size = {name: np.abs(_errors(measured, v)) for name, v in values.items()}
-    held = _mask(kept, reserved)
-
-    def text_of(name: str, part: Mask) -> str:
-        kinds = ("decode and mixed", "first tokens", "prompts", "training")
-        each = (
-            f"{kind} {np.nanmedian(size[name][part & _mask(kept, KINDS[kind])]):.0%}"
-            for kind in kinds
-            if (part & _mask(kept, KINDS[kind])).sum() >= FEWEST
+def readme(kept: list[Question], values: dict[str, Array]) -> None:
+    """Put the headline numbers into the README as rows of its table, the stricter score first."""
+    measured, constants = _measured(kept), constants_file.constants()
+    held, everything = _mask(kept, reserved), np.ones(len(kept), dtype=bool)
+    rows = []
+    for name, way, part in (
+        ("a measurement whose source no constant and no choice has seen", "source", held),
+        ("one whose source no constant has seen", "source", ~held),
+        ("one whose model on its chip no constant has seen", "model on chip", everything),
+    ):
+        size = np.abs(_errors(measured, values[way]))[part]
+        inside = covered(kept, values[way], constants)[part]
+        rows.append(
+            f"{name} | {part.sum():,} | {np.nanmedian(size):.0%} | {np.nanquantile(size, 0.9):.0%} | "
+            f"{inside.mean():.0%}"
         )
-        found = size[name][part]
-        return f"{np.nanmedian(found):.0%} (p90 {np.nanquantile(found, 0.9):.0%}; {', '.join(each)})"
-
-    inside = covered(kept, values["source"], constants_file.constants())
-    everything = np.ones(len(kept), dtype=bool)
-    text = (
-        f"On {len(kept):,} published measurements, each predicted\n"
-        f"  by constants that never saw its source, the median error is {text_of('source', held)} on the third of the\n"
-        f"  sources that no choice looked at, and {text_of('source', ~held)} on the others;\n"
-        f"  by constants that never saw its model on its chip, {text_of('model on chip', everything)}.\n"
-        f"  {inside.mean():.0%} lie in the stated 90 % ranges; {share:.0%} of the rows of high or medium confidence\n"
-        f"  are predicted, the others declined by name of the column (`python tools/accuracy.py\n"
-        f"  {MEASURED}`)."
-    )
-    write_headline("accuracy", text)
+    write_headline("accuracy", " |\n| ".join(rows))
 
 
 def page(

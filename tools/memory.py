@@ -101,8 +101,7 @@ def main() -> None:
     starts = list(cases(Path(sys.argv[1])))
     PAGE.write_text(report(starts), encoding="utf-8")
     errors = [abs(values(case)["kv_cache_tokens"][0] / case.measured["kv_cache_tokens"] - 1) for case in starts]
-    text = f"tokens of cache {np.median(errors):.2%} off at the median of {len(starts)} starts,\n  "
-    write_headline("memory", text + f"{np.quantile(errors, 0.9):.2%} at the 90th percentile")
+    write_headline("memory", f"{len(starts)} | {np.median(errors):.2%} | {np.quantile(errors, 0.9):.2%}")
 
 
 def cases(path: Path) -> Iterator[Case]:

@@ -69,7 +69,7 @@ def main() -> None:
     every = profiles(Path(sys.argv[1])) + services(SERVICES)
     PAGE.write_text(report(every), encoding="utf-8")
     left = left_out(every, lambda r: r.chip)
-    write_headline("power", f"{np.median(left):.1%} off at the median with its accelerator left out")
+    write_headline("power", f"{len(every):,} | {np.median(left):.0%} | {np.quantile(left, 0.9):.0%}")
 
 
 def profiles(folder: Path) -> list[Run]:

@@ -14,7 +14,7 @@ from rackmath.api.quiz import check_facts
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io import paths, quiz_files
-from rackmath.lecture.book import CHAPTERS
+from rackmath.lecture.book import CHAPTERS, Chapter
 from rackmath.lecture.card import Card, check
 from rackmath.lecture.deck import CARDS
 from rackmath.lecture.drawings import DRAWINGS, drawing
@@ -215,7 +215,7 @@ def test_unknown_cards_and_folders_that_are_none_are_refused(own: Path) -> None:
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.slug)
-def test_a_chapter_is_long_enough_asks_its_question_and_shows_what_it_names(chapter: object) -> None:
+def test_a_chapter_is_long_enough_asks_its_question_and_shows_what_it_names(chapter: Chapter) -> None:
     text = chapter.text
     assert text.startswith(f"# {chapter.title}\n\n*{chapter.question}*\n")
     assert 2_000 <= len(text.split()) <= 5_000
