@@ -127,7 +127,7 @@ def test_a_price_can_be_given_and_is_asked_for_where_none_is_known(capsys) -> No
     [
         ((), ("Usage",)),
         (("fly",), ("fly",)),
-        (("model",), ("MODEL",)),
+        (("estimate",), ("MODEL",)),
         (("model", "no-such-model"), ("MODEL", "no-such-model", "lists all")),
         (("model", "no/such/config.json"), ("MODEL", "cannot be read")),
         (("model", "."), ("holds no config.json",)),
@@ -229,6 +229,12 @@ def test_old_names_go_on_working_and_tell_people_the_new_one(
     assert run(capsys, old, "--help") == whole
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert run(capsys, old, "--help") == (0, whole[1], f"rackmath {old} is `rackmath {new}` now\n")
+
+
+def test_model_without_a_name_lists_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = json.loads(run(capsys, "model", "--json")[1])
+    assert [entry["name"] for entry in listed] == catalogue.model_names()
+    assert json.loads(run(capsys, "models", "--json")[1]) == listed
 
 
 def test_help_lists_few_commands() -> None:

@@ -1,4 +1,4 @@
-"""``model``, ``models``, ``systems``: what the catalogue and the configs say."""
+"""``model``: what a config says exactly, and the models of the catalogue."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from rackmath.units import show
 
 
 @click.command(epilog="Example: rackmath model deepseek-v3 --kv fp8")
-@click.argument("model", metavar="MODEL")
+@click.argument("model", metavar="[MODEL]", required=False)
 @click.option("--kv", default="bf16", show_default=True, help="Format of the cache: bf16, fp8, nvfp4, fp32.")
 @click.option("--weights", help="Format of the linear layers, if not the config's own: bf16, fp8, int4, nvfp4, ...")
 @click.option("--explain", is_flag=True, help="Show every kind of layer with its tensors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def model(model: str, kv: str, weights: str | None, explain: bool, as_json: bool) -> None:
-    """Count a model exactly: parameters, cache, bytes, FLOPs.
+def model(model: str | None, kv: str, weights: str | None, explain: bool, as_json: bool) -> None:
+    """Count a model exactly: parameters, cache, bytes, FLOPs; without MODEL list those of the catalogue.
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
+    if model is None:
+        _list_models(as_json)
+        return
     architecture = requantise(
         catalogue.model(model), weights=weight_format(weights) if weights else None, cache=cache_format(kv)
     )
@@ -133,10 +136,7 @@ def _explain_model(a: Architecture) -> None:
         )
 
 
-@click.command(epilog="Example: rackmath models")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def models(as_json: bool) -> None:
-    """List the models of the catalogue."""
+def _list_models(as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for name in catalogue.model_names():
         a = catalogue.model(name)

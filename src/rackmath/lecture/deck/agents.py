@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import exp, fsum
 
 from rackmath.caching.sessions import Session, turns
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import life
 
 
 def _read(count: int, first: float, added: float, output: float) -> float:
@@ -83,7 +83,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-agent",
         chapter=13,
         question="Sketch the tokens that an agent's calls have computed, against the number of the call, without and with a cache.",
-        draw=drawings.agents,
+        draw=life.agents,
         why="A parabola and a straight line.",
     ),
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rackmath.io import catalogue
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
 from rackmath.models.counts import active_params, total_params, weight_bytes
 
@@ -108,7 +108,7 @@ CARDS: tuple[Card, ...] = (
         chapter=1,
         question="Sketch the time of a step against the batch, with the line of the multiplications, the line of what is read, "
         "and what a step takes. Mark the balance batch.",
-        draw=drawings.batch_time,
+        draw=serving.batch_time,
         why="The memory line starts at the latency floor and rises with the caches; the compute line starts at nothing and is "
         "the steeper at short contexts; the step is the upper of the two.",
     ),
@@ -117,7 +117,7 @@ CARDS: tuple[Card, ...] = (
         chapter=1,
         question="Sketch the cost of a token against the batch, with what the weights cost, what the cache costs and what the "
         "multiplications cost apart.",
-        draw=drawings.batch_cost,
+        draw=serving.batch_cost,
         why="Weights are a hyperbola, the other two are level: no batch amortises them.",
     ),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rackmath.lecture import ciphers, drawings
+from rackmath.lecture import ciphers
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import life
 from rackmath.lecture.solve import evaluate
 from rackmath.training.depth import memory_with_depth
 
@@ -88,7 +89,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-avalanche",
         chapter=14,
         question="Sketch the part of a cipher's output bits that turn with one bit of its input, against the number of rounds.",
-        draw=drawings.rounds,
+        draw=life.rounds,
         why="A few per cent after one round, a quarter after two, one half from three on.",
     ),
 )

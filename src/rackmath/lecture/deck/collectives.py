@@ -6,8 +6,8 @@ from math import sqrt
 
 from rackmath.engine.collectives import all_reduce
 from rackmath.io import catalogue
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 
 CARDS: tuple[Card, ...] = (
     Card(
@@ -81,7 +81,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-all-reduce",
         chapter=5,
         question="Sketch the time of an all-reduce against its bytes for 2 and 8 H100, for 16 in two boxes and for 72 GB200, on logarithmic axes. Where does a decode step lie, where a prompt?",
-        draw=drawings.collectives,
+        draw=serving.collectives,
         why="Level up to some hundred kilobytes, then in proportion: decode on the left, prompts on the right.",
     ),
 )

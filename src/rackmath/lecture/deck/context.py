@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rackmath.io import catalogue
-from rackmath.lecture import drawings, real
+from rackmath.lecture import real
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
 from rackmath.models.cache import cache_bytes, kv_bytes_per_token
 
@@ -77,7 +78,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-context",
         chapter=3,
         question="Sketch the cache of one conversation against its length for grouped attention, for a latent, for windows in five layers of six, and for a state in three of four, all on logarithmic axes.",
-        draw=drawings.context,
+        draw=serving.context,
         why="Parallel lines, but for windows and states, which begin level and then turn into lines.",
     ),
 )

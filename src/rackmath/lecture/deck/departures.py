@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import fsum
 
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
 from rackmath.serving.trains import expected_waits
 
@@ -71,7 +71,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-drain",
         chapter=2,
         question="Draw a bar for the time in which A100, H100, H200, B200, GB300, Rubin, a TPU v7 and an RTX 4090 read all of their memory.",
-        draw=drawings.departures,
+        draw=serving.departures,
         why="Between 13 ms and 40 ms for all of them.",
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import ceil, log, sqrt
 from statistics import median
 
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import life
 
 CARDS: tuple[Card, ...] = (
     Card(
@@ -96,7 +96,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-errors",
         chapter=15,
         question="Sketch how predicted over measured is distributed for four kinds of questions. Where should the curves cross one half?",
-        draw=drawings.errors,
+        draw=life.errors,
         why="At a ratio of one; the steeper, the better.",
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import sqrt
 
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 
 CARDS: tuple[Card, ...] = (
     Card(
@@ -76,7 +76,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-product",
         chapter=8,
         question="Sketch the part of the peak that a large product reaches against its rows: the roofline, and what is measured.",
-        draw=drawings.kernels,
+        draw=serving.kernels,
         why="Both rise in proportion; the roofline bends at R rows to one, the measured curve bends later and lower.",
     ),
 )

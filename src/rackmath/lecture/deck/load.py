@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.serving.waits import queued
 
 CARDS: tuple[Card, ...] = (
@@ -85,7 +85,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-queue",
         chapter=9,
         question="Sketch the mean wait for one server against how busy it is, for equal services and for exponential ones.",
-        draw=drawings.load,
+        draw=serving.load,
         why="Half as long for equal services; both double between 80 and 90 % and have no end at one.",
     ),
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rackmath.io import catalogue
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.models.cache import kv_bytes_per_token
 from rackmath.models.counts import total_params, weight_bytes
 from rackmath.models.formats import weight_format
@@ -96,7 +96,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-memory",
         chapter=7,
         question="Sketch the memory of one H100 that serves Llama 3.1 70B at 16 bit on 2, 4, 8 and 16 of them: weights, working memory, cache.",
-        draw=drawings.memory,
+        draw=serving.memory,
         why="Weights halve from bar to bar, working memory stays, the cache takes the rest.",
     ),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
 from rackmath.training.pipelines import Times, run
 
@@ -88,7 +88,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-bubble",
         chapter=6,
         question="Sketch the idle part of a pipeline against its micro-batches for 4, 8 and 16 stages.",
-        draw=drawings.pipelines,
+        draw=serving.pipelines,
         why="Near one on the left, one half where m = P - 1, falling like (P - 1)/m on the right.",
     ),
 )

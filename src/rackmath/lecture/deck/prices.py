@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rackmath.lecture import drawings, real
+from rackmath.lecture import real
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import life
 from rackmath.lecture.solve import evaluate
 
 CARDS: tuple[Card, ...] = (
@@ -87,7 +88,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-cliff",
         chapter=11,
         question="Sketch the time of one prompt token against context: its multiplications, and its cache at 500, 1,667 and 70,272 bytes per token. Where would a step stand?",
-        draw=drawings.prices,
+        draw=life.prices,
         why="Where a rising line meets the level one: 667 k, 200 k and 5 k tokens.",
     ),
 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rackmath.engine.collectives import distinct_ranks
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
 
 CARDS: tuple[Card, ...] = (
@@ -78,7 +78,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-experts",
         chapter=4,
         question="Sketch the distinct experts that a batch touches (256 experts, 8 for each token), from batch 1 to 4,096; beside it, the time of an all-to-all over one to eight racks.",
-        draw=drawings.rack,
+        draw=serving.rack,
         why="The first starts at 8 and is full at a few hundred; the second jumps at two racks and then flattens towards r.",
     ),
 )

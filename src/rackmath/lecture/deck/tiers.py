@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rackmath.caching.lifetimes import ski_rental
 from rackmath.io import catalogue
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import life
 from rackmath.lecture.solve import evaluate
 
 CARDS: tuple[Card, ...] = (
@@ -88,7 +88,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-tiers",
         chapter=12,
         question="Sketch the cost of one use of a token's cache against how long it waited: the accelerator's memory, the host's, flash, disk, and computing again.",
-        draw=drawings.tiers,
+        draw=life.tiers,
         why="Each is level and then rises from its drain time on; computing again is a level line; the lower envelope passes from tier to tier.",
     ),
 )

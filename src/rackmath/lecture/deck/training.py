@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rackmath.lecture import drawings
 from rackmath.lecture.card import Card
+from rackmath.lecture.drawings import life
 from rackmath.lecture.solve import evaluate
 from rackmath.training.budget import Life, at_equal_cost, cheapest
 from rackmath.training.scaling_laws import law
@@ -90,7 +90,7 @@ CARDS: tuple[Card, ...] = (
         id="sketch-life",
         chapter=10,
         question="At a fixed loss, sketch the cost of pre-training, of inference and of both against over-training.",
-        draw=drawings.training,
+        draw=life.training,
         why="Pre-training rises, inference falls, the sum is flat around its least.",
     ),
 )
