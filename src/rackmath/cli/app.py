@@ -112,6 +112,8 @@ def cli() -> None:
     """Work out how fast a language model runs on given hardware, what a token costs, and what binds.
 
     Example: rackmath estimate deepseek-v3 --on gb200-nvl72 --batch 2048 --context 8192
+
+    Every command takes --html FILE.html as well: its answer and its picture as one page to send to somebody.
     """
 
 
@@ -121,7 +123,7 @@ def main(arguments: list[str] | None = None) -> None:
     # made `fit` eight times slower. Processes that are started from here inherit it; NumPy is not imported yet.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
-        status = cli.main(args=arguments, prog_name="rackmath", standalone_mode=False)
+        status = _answered(sys.argv[1:] if arguments is None else arguments)
     except RackmathError as error:
         _refuse(str(error))
     except click.exceptions.Abort:
@@ -140,6 +142,24 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.exit(0)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _answered(words: list[str]) -> Any:
+    """Run a command; with ``--html FILE`` its answer becomes a page as well."""
+    if not any(word == "--html" or word.startswith("--html=") for word in words):
+        return _run(words)
+    from rackmath.cli.export import OPTION, command_of, export, split_option
+
+    command = command_of(cli, words)
+    if any(OPTION in parameter.opts for parameter in command.params):
+        # Reports make pages of their own.
+        return _run(words)
+    words, file = split_option(words)
+    return _run(words) if file is None else export(words, file, command, _run)
+
+
+def _run(words: list[str]) -> Any:
+    return cli.main(args=words, prog_name="rackmath", standalone_mode=False) or 0
 
 
 def name_of(error: click.BadParameter) -> str:

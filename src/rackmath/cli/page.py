@@ -11,6 +11,7 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bot
 table { border-collapse: collapse; font-size: 0.9rem; margin: 0.8rem 0; }
 th, td { padding: 0.25rem 0.8rem 0.25rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #eee; }
 th { border-bottom: 1px solid #888; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+pre { overflow-x: auto; font-size: 0.82rem; line-height: 1.45; }
 svg { max-width: 100%; height: auto; } figcaption, .small { color: #555; font-size: 0.85rem; } figure { margin: 0; }
 """
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from rich.console import Console
@@ -23,9 +25,27 @@ def show_json(value: Any) -> None:
     sys.stdout.write(json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n")
 
 
+_recorder: ContextVar[Console | None] = ContextVar("_recorder", default=None)
+"""Console that also keeps what is printed, while a page is made of it."""
+
+
 def console() -> Console:
     """Console on standard output; wide enough for a table where it is no terminal."""
+    recorder = _recorder.get()
+    if recorder is not None:
+        return recorder
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
+
+
+@contextmanager
+def recording() -> Iterator[Console]:
+    """A console of 120 letters that prints and keeps everything."""
+    recorder = Console(highlight=False, soft_wrap=False, width=120, record=True)
+    token = _recorder.set(recorder)
+    try:
+        yield recorder
+    finally:
+        _recorder.reset(token)
 
 
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> None:
