@@ -269,3 +269,31 @@ def test_cards_are_asked_drawn_and_remembered(page: Page) -> None:
     card.get_by_role("button", name="Check").click()
     expect(card).to_contain_text("Right.")
     expect(card.get_by_role("button", name="Next card")).to_be_visible()
+
+
+def test_an_answer_is_kept_beside_the_next_with_what_differs(page: Page, context: BrowserContext) -> None:
+    opened(page, "/book/1")
+    view = page.locator('[data-view="batch"]')
+    view.get_by_role("button", name="Keep this answer beside").click()
+    expect(view.locator(".beside")).to_contain_text("same question")
+    page.locator("#batch-bandwidth").fill("1152")
+    expect(view.locator(".beside")).to_contain_text("bandwidth 576 instead of 1152")
+    expect(shown(page, "batch", "latency floor")).to_have_text("582 us")
+    expect(view.locator(".pairs")).to_contain_text("beside: 1.16 ms, x 0.5")
+    traces = "document.querySelector('[data-view=batch] .drawn').data.map(one => one.name)"
+    page.wait_for_function(f"{traces}.includes('beside: yours')")
+    other = context.new_page()
+    opened(other, page.url)
+    expect(other.locator('[data-view="batch"] .pairs')).to_contain_text("beside: 1.16 ms, x 0.5")
+    view.get_by_role("button", name="Let the answer beside go").click()
+    expect(view.locator(".beside")).to_be_hidden()
+    assert "#" not in page.url
+
+
+def test_a_difference_is_explained_by_its_parts(page: Page) -> None:
+    opened(page, "/estimate")
+    view = page.locator('[data-view="estimate"]')
+    view.get_by_role("button", name="Keep this answer beside").click()
+    page.locator("#estimate-batch").fill("512")
+    expect(view.locator(".beside")).to_contain_text("The difference comes from", timeout=60_000)
+    expect(view.locator(".beside")).to_contain_text(" ms)")

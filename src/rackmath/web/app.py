@@ -30,7 +30,12 @@ from rackmath.web.security import HEADERS, SameOrigin, SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import Busy, Gone, TooLong, Workers
 
-_STATIC: Mapping[str, str] = {"board.js": "text/javascript", "quiz.js": "text/javascript", "board.css": "text/css"}
+_STATIC: Mapping[str, str] = {
+    "board.js": "text/javascript",
+    "beside.js": "text/javascript",
+    "quiz.js": "text/javascript",
+    "board.css": "text/css",
+}
 _FOREVER = "public, max-age=31536000, immutable"
 _REFUSED: dict[int | str, dict[str, Any]] = {
     403: {"description": "The request comes from a page of another site, or sends a file without the token."},

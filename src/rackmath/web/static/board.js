@@ -1,5 +1,7 @@
 // The whole state of a page is its address; every change asks the server and draws what comes back.
 
+import { beforeText, causes, changes, milliseconds, overlaid } from "./beside.js";
+
 const root = document.documentElement;
 root.classList.add("scripted");
 
@@ -151,9 +153,41 @@ class View {
     section.querySelector(".copy").addEventListener("click", () => navigator.clipboard?.writeText(this.answer?.command ?? ""));
     section.querySelector(".link").addEventListener("click", () => { remember(false); navigator.clipboard?.writeText(location.href); });
     section.querySelector(".json").addEventListener("click", () => download(`${this.name}.json`, "application/json", JSON.stringify(this.answer?.facts ?? null, null, 1)));
+    this.beside = null;
+    section.querySelector(".keep").addEventListener("click", () => this.keep());
+    this.recall();
     const first = section.querySelector("script.answer");
     if (first) this.show(JSON.parse(first.textContent));
     else if (this.heavy || section.querySelector(".errors p") === null) this.ask();
+  }
+
+  // Keep today's answer beside the next ones, or let it go.
+  keep() {
+    this.beside = this.beside || !this.answer ? null : { query: this.query(), answer: this.answer };
+    rememberBeside();
+    if (this.answer) this.show(this.answer);
+  }
+
+  // The answer that the address keeps beside this one.
+  async recall() {
+    const query = new URLSearchParams(location.hash.slice(1)).get(`beside.${this.name}`);
+    if (query === null) return;
+    const response = await fetch(`/api/${this.name}?${query}`);
+    if (!response.ok) return;
+    this.beside = { query, answer: await response.json() };
+    if (this.answer) await this.show(this.answer);
+  }
+
+  showBeside() {
+    const place = this.section.querySelector(".beside"), button = this.section.querySelector(".keep");
+    button.textContent = this.beside ? "Let the answer beside go" : "Keep this answer beside";
+    place.hidden = !this.beside;
+    if (!this.beside) return;
+    const differing = changes(this.beside.query, this.query());
+    const moved = causes(this.beside.answer.facts, this.answer.facts);
+    place.replaceChildren(
+      element("p", {}, differing.length ? `Beside it: ${differing.map(([name, a, b]) => `${name} ${a} instead of ${b}`).join(", ")}.` : "The answer beside is of the same question: change something."),
+      ...(moved.length ? [element("p", {}, `The difference comes from ${moved.map(([name, change]) => `${name} (${milliseconds(change)})`).join(", ")}.`)] : []));
   }
 
   joinRange(range) {
@@ -315,7 +349,10 @@ class View {
   async show(answer) {
     this.answer = answer;
     this.wrong([]);
-    this.section.querySelector(".pairs").replaceChildren(...answer.pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+    const before = new Map(this.beside?.answer.pairs ?? []);
+    this.section.querySelector(".pairs").replaceChildren(...answer.pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value),
+      ...(before.has(name) && before.get(name) !== value ? [element("dd", { class: "before" }, beforeText(before.get(name), value))] : []))));
+    this.showBeside();
     this.section.querySelector(".tables").replaceChildren(...answer.tables.map(tableOf));
     const assumed = this.section.querySelector(".assumed");
     assumed.hidden = !answer.notes.length;
@@ -327,7 +364,7 @@ class View {
   async redraw() {
     if (!this.answer || typeof Plotly === "undefined") return;
     const place = this.section.querySelector(".figures");
-    const figures = this.answer.figures;
+    const figures = this.answer.figures.map((figure) => overlaid(figure, this.beside?.answer.figures));
     while (this.pictures.length < figures.length) this.pictures.push(this.picture(place));
     while (this.pictures.length > figures.length) this.pictures.pop().frame.remove();
     await Promise.all(figures.map((figure, i) => this.pictures[i].draw(figure)));
@@ -412,11 +449,17 @@ function remember(settled) {
   const text = new URLSearchParams(views.flatMap((view) => view.differing())).toString();
   const address = text ? `${location.pathname}?${text}` : location.pathname;
   if (address !== location.pathname + location.search) {
-    if (remember.moving) history.replaceState(null, "", address);
-    else history.pushState(null, "", address);
+    if (remember.moving) history.replaceState(null, "", address + location.hash);
+    else history.pushState(null, "", address + location.hash);
     remember.moving = true;
   }
   if (settled) remember.moving = false;
+}
+
+// Answers that are kept beside stand behind the address, so that a link brings both.
+function rememberBeside() {
+  const kept = new URLSearchParams(views.filter((view) => view.beside).map((view) => [`beside.${view.name}`, view.beside.query])).toString();
+  history.replaceState(null, "", location.pathname + location.search + (kept ? `#${kept}` : ""));
 }
 
 addEventListener("popstate", () => {
