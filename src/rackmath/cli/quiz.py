@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rackmath.lecture.card import Card
 
 _MOST = 1000
+_LONGEST = 200
+"""Letters of a typed line."""
 _RIGHT, _WRONG = 3, 1
 """Ratings of a right and of a wrong number."""
 
@@ -154,7 +156,12 @@ def _number(card: Card) -> int | None:
 def _line(prompt: str) -> str | None:
     """A typed line; None where it says q, and at the end of the input."""
     click.echo(prompt, nl=False)
-    line = sys.stdin.readline()
+    try:
+        # A line without an end is no answer.
+        line = sys.stdin.readline(_LONGEST)
+    except (OSError, UnicodeDecodeError):
+        # A standard input that is closed or holds no text ends the session as its end does.
+        line = ""
     if not line or line.strip().lower() == "q":
         click.echo()
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,9 @@ def _of_layout(q: PlanQuestion, search: Found, text: str) -> NDArray[np.bool_]:
 
 def _points(question: PlanQuestion, case: Mapping[str, Any], price: float | None) -> dict[str, Any]:
     q, speed, cost = question, case["speed"], case["cost"]
-    result = searched(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
+    # The limits of the plan that this row stands for: which points are corrected together depends on them.
+    limits = replace(q.limits, time_per_output_token=min(q.limits.time_per_output_token, 1 / speed))
+    result = searched(q.system, q.work, limits, q.space, q.losses, q.scheduling, q.correct)
     p = result.points
     inside = np.flatnonzero(p.time_to_first_token <= question.limits.time_to_first_token)
     if not len(inside):
