@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
+import rackmath as rm
 from rackmath.api import explore as api_explore
 from rackmath.api.answers import answer
 from rackmath.api.estimate_request import EstimateRequest
@@ -47,7 +48,7 @@ def test_every_view_answers_its_defaults(client: TestClient, name: str) -> None:
     response = client.get(f"/api/{name}")
     assert response.status_code == 200, response.text
     found = response.json()
-    assert set(found) == {"figures", "pairs", "tables", "facts", "command", "notes"}
+    assert set(found) == {"figures", "pairs", "tables", "facts", "command", "python", "notes"}
     assert found["figures"]
     for figure in found["figures"]:
         assert figure["title"]
@@ -81,6 +82,11 @@ def test_the_json_is_that_of_the_command_beside_it(client: TestClient, name: str
         if isinstance(facts, dict):
             facts.pop("seconds", None)
     assert found["facts"] == typed
+    if found["python"]:
+        asked = eval(found["python"], {"rm": rm}).to_dict()
+        if isinstance(asked, dict):
+            asked.pop("seconds", None)
+        assert json.loads(json.dumps(asked)) == found["facts"]
 
 
 def test_a_plan_has_launch_commands_for_every_point(client: TestClient) -> None:

@@ -297,3 +297,14 @@ def test_a_difference_is_explained_by_its_parts(page: Page) -> None:
     page.locator("#estimate-batch").fill("512")
     expect(view.locator(".beside")).to_contain_text("The difference comes from", timeout=60_000)
     expect(view.locator(".beside")).to_contain_text(" ms)")
+
+
+def test_a_question_goes_into_a_notebook(page: Page) -> None:
+    opened(page, "/estimate")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Notebook").click()
+    book = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
+    assert book["nbformat"] == 4
+    assert "rm.answer(rm.EstimateRequest(model='deepseek-v3', on='h200-sxm'" in "".join(book["cells"][1]["source"])
+    opened(page, "/book/4")
+    expect(page.get_by_role("button", name="Notebook")).to_be_hidden()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rackmath.api.answers import answer
-from rackmath.api.fields import words_of
+from rackmath.api.fields import fields_of, plain_fields, words_of
 from rackmath.figures import Figure
 from rackmath.figures.plotly import axes, traces
 from rackmath.web import uploads
@@ -41,6 +41,8 @@ class Shown:
     """What the command prints with ``--json``."""
     command: str = ""
     """The same question on the command line."""
+    python: str = ""
+    """The same question in Python; empty where no request stands for it."""
     notes: Sequence[str] = ()
     """What was assumed."""
 
@@ -88,6 +90,8 @@ class Answered:
     """What the command prints with ``--json``, without paths of this machine."""
     command: str
     """The same question as a line to type; a file that was sent has its viewer's own name there."""
+    python: str
+    """The same question in Python, likewise."""
 
 
 def answered(command: str, request: Any, run: Callable[[Any], Any] | None = None) -> Answered:
@@ -98,7 +102,20 @@ def answered(command: str, request: Any, run: Callable[[Any], Any] | None = None
     names |= {str(Path(path).parent): "." for path in names}
     result = (run or answer)(request)
     words = [*command.split(), *(_renamed(word, names) for word in words_of(request))]
-    return Answered(result=result, facts=_renamed(result.to_dict(), names), command=command_line(words))
+    return Answered(
+        result=result,
+        facts=_renamed(result.to_dict(), names),
+        command=command_line(words),
+        python=_in_python(request, names),
+    )
+
+
+def _in_python(request: Any, names: Mapping[str, str]) -> str:
+    """A request as a notebook makes it: what stands at its default is left out."""
+    usual = {field.name: field.default for field in fields_of(type(request)) if not field.required}
+    values = {name: value for name, value in plain_fields(request).items() if value != usual.get(name)}
+    given = ", ".join(f"{name}={_renamed(value, names)!r}" for name, value in values.items())
+    return f"rm.answer(rm.{type(request).__name__}({given}))"
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
@@ -128,5 +145,6 @@ def as_json(shown: Shown) -> dict[str, Any]:
         ],
         "facts": shown.facts,
         "command": shown.command,
+        "python": shown.python,
         "notes": list(shown.notes),
     }

@@ -153,6 +153,7 @@ class View {
     section.querySelector(".copy").addEventListener("click", () => navigator.clipboard?.writeText(this.answer?.command ?? ""));
     section.querySelector(".link").addEventListener("click", () => { remember(false); navigator.clipboard?.writeText(location.href); });
     section.querySelector(".json").addEventListener("click", () => download(`${this.name}.json`, "application/json", JSON.stringify(this.answer?.facts ?? null, null, 1)));
+    section.querySelector(".notebook").addEventListener("click", () => download(`${this.name}.ipynb`, "application/json", notebook(this.answer)));
     this.beside = null;
     section.querySelector(".keep").addEventListener("click", () => this.keep());
     this.recall();
@@ -358,6 +359,7 @@ class View {
     assumed.hidden = !answer.notes.length;
     assumed.querySelector("ul").replaceChildren(...answer.notes.map((note) => element("li", {}, note)));
     this.section.querySelector(".command code").textContent = answer.command;
+    this.section.querySelector(".notebook").hidden = !answer.python;
     await this.redraw();
   }
 
@@ -428,6 +430,22 @@ class View {
     if (launch.length) launch.push(element("ul", {}, ...(notes ?? []).map((note) => element("li", {}, note))));
     return element("div", {}, element("h4", {}, `${point.units} x (${point.layout})`), tableOf({ title: "", columns: ["", ">"], rows }), ...launch);
   }
+}
+
+// The question as a notebook: the request, its answer, its picture.
+function notebook(answer) {
+  const cell = (id, kind, ...lines) => ({
+    cell_type: kind, id, metadata: {}, source: lines.map((line, i) => (i + 1 < lines.length ? `${line}\n` : line)),
+    ...(kind === "code" ? { execution_count: null, outputs: [] } : {}),
+  });
+  const cells = [
+    cell("question", "markdown", "The same on the command line:", "", `    ${answer.command}`),
+    cell("answer", "code", "import rackmath as rm", "", `result = ${answer.python}`, "result"),
+    cell("picture", "code", "result.figure()"),
+    cell("facts", "code", "result.to_dict()"),
+  ];
+  const metadata = { kernelspec: { display_name: "Python 3", language: "python", name: "python3" }, language_info: { name: "python" } };
+  return JSON.stringify({ cells, metadata, nbformat: 4, nbformat_minor: 5 }, null, 1);
 }
 
 function tableOf(table) {

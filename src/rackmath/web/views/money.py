@@ -52,6 +52,7 @@ def page(i: Page) -> Shown:
         ],
         facts=answer.facts,
         command=answer.command,
+        python=answer.python,
         notes=["prices are those of genai-prices; what is not dated there is taken to have always held"],
     )
 
@@ -135,6 +136,7 @@ def decode(i: Decode) -> Shown:
         tables=[Table(title="what prices say", columns=["", ">median", ">50 %", "> ", ">90 %", ">  "], rows=rows)],
         facts=answer.facts,
         command=answer.command,
+        python=answer.python,
         notes=f["cannot_tell"],
     )
 
@@ -180,6 +182,7 @@ def cache(i: Cache) -> Shown:
         ],
         facts=f,
         command=answer.command,
+        python=answer.python,
         notes=f.get("assumptions", []),
     )
 
@@ -222,6 +225,7 @@ def agent(i: Agent) -> Shown:
         ],
         facts=f,
         command=answer.command,
+        python=answer.python,
     )
 
 

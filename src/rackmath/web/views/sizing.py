@@ -91,6 +91,7 @@ def memory(i: Memory) -> Shown:
         ],
         facts=f,
         command=answer.command,
+        python=answer.python,
         notes=f["assumptions"],
     )
 
@@ -133,6 +134,7 @@ def fit(i: Fit) -> Shown:
         tables=[_fitting(rows, i.batch)] if rows else [],
         facts=rows,
         command=answer.command,
+        python=answer.python,
         notes=notes,
     )
 

@@ -66,6 +66,7 @@ def estimate(i: Estimate) -> Shown:
         ],
         facts=f,
         command=answer.command,
+        python=answer.python,
         notes=f["assumptions"],
     )
 
@@ -174,6 +175,7 @@ def plan(i: Plan) -> Shown:
         tables=[_runners(f)] if f["runners_up"] else [],
         facts=f,
         command=answer.command,
+        python=answer.python,
         notes=f["assumptions"],
     )
 

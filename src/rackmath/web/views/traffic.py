@@ -105,6 +105,7 @@ def simulate(i: Simulate) -> Shown:
         ],
         facts=f,
         command=answer.command,
+        python=answer.python,
         notes=f["assumptions"],
     )
 

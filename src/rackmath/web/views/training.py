@@ -75,6 +75,7 @@ def budget(i: Budget) -> Shown:
         ],
         facts=f,
         command=answer.command,
+        python=answer.python,
         notes=f.get("notes", []),
     )
 
