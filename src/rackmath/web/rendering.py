@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
 
@@ -45,7 +46,6 @@ def render_page(path: str, query: Mapping[str, str], token: str) -> str:
             "page": page,
             "parts": parts,
             "blocks": blocks,
-            "claims": _claims(page),
             "equations": _equations(page),
         }
     )
@@ -108,13 +108,17 @@ def _equations(page: Page) -> list[dict[str, Any]]:
     return equations.of_chapter(page.chapter) if page.chapter else []
 
 
-def _claims(page: Page) -> list[dict[str, Any]]:
-    return claims_of(page.chapter) if page.chapter else []
+_computing = Lock()
+
+
+def claims_of(chapter: int) -> list[dict[str, Any]]:
+    """The ledger's claims of a chapter, with their verdicts; computed once, by whoever asks first."""
+    with _computing:
+        return _claims_of(chapter)
 
 
 @lru_cache(maxsize=8)
-def claims_of(chapter: int) -> list[dict[str, Any]]:
-    """The ledger's claims of a chapter, with their verdicts."""
+def _claims_of(chapter: int) -> list[dict[str, Any]]:
     wanted = {row["id"] for row in rows() if int(row["chapter"]) == chapter}
     return [
         {**to_plain(c), "ruling": c.ruling, "values": [text_of(v) for v in (c.lecture, c.with_real_inputs)]}

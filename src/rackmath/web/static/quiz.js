@@ -25,9 +25,14 @@ async function asked(path, query, method = "GET") {
   return facts;
 }
 
+let latest = 0;
+
 async function next() {
+  const mine = ++latest;
   try {
     const facts = await asked("/api/quiz/next", chapter.value ? { chapter: chapter.value } : {});
+    // Another chapter was chosen while this one was asked.
+    if (mine !== latest) return;
     count.textContent = `${facts.due} due, ${facts.new} new of ${facts.all}`;
     if (facts.card) show(facts.card);
     else place.replaceChildren(element("p", {}, "Nothing is due. Come back later, or take another chapter."));
