@@ -33,6 +33,7 @@ from rackmath.web.workers import Busy, Gone, TooLong, Workers
 _STATIC: Mapping[str, str] = {
     "board.js": "text/javascript",
     "beside.js": "text/javascript",
+    "dom.js": "text/javascript",
     "quiz.js": "text/javascript",
     "board.css": "text/css",
 }

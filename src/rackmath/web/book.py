@@ -21,7 +21,7 @@ from rackmath.web.page import Page
 
 _MARK = re.compile(r"<!-- view: (\w+) -->\n|<!-- problems: \d+ -->\n.*?<!-- /problems -->\n?", re.DOTALL)
 _PICTURE = re.compile(r"\]\([./]*docs/book/(\w+)\.svg\)")
-_CHAPTER = re.compile(r"\[([^\]]+)\]\([./]*docs/[\w./-]+\.md\)")
+_SITE_LINK = re.compile(r"\[([^\]]+)\]\([./]*docs/[\w./-]+\.md\)")
 """Links to pages of the site, which the board does not serve."""
 _REGION = 'class="wide" tabindex="0" role="group"'
 """What may be wider than a narrow screen is scrolled by keyboard as well."""
@@ -74,7 +74,7 @@ def _pieces(chapter: Chapter) -> Iterator[Piece]:
 def as_html(text: str) -> str:
     """Markdown of the book as HTML; formulas as MathML, pictures from this server."""
     text = _PICTURE.sub(lambda m: f"](/static/{__version__}/book/{m.group(1)}.svg)", text)
-    return _parser().render(_CHAPTER.sub(r"\1", text))
+    return _parser().render(_SITE_LINK.sub(r"\1", text))
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
 // The whole state of a page is its address; every change asks the server and draws what comes back.
 
 import { beforeText, causes, changes, milliseconds, overlaid } from "./beside.js";
+import { element } from "./dom.js";
 
 const root = document.documentElement;
 root.classList.add("scripted");
@@ -32,17 +33,6 @@ function colour(name) {
 }
 
 // ---- small helpers
-
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "class") made.className = value;
-    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
 
 function download(name, kind, text) {
   const link = element("a", { href: URL.createObjectURL(new Blob([text], { type: kind })), download: name });

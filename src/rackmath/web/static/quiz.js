@@ -1,21 +1,13 @@
 // One card at a time: the question, an answer that is checked, a sketch to draw, and how well it was known.
 
+import { element } from "./dom.js";
+
 const token = document.querySelector('meta[name="rackmath-token"]').content;
 const chapter = document.getElementById("quiz-chapter");
 const place = document.querySelector(".quiz .card");
 const count = document.querySelector(".quiz .count");
 const RATINGS = [[1, "not at all"], [2, "with effort"], [3, "well"], [4, "at once"]];
 const WRONG = 1, RIGHT = 3;
-
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
 
 async function asked(path, query, method = "GET") {
   const headers = method === "GET" ? {} : { "x-rackmath-token": token };
