@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from rackmath.io.machine_code import code_folder
 from rackmath.serving.simulator import (
     Batching,
     Fleet,
@@ -14,11 +17,14 @@ from rackmath.serving.simulator import (
     StepTimes,
     Tier,
     Workload,
-    simulate,
     workload,
 )
+from rackmath.serving.simulator import simulate as python_simulate
+from rackmath.serving.simulator.code import compiled_code
 
 pytestmark = pytest.mark.benchmark
+
+simulate = partial(python_simulate, code=compiled_code(str(code_folder())))
 
 SEATS = 256
 TIMES = StepTimes(

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from rackmath.hardware import Chip, Link, System
-from rackmath.io import catalogue
+from rackmath.io import catalogue, machine_code
 from rackmath.models.architecture import Architecture
 
 # A busy machine is no defect: how long an example takes says nothing of whether it is right.
@@ -25,6 +25,10 @@ settings.load_profile("rackmath")
 
 # No test sees the measurements that somebody keeps on this machine.
 os.environ["RACKMATH_DATA"] = str(Path(__file__).parent / "data" / "nobody")
+
+
+# No test starts a compiler that outlives it.
+compile_beside, machine_code.compile_beside = machine_code.compile_beside, lambda kinds: False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,13 +12,19 @@ from rackmath.engine import Layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.io import catalogue
+from rackmath.io.machine_code import code_folder
 from rackmath.serving.load import Load, Scheduling
-from rackmath.serving.simulator import Batching, Failures, Fleet, StepTimes, simulate, workload
+from rackmath.serving.simulator import Batching, Failures, Fleet, StepTimes, workload
+from rackmath.serving.simulator import simulate as python_simulate
+from rackmath.serving.simulator.code import compiled_code
 from rackmath.serving.simulator.deployment import deploy
 from rackmath.serving.simulator.outcome import request_times, spread
 from rackmath.serving.steady import closed_loop
 
 MANY = 200_000
+
+# Means of queues take long runs.
+simulate = partial(python_simulate, code=compiled_code(str(code_folder())))
 
 
 def flat(service: float, seats: int, step: float = 0.0, budget: int = 8192) -> StepTimes:

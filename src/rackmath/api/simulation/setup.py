@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.tiers import tiers_of
 from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import InputError
+from rackmath.io.machine_code import code_for
 from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
@@ -106,13 +108,12 @@ def run(
     setup: Setup, progress: Callable[[str], None] | None = None, checkpoint: Checkpoint | None = None
 ) -> tuple[Outcome, ...]:
     """One fleet, or readers and writers; long runs are kept in a checkpoint and go on from it."""
+    tell: Callable[[str], None] = progress or (lambda text: None)
 
     def say(done: int, of: int) -> None:
-        if progress is not None:
-            progress(f"{done:,} of {of:,} requests")
+        tell(f"{done:,} of {of:,} requests")
 
-    if progress is not None:
-        progress("compiled loop: half a minute the first time, then from its cache")
+    code = code_for(_size(setup), len(setup.pools[0]), tell)
     keep: Keep = checkpoint.keep if checkpoint else lambda snapshot: None
     resume = checkpoint.found if checkpoint else None
     first = setup.groups[0]
@@ -129,6 +130,7 @@ def run(
                 progress=say,
                 keep=keep,
                 resume=resume,
+                code=code,
             ),
         )
     prefill, decode = setup.groups
@@ -142,8 +144,19 @@ def run(
         progress=say,
         keep=keep,
         resume=resume,
+        code=code,
     )
     return pools.prefill, pools.decode
+
+
+def _size(setup: Setup) -> float:
+    """How long a run is for :func:`code_for`; one whose fleet changes calls the loop at every change."""
+    r, work = setup.request, setup.work
+    if r.mtbf or r.scale_to is not None:
+        return inf
+    # Each tier of each replica has a place for every block that may come.
+    places = len(setup.cache.tiers) * sum(group.replicas for group in setup.groups)
+    return len(work) + len(work.blocks) * (1 + places)
 
 
 def slowed(setup: Setup, factors: Mapping[str, float]) -> Setup:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, isnan
 
-import numpy as np
-
-from rackmath.serving.simulator import prefix
 from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.places import blocks_of, enter
+from rackmath.serving.simulator.prefix import insert_blocks, look_up, pin, shrink, unused_blocks, whole_blocks
 from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.state import (
     DECODE_FIRST,
@@ -42,8 +40,8 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             need = blocks_of(f, length + (request.left * request.growth if f.preemption == RESERVE else 0))
             room, sharing = need, f.shared and request.todo > 0 and request.stored == 0
             if sharing:
-                need -= prefix.whole(f, q, i) * f.per
-                room = need + prefix.unused(f, c, q, r, i) * f.per
+                need -= whole_blocks(f, q, i) * f.per
+                room = need + unused_blocks(f, c, q, r, i) * f.per
             if room + air > me.free:
                 return
             unlink(s.queue[r], q, k, i)
@@ -60,9 +58,9 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
     now = me.clock
     if f.shared:
         # Blocks given up before this moment cannot be found.
-        prefix.shrink(f, c, r, me.free, now)
+        shrink(f, c, r, me.free, now)
     me.free -= room
-    if np.isnan(request.admitted):
+    if isnan(request.admitted):
         request.admitted = now
     request.ready = now
     if request.todo == 0:
@@ -71,11 +69,11 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
         enter(f, s, q, c, r, i)
         return
     if len(f.capacity) and request.stop > request.start and request.stored == 0:
-        hit, time = prefix.take(f, c, q, r, i, now)
+        hit, time = look_up(f, c, q, r, i, now)
         if f.shared:
-            prefix.pin(f, c, q, r, i, now)
+            pin(f, c, q, r, i, now)
         else:
-            prefix.put(f, c, q, r, i, now)
+            insert_blocks(f, c, q, r, i, now)
         # The last token is always read: its output is the first one of the answer.
         hit = min(hit, request.prompt - 1, request.todo - 1)
         if request.dropped == 0:

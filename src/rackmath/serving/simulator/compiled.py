@@ -1,38 +1,80 @@
-"""How the simulator's functions are compiled."""
+"""The functions of the simulator's loop as machine code, made by Numba and kept for later runs.
+
+The decorators only list a function: it stays Python, which small runs interpret. :func:`machine_code` compiles all that
+are listed, as they call each other.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
-import numba
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-Function = TypeVar("Function")
-
-_compile: Any = cast(Any, numba).njit(_nrt=False)
-_inline: Any = cast(Any, numba).njit(_nrt=False, forceinline=True)
+_LISTED: dict[Callable[..., Any], bool] = {}
+"""Functions of the loop, and whether each is compiled as a part of those that call it."""
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function when it is first called, and keep it for later runs.
+    """List a function that is compiled by itself."""
+    _LISTED[function] = False
+    return function
+
+
+def inlined(function: Function) -> Function:
+    """List a function that is compiled as a part of those that call it.
+
+    Calls copy every field of every array that they are given, some two hundred words: half of the loop's time.
+    """
+    _LISTED[function] = True
+    return function
+
+
+@cache
+def machine_code(folder: str) -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Compiled form of every listed function; each is compiled, or read from the folder, at its first call.
 
     Numba's counting of references is left out, which takes three quarters of the time here: no function of the loop
     makes an array, and the callers keep all of them alive.
     """
-    return _kept(_compile(function))
+    # Its import takes a quarter of a second, which runs that are interpreted do not pay.
+    import numba
+
+    forms: dict[Callable[..., Any], Callable[..., Any]] = {}
+    spaces: dict[str, dict[str, Any]] = {}
+    with _kept_in(folder):
+        for function, inline in _LISTED.items():
+            source = cast(FunctionType, function)
+            # Compiled functions see each other where their sources see Python's.
+            space = spaces.setdefault(source.__module__, dict(source.__globals__))
+            copy = FunctionType(source.__code__, space, source.__name__, source.__defaults__)
+            copy.__module__, copy.__qualname__ = source.__module__, source.__qualname__
+            forms[function] = _kept(cast(Any, numba).njit(_nrt=False, forceinline=inline)(copy))
+    for space in spaces.values():
+        for name, value in space.items():
+            if isinstance(value, FunctionType) and value in forms:
+                space[name] = forms[value]
+    return forms
 
 
-def inlined(function: Function) -> Function:
-    """Compile a function as a part of those that call it.
+@contextmanager
+def _kept_in(folder: str) -> Generator[None]:
+    """Have Numba keep machine code in a folder, as ``NUMBA_CACHE_DIR`` does for all that a process compiles."""
+    from numba.core import config
 
-    Calls copy every field of every array that they are given, some two hundred words: half of the loop's time.
-    """
-    return _kept(_inline(function))
+    settings = cast(Any, config)
+    before, settings.CACHE_DIR = settings.CACHE_DIR, folder
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
 
 
 def _kept(dispatcher: Any) -> Any:
-    """Keep machine code for later runs, where the package, the user or ``NUMBA_CACHE_DIR`` has a folder for it."""
-    # Numba raises where there is no such folder: this run compiles then, and so does the next.
+    # Numba raises where the folder cannot be written: this run compiles then, and so does the next.
     with suppress(RuntimeError):
         dispatcher.enable_caching()
     return dispatcher

@@ -17,6 +17,7 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
+from rackmath.serving.simulator.code import Code
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.run import Keep, Outcome, Progress, Snapshot, simulate
 from rackmath.serving.simulator.settings import Batching, Fleet, PrefixCache
@@ -129,6 +130,7 @@ def two_pools(
     progress: Progress = lambda done, of: None,
     keep: Keep = lambda snapshot: None,
     resume: Snapshot | None = None,
+    code: Code | None = None,
 ) -> Pools:
     """Prompts are read by one pool, answers written by another, caches sent between.
 
@@ -136,7 +138,7 @@ def two_pools(
     ----------
     transfer : callable
         Tokens of prompts -> seconds to send their caches.
-    keep, resume
+    keep, resume, code
         As of :func:`simulate`.
 
     Errors: :class:`InputError` for workloads whose users wait for answers before they ask again.
@@ -155,6 +157,7 @@ def two_pools(
         keep=lambda snapshot: keep(lambda: _named("read", snapshot())),
         resume=None if resume is None else _part("read", resume),
         finished=at_end.append,
+        code=code,
     )
     ready = read.requests["first"] + transfer(work.prompt.astype(float))
     order = np.argsort(ready, kind="stable")
@@ -170,6 +173,7 @@ def two_pools(
         progress=progress,
         keep=lambda snapshot: keep(lambda: _named("read", at_end[0]) | _named("write", snapshot())),
         resume=begun or None,
+        code=code,
     )
     back = np.empty_like(order)
     back[order] = np.arange(len(order))

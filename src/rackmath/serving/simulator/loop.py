@@ -10,9 +10,7 @@ adds. Steps that read prompts are taken one by one. A reference that steps throu
 
 from __future__ import annotations
 
-from math import ceil, floor, inf, sqrt
-
-import numpy as np
+from math import ceil, floor, inf, isnan, sqrt
 
 from rackmath.serving.simulator.admission import admit
 from rackmath.serving.simulator.compiled import compiled, inlined
@@ -128,7 +126,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
             s.prompts[r, n] = i
             n += 1
         else:
-            if np.isnan(request.first):
+            if isnan(request.first):
                 request.first = me.clock
                 me.tokens += 1
             enter(f, s, q, c, r, i)

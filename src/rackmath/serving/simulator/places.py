@@ -6,10 +6,10 @@ from math import ceil
 
 import numpy as np
 
-from rackmath.serving.simulator import prefix
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.prefix import clear, shrink, unpin
 from rackmath.serving.simulator.queues import append, prepend, push_end, remove_end, unlink
-from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Kinds, Prefixes, Replicas, Requests
 
 
 @inlined
@@ -27,9 +27,13 @@ def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> Non
 
 
 @compiled
-def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, requests: np.ndarray) -> int:
-    """Everything of a replica that fails loses its place; returns how many there are, written to ``found``."""
+def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: np.ndarray) -> int:
+    """Everything of a replica that fails loses its place.
+
+    Returns how many requests there are, which are written to ``requests``.
+    """
     me = s.own[r]
+    f = kinds[me.kind]
     n = 0
     for k in range(f.classes):
         while s.order[r, k, 0] != NONE:
@@ -65,7 +69,7 @@ def fail(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, requests: np.n
         q[requests[at]].held = 0
         q[requests[at]].pinned = 0
     if len(f.capacity):
-        prefix.clear(f, c, r, me.clock)
+        clear(f, c, r, me.clock)
     return n
 
 
@@ -167,8 +171,8 @@ def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) 
     request = q[i]
     if f.shared:
         # What the cache kept must go before room comes back, or it would be kept for longer.
-        prefix.shrink(f, c, r, me.free, me.clock)
-        me.free += prefix.unpin(f, c, q, r, i, me.clock)
+        shrink(f, c, r, me.free, me.clock)
+        me.free += unpin(f, c, q, r, i, me.clock)
     me.free += request.held
 
 

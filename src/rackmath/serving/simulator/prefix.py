@@ -6,16 +6,16 @@ A tier of a replica is a list by last use; a tier that all replicas have in comm
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.state import LFU, NONE, TTL, Fixed, Prefixes, Requests
+from rackmath.serving.simulator.state import LFU, NONE, TTL, Fixed, Kinds, Prefixes, Replicas, Requests
 
 
 @compiled
-def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
+def leading_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
     """Blocks of a request that the caches of a replica hold, from its beginning without a gap."""
     request = q[i]
     n = 0
     expire(f, c, r, now)
-    for at in range(request.start, request.start + whole(f, q, i)):
+    for at in range(request.start, request.start + whole_blocks(f, q, i)):
         if _tier(f, c, r, c.ids[at], now) == NONE:
             break
         n += 1
@@ -23,10 +23,10 @@ def found(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
 
 
 @compiled
-def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
+def look_up(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
     """Look a request's blocks up: tokens found, and the time to bring them from their tiers."""
     request = q[i]
-    blocks, time, last, most = 0, 0.0, NONE, whole(f, q, i)
+    blocks, time, last, most = 0, 0.0, NONE, whole_blocks(f, q, i)
     expire(f, c, r, now)
     for tier in range(len(f.capacity)):
         c.given[i, tier] = 0
@@ -49,7 +49,7 @@ def take(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tupl
 
 
 @inlined
-def whole(f: Fixed, q: Requests, i: int) -> int:
+def whole_blocks(f: Fixed, q: Requests, i: int) -> int:
     """Prefix blocks of a request that can be found: where they are shared, only those that its prompt fills."""
     request = q[i]
     n = request.stop - request.start
@@ -57,11 +57,11 @@ def whole(f: Fixed, q: Requests, i: int) -> int:
 
 
 @inlined
-def unused(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
+def unused_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
     """Blocks of a request that no running one uses."""
     request = q[i]
     n = 0
-    for at in range(request.start, request.start + whole(f, q, i)):
+    for at in range(request.start, request.start + whole_blocks(f, q, i)):
         n += c.uses[r, c.ids[at]].pins == 0
     return n
 
@@ -83,7 +83,7 @@ def expire(f: Fixed, c: Prefixes, r: int, now: float) -> None:
 def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     """A request begins to use its blocks; those that nobody else uses take their place in the cache."""
     request = q[i]
-    request.pinned = whole(f, q, i)
+    request.pinned = whole_blocks(f, q, i)
     for at in range(request.start + request.pinned - 1, request.start - 1, -1):
         block = c.ids[at]
         _use(f, c, r, block, now)
@@ -120,7 +120,7 @@ def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
 
 
 @compiled
-def put(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
+def insert_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
     """Keep a request's blocks, its last one first, so that a prefix is never older than what stands on it."""
     request = q[i]
     for at in range(request.stop - 1, request.start - 1, -1):
@@ -142,11 +142,13 @@ def clear(f: Fixed, c: Prefixes, r: int, now: float) -> None:
 
 
 @compiled
-def settle(f: Fixed, c: Prefixes, r: int, now: float) -> None:
-    """Count what a replica's tiers have held until now."""
-    expire(f, c, r, now)
-    for tier in range(len(f.capacity)):
-        _count(c, _row(f, c, r, tier), tier, now)
+def settle(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, now: float) -> None:
+    """Count what the tiers of all replicas have held until now."""
+    for r in range(len(s.own)):
+        f = kinds[s.own[r].kind]
+        expire(f, c, r, now)
+        for tier in range(len(f.capacity)):
+            _count(c, _row(f, c, r, tier), tier, now)
 
 
 @inlined

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from rackmath.serving.simulator import prefix
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.loop import advance, enqueue, once
+from rackmath.serving.simulator.prefix import leading_blocks, shrink
 from rackmath.serving.simulator.state import (
     LEAST_LOADED,
     NONE,
     ROUND_ROBIN,
     TWO_CHOICES,
+    Kinds,
     Prefixes,
     Replicas,
     Requests,
@@ -22,10 +22,6 @@ from rackmath.serving.simulator.state import (
 
 _BALANCE = 1.5
 """Load over the mean from which a replica gets nothing for its prefixes."""
-
-
-Kinds: TypeAlias = Any
-"""A tuple of what is fixed, one for each kind of replica."""
 
 
 @compiled
@@ -174,8 +170,8 @@ def _choose(
         if _serves(s, r, service) and _weighted(s, r) * living <= _BALANCE * total + living:
             f = kinds[s.own[r].kind]
             if f.shared:
-                prefix.shrink(f, c, r, s.own[r].free, t)
-            n = prefix.found(f, c, q, r, i, t)
+                shrink(f, c, r, s.own[r].free, t)
+            n = leading_blocks(f, c, q, r, i, t)
             if n > most or (n == most and n > 0 and _weighted(s, r) < _weighted(s, best)):
                 best, most = r, n
     return best

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator import state
+from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
@@ -67,6 +68,7 @@ def simulate(
     keep: Keep = lambda snapshot: None,
     resume: Snapshot | None = None,
     finished: Callable[[Snapshot], None] | None = None,
+    code: Code | None = None,
 ) -> Outcome:
     """Serve every request of a workload.
 
@@ -85,20 +87,19 @@ def simulate(
         Of a run of the very same arguments.
     finished : callable, optional
         Called with the last snapshot: a run that resumes it has its outcome at once.
+    code : Code, optional
+        Form of the loop, Python by default; the result is the same.
 
     Errors: :class:`DoesNotFit` for a request that a replica cannot hold that may get it; :class:`InputError` for kinds
     of replicas that cannot be one fleet.
     """
-    # Compiling takes seconds and Numba's import a quarter of one: only who simulates pays for it.
-    from rackmath.serving.simulator.places import fail
-    from rackmath.serving.simulator.route import converse, drain, route
-
     cache, fleet = cache or PrefixCache(), fleet or Fleet()
     work = _side_by_side(work, cache)
     kinds = (Kind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
     count = sum(kind.replicas for kind in kinds)
     fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
     q, s, c = _begun(work, kinds, fixed, fleet, ready)
+    code = code or python_code()
     random = np.random.default_rng(fleet.seed)
     dice = random.integers(0, 2**31 - 1, (len(work) if work.then is None else min(len(work), SLICE), 2))
     events = Events(fleet, count, random)
@@ -115,15 +116,15 @@ def simulate(
         """Bring all up to a moment; true while requests are left to send."""
         if work.then is None:
             for which in line.before(moment):
-                route(fixed, s, q, c, which, q["arrival"][which], router, dice[which], turn)
+                code.route(fixed, s, q, c, which, q["arrival"][which], router, dice[which], turn)
                 line.sent += len(which)
                 report(line.sent)
             if moment < inf or line.sent == len(work):
-                drain(fixed, s, q, c, moment)
+                code.drain(fixed, s, q, c, moment)
         else:
             while True:
-                stop = min(moment, line.soon())
-                converse(fixed, s, q, c, line.due, line.who, line.count, stop, router, dice, turn)
+                stop = moment if code.whole else min(moment, line.soon())
+                code.converse(fixed, s, q, c, line.due, line.who, line.count, stop, router, dice, turn)
                 report(int(np.isfinite(q["finish"]).sum()))
                 if stop >= moment or not _busy(line, s):
                     break
@@ -132,13 +133,13 @@ def simulate(
     def again(r: int, now: float, alone: bool) -> None:
         """A replica fails: what it held is sent to those that are up, or waits for its repair if there are none."""
         lost = np.empty(int(held(s)[r]), np.int64)
-        fail(fixed[int(s.own["kind"][r])], s, q, c, r, lost)
+        code.fail(fixed, s, q, c, r, lost)
         _stop(s, r, now, fleet.failures.repair if alone else None)
         for i in np.sort(lost):
-            route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
+            code.route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
 
     _live(until, events, q, s, again)
-    _settled(fixed, s, c, float(np.nanmax(q["finish"])))
+    code.settle(fixed, s, q, c, float(np.nanmax(q["finish"])))
     if finished is not None:
         finished(_snapshot(q, s, c, line, turn, events))
     return _outcome(q, s, c, batching, cache, events)
@@ -149,14 +150,6 @@ def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
     if work.then is not None or not any(tier.common for tier in cache.tiers):
         return work
     return replace(work, then=np.full(len(work), state.NONE, np.int32))
-
-
-def _settled(fixed: Sequence[Fixed], s: Replicas, c: Prefixes, end: float) -> None:
-    """Count what tiers hold up to the end."""
-    from rackmath.serving.simulator.prefix import settle
-
-    for r, kind in enumerate(s.own["kind"]):
-        settle(fixed[int(kind)], c, r, end)
 
 
 def _begun(

@@ -81,6 +81,8 @@ class Fixed(NamedTuple):
     """Blocks of the cache that one prefix block takes there."""
 
 
+Kinds: TypeAlias = Any
+"""A tuple of what is fixed, one for each kind of replica."""
 Requests: TypeAlias = Any
 """One record per request, in the order of arrival: a structured array, read by attribute where code is compiled."""
 

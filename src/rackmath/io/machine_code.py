@@ -1,0 +1,140 @@
+"""Where the simulator's machine code is kept, and which runs wait for it.
+
+A first run on a machine would wait 20 s for the compiler. One of ten thousand requests takes a second in Python: it is
+run so, with the same result to the last bit, while a process beside it compiles for larger ones.
+``python -m rackmath.io.machine_code KINDS`` is that process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import platformdirs
+
+from rackmath.serving.simulator.code import Code, compiled_code, python_code
+from rackmath.serving.simulator.kinds import Kind
+from rackmath.serving.simulator.run import simulate
+from rackmath.serving.simulator.settings import Batching, Failures, Fleet
+from rackmath.serving.simulator.state import NONE
+from rackmath.serving.simulator.times import StepTimes
+from rackmath.serving.simulator.workload import Workload
+
+_SOURCES = Path(simulate.__code__.co_filename).parent
+_SMALL = 100_000
+"""Requests and blocks of prefixes up to which a run is interpreted: a few seconds."""
+_GIVEN_UP = 600.0
+"""Age from which the mark of a compiler at work says nothing. [s]"""
+_NICE = 10
+"""What is asked for now comes first."""
+
+_COMPILERS: list[subprocess.Popen[bytes]] = []
+"""Processes that this one has started; they go on when it ends."""
+
+
+def code_for(size: float, kinds: int, say: Callable[[str], None]) -> Code:
+    """Form of the simulator's loop for a run.
+
+    Machine code where it is kept or where the run is large enough to wait for it; else Python.
+
+    Parameters
+    ----------
+    size : float
+        Requests, prefix blocks that they name, and those that caches can hold; infinite where Python will not do.
+    kinds : int
+        Kinds of replicas of the run.
+    say : callable
+        Told that the compiler is at work.
+    """
+    if _mark(kinds).exists():
+        return compiled_code(str(code_folder()))
+    if size > _SMALL:
+        say("compiling the simulator, once on this machine: about 20 s")
+        return compiled_code(str(code_folder()))
+    if compile_beside(kinds):
+        say("compiling the simulator beside this run, for larger ones: about 20 s")
+    return python_code()
+
+
+@cache
+def code_folder() -> Path:
+    """Folder of the machine code of just these sources: in ``NUMBA_CACHE_DIR``, or in the platform's cache folder.
+
+    Numba looks only at the file of the function that it compiles: code of former versions of what it calls would be
+    taken for that of today, were they kept in one folder.
+    """
+    base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("rackmath", False)
+    digest = hashlib.sha256()
+    for source in sorted(_SOURCES.glob("*.py")):
+        digest.update(source.read_bytes())
+    return Path(base) / f"simulator-{digest.hexdigest()[:16]}"
+
+
+def compile_beside(kinds: int) -> bool:
+    """Start a process that compiles for fleets of so many kinds of replicas, unless one is at work.
+
+    It goes on when this process ends. Returns whether it was started: it is not where no folder can be written.
+    """
+    begun = _begun(kinds)
+    try:
+        begun.parent.mkdir(parents=True, exist_ok=True)
+        if begun.exists() and time.time() - begun.stat().st_mtime > _GIVEN_UP:
+            begun.unlink()
+        begun.touch(exist_ok=False)
+    except OSError:
+        return False
+    nothing = subprocess.DEVNULL
+    words = [sys.executable, "-m", __name__, str(kinds)]
+    _COMPILERS.append(subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True))
+    return True
+
+
+@contextmanager
+def marking(kinds: int) -> Generator[None]:
+    """Mark the folder as complete for so many kinds when the body has compiled everything; else as not begun."""
+    try:
+        yield
+        _mark(kinds).touch()
+    finally:
+        _begun(kinds).unlink()
+
+
+def warm(kinds: int) -> None:
+    """Compile every entrance of the loop for fleets of so many kinds of replicas, and keep the machine code."""
+    requests, seats, budget = 40, 4, 64
+    batching = Batching(seats=seats, budget=budget, memory=100_000)
+    table = np.full(budget + 1, 0.1)
+    times = StepTimes(base=table[: seats + 1], slope=np.zeros(seats + 1), prompt=table, pair=0.0, error=0.0)
+    sixteen, first = np.full(requests, 16, np.int32), np.zeros(requests, np.int32)
+    arrival = np.arange(float(requests))
+    open_loop = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first)
+    closed = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, then=np.full(requests, NONE, "i4"))
+    # Replicas fail several times while requests come: that entrance is called as well.
+    failing = Fleet(replicas=2, failures=Failures(between=10.0, repair=1.0))
+    others = [Kind(times=times, batching=batching, replicas=1)] * (kinds - 1)
+    code = compiled_code(str(code_folder()))
+    for work, fleet in ((open_loop, failing), (closed, Fleet(replicas=2))):
+        simulate(work, times, batching=batching, fleet=fleet, beside=others, code=code)
+
+
+def _mark(kinds: int) -> Path:
+    return code_folder() / f"complete-{kinds}"
+
+
+def _begun(kinds: int) -> Path:
+    return code_folder() / f"begun-{kinds}"
+
+
+if __name__ == "__main__":
+    with suppress(OSError, AttributeError):
+        os.nice(_NICE)
+    with marking(int(sys.argv[1])):
+        warm(int(sys.argv[1]))

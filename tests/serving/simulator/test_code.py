@@ -1,0 +1,167 @@
+"""Both forms of the loop give the same bits, and a run takes the form that it does not have to wait for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rackmath.io import machine_code
+from rackmath.serving.simulator import (
+    Batching,
+    Failures,
+    Fleet,
+    PrefixCache,
+    Tier,
+    Workload,
+    simulate,
+)
+from rackmath.serving.simulator.code import compiled_code, python_code
+from rackmath.serving.simulator.state import NONE
+from tests.conftest import compile_beside
+from tests.serving.simulator.test_against_reference import KV, systems, times
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> tuple[Fleet, PrefixCache]:
+    failing = draw(st.sampled_from([np.inf, np.inf, 2.0]))
+    fleet = Fleet(
+        replicas=draw(st.integers(1, 3)),
+        router=draw(st.sampled_from(["round-robin", "least-loaded", "two-choices", "prefix-aware"])),
+        failures=Failures(between=failing, repair=0.3),
+        seed=draw(st.integers(0, 100)),
+    )
+    tiers = (Tier(name="hbm", capacity=draw(st.sampled_from([2e4, 1e6])), bandwidth=1e9),)
+    if draw(st.booleans()):
+        tiers += (Tier(name="pool", capacity=1e5, bandwidth=1e8, latency=0.01, common=draw(st.booleans())),)
+    cache = PrefixCache(
+        tiers=draw(st.sampled_from([(), tiers])),
+        eviction=draw(st.sampled_from(["lru", "lfu", "ttl"])),
+        lifetime=0.5,
+        through=draw(st.booleans()),
+        overlapped=draw(st.booleans()),
+    )
+    return fleet, cache
+
+
+@pytest.mark.long
+@settings(max_examples=150, deadline=None)
+@given(system=systems(), setting=fleets(), closed=st.booleans(), seed=st.integers(0, 1000))
+def test_python_and_machine_code_agree_to_the_last_bit(
+    system: tuple[Workload, Batching], setting: tuple[Fleet, PrefixCache], closed: bool, seed: int
+) -> None:
+    work, batching = system
+    fleet, cache = setting
+    random, count = np.random.default_rng(seed), len(work)
+    named = random.integers(0, 4, count)
+    start = np.concatenate(([0], np.cumsum(named))).astype(np.int64)
+    work = replace(work, start=start, blocks=random.integers(0, 20, int(start[-1])).astype(np.int64), block=16)
+    if closed:
+        work = replace(work, then=np.full(count, NONE, np.int32))
+    # A replica that fails before an answer's end begins again: such runs need not end.
+    fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "train") else fleet
+    runs = [
+        simulate(work, times(batching.seats, batching.budget), batching=batching, cache=cache, fleet=fleet, kv_bytes=KV,
+                 code=form)
+        for form in (python_code(), compiled_code(str(machine_code.code_folder())))
+    ]  # fmt: skip
+    one, two = runs
+    assert one.requests.tobytes() == two.requests.tobytes()
+    for name, values in one.replicas._asdict().items():
+        assert values.tobytes() == getattr(two.replicas, name).tobytes(), name
+    assert (one.hits, one.kept, one.blocks_asked, one.end) == (two.hits, two.kept, two.blocks_asked, two.end)
+
+
+@pytest.fixture
+def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """A machine without machine code; the compilers that are started."""
+    started: list[list[str]] = []
+
+    def start(words: list[str], **rest: Any) -> None:
+        assert rest["start_new_session"]
+        started.append(words)
+
+    monkeypatch.setattr(machine_code, "compile_beside", compile_beside)
+    monkeypatch.setattr(machine_code, "code_folder", lambda: tmp_path / "kept")
+    monkeypatch.setattr(machine_code.subprocess, "Popen", start)
+    return started
+
+
+def test_a_small_first_run_is_interpreted_while_one_other_process_compiles(nothing_kept: list[list[str]]) -> None:
+    said: list[str] = []
+    assert machine_code.code_for(10_000, 1, said.append).whole
+    assert machine_code.code_for(10_000, 1, said.append).whole
+    assert [words[1:] for words in nothing_kept] == [["-m", "rackmath.io.machine_code", "1"]]
+    assert len(said) == 1
+    with machine_code.marking(1):
+        pass
+    assert not machine_code.code_for(10_000, 1, said.append).whole
+    # Compiled types know how many kinds there are.
+    assert machine_code.code_for(10_000, 2, said.append).whole
+    assert nothing_kept[-1][-1] == "2"
+
+
+def test_a_large_first_run_compiles_and_says_so(nothing_kept: list[list[str]]) -> None:
+    said: list[str] = []
+    assert not machine_code.code_for(10_000_000, 1, said.append).whole
+    assert "compiling" in said[0]
+    assert not nothing_kept
+
+
+def test_a_compiler_that_failed_leaves_no_mark(nothing_kept: list[list[str]]) -> None:
+    machine_code.compile_beside(1)
+    with pytest.raises(MemoryError), machine_code.marking(1):
+        raise MemoryError
+    assert machine_code.code_for(1, 1, lambda text: None).whole
+    assert len(nothing_kept) == 2
+
+
+def test_a_compiler_that_was_killed_is_forgotten_after_a_while(nothing_kept: list[list[str]], tmp_path: Path) -> None:
+    assert machine_code.compile_beside(1)
+    assert not machine_code.compile_beside(1)
+    os.utime(tmp_path / "kept" / "begun-1", (0, 0))
+    assert machine_code.compile_beside(1)
+
+
+def test_without_a_folder_to_write_to_nothing_is_started(nothing_kept: list[list[str]], tmp_path: Path) -> None:
+    (tmp_path / "kept").write_text("a file where the folder would be")
+    assert machine_code.code_for(10, 1, lambda text: None).whole
+    assert not nothing_kept
+
+
+_ONE_FUNCTION = """
+import sys
+from rackmath.serving.simulator import loop
+from rackmath.serving.simulator.compiled import machine_code
+assert machine_code(sys.argv[1])[loop._steps_until](1.0, 0.0, 0.0, 0.0, 2.5) == 3
+"""
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_machine_code_is_kept_where_it_can_be(writable: bool, tmp_path: Path) -> None:
+    base = tmp_path / "cache"
+    if not writable:
+        base.write_text("a file where the folder would be")
+    subprocess.run([sys.executable, "-c", _ONE_FUNCTION, str(base)], check=True)
+    assert bool(list(base.rglob("*.nbi"))) == writable
+
+
+def test_each_version_of_the_sources_has_its_own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    before = machine_code.code_folder.__wrapped__()
+    copy = tmp_path / "room"
+    copy.mkdir()
+    for source in machine_code._SOURCES.glob("*.py"):
+        (copy / source.name).write_text(source.read_text() + "# another version\n")
+    monkeypatch.setattr(machine_code, "_SOURCES", copy)
+    after = machine_code.code_folder.__wrapped__()
+    assert before != after
+    assert before.parent == after.parent == tmp_path
