@@ -13,7 +13,9 @@ from rackmath.cli import render
 from rackmath.errors import InputError, RackmathError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.write import write_figure
+from rackmath.serving.simulator.paired import COMPARED
 from rackmath.sweeps.capacity import highest_rate
+from rackmath.sweeps.differences import differences
 from rackmath.sweeps.replay_runs import Where, replays
 from rackmath.units import show
 
@@ -27,6 +29,10 @@ def compared(request: SimulateRequest, what_if: str, where: Where, drawn: Path |
     requests: list[SimulateRequest] = [replace(request, **{field.name: value}) for value in changed]
     results = replays(requests, where, render.show_progress)
     rows = [{"value": value} | facts for value, facts in zip(values, results, strict=True)]
+    for row in rows[1:]:
+        row["difference"] = differences(rows[0], row)
+    for row in rows:
+        row.pop("stretches", None)
     if drawn is not None:
         write_figure(_figure(name, [row for row in rows if "error" not in row], request.seed), drawn)
     if as_json:
@@ -48,12 +54,19 @@ def largest_rate(request: SimulateRequest, percentile: str, where: Where, as_jso
         f"highest rate for {facts['model']} on {facts['system']} that keeps its limits at {percentile}",
         [
             ("rate", f"{rate['rate']:.4g} requests/s, {rate['low']:.4g} kept and {rate['high']:.4g} not"),
+            ("range", _capacity_range(rate)),
             ("times the traffic given", f"{rate['scale']:.4g}"),
             *((name, f"{show(value, 's')} of {show(limit, 's')}") for name, value, limit in rate["at"]),
             ("throughput", f"{facts['throughput']:,.0f} tokens/s"),
             ("runs", f"{rate['runs']}, on the same draws"),
         ],
     )
+
+
+def _capacity_range(rate: Mapping[str, Any]) -> str:
+    """The rate where every step takes an end of the engine's range."""
+    low, high = ("none known" if end is None else f"{end:.4g}" for end in rate["rate_range"])
+    return f"{low} to {high} requests/s, where every step takes an end of the engine's 90 % range"
 
 
 def _option_values(text: str) -> tuple[str, list[str]]:
@@ -71,6 +84,13 @@ def _show(model: str, name: str, rows: list[dict[str, Any]]) -> None:
         [name, ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">tokens/s", ">goodput", ">hits", ">$ per M"],
         [_row(row) for row in rows],
     )
+    told = [row for row in rows[1:] if row.get("difference")]
+    if told:
+        render.show_table(
+            f"difference from {rows[0]['value']} on the same draws, with its 95 % interval",
+            [name, *(f">{label} {p}" for label, _ in _DIFFERENCES for p in COMPARED)],
+            [(str(row["value"]), *_changes(row["difference"])) for row in told],
+        )
 
 
 def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -89,6 +109,25 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{sum(row['hit_rate'].values()):.1%}" if row["blocks_asked"] else "",
         "" if dollars is None else f"{dollars:.3g}",
     )
+
+
+_DIFFERENCES = (("TTFT", "time_to_first_token"), ("TPOT", "time_per_output_token"))
+
+
+def _changes(difference: Mapping[str, Any]) -> list[str]:
+    cells: list[str] = []
+    for _, key in _DIFFERENCES:
+        for p in COMPARED:
+            change = difference[key]
+            cells.append("" if change is None else _signed(change[p]))
+    return cells
+
+
+def _signed(change: Mapping[str, float | None]) -> str:
+    """A difference and its interval, in one unit."""
+    value, half = change["value"] or 0.0, change["half_width"]
+    text = f"{1e3 * value:+.3g} ms"
+    return text if half is None else f"{text} ± {1e3 * half:.2g}"
 
 
 def _figure(name: str, rows: list[dict[str, Any]], seed: int) -> Figure:

@@ -82,10 +82,18 @@ def load_text(facts: Mapping[str, Any]) -> str:
     if facts["steady"] is None:
         return f"{rates}; too short to say whether it is steady"
     if facts["steady"]:
-        return f"{rates}; steady"
+        return f"{rates}; steady{_warm_up(facts)}"
     late = facts["leaves_limit_after"]
     when = "" if late is None else f"; the mean first token leaves its limit after {show(late, 's')}"
     return f"{rates}; not steady: {facts['queue_growth']:.3g} more requests wait every second, percentiles grow{when}"
+
+
+def _warm_up(facts: Mapping[str, Any]) -> str:
+    """Requests at the start that percentiles leave out."""
+    warm = facts["warm_up_requests"]
+    if warm is None:
+        return ", but its start cannot be told from the rest: percentiles are those of all requests"
+    return f" after its first {warm:,} requests, which percentiles leave out" if warm else ""
 
 
 def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, name: str) -> tuple[str, ...]:

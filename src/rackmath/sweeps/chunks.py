@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from rackmath.api.simulation.report import facts_of
+from rackmath.api.simulation.report import at_end, facts_of, stretches_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError, RackmathError
@@ -69,15 +69,21 @@ def computed(chunk: Chunk) -> pl.DataFrame:
     if what["kind"] == "grid":
         return grids.evaluated(what["case"], what["axes"], what["start"], what["stop"])
     if what["kind"] == "replay":
-        return pl.DataFrame([replay(what["request"])])
+        return pl.DataFrame([replay(what["request"], what["end"])])
     return pl.DataFrame([plans.row(case) for case in what["cases"]], infer_schema_length=None)
 
 
-def replay(fields: Mapping[str, Any]) -> dict[str, str]:
-    """A run of the simulator as one cell of JSON, without its range; what cannot be run says why."""
+def replay(fields: Mapping[str, Any], end: int | None) -> dict[str, str]:
+    """A run of the simulator as one cell of JSON, without its range; what cannot be run says why.
+
+    ``end`` takes every step at the low (0) or high (1) end of the engine's range.
+    """
     try:
         setup = setup_of(SimulateRequest(**fields))
-        facts = facts_of(setup, run(setup))
+        if end is not None:
+            setup = at_end(setup, end)
+        outcomes = run(setup)
+        facts = facts_of(setup, outcomes) | {"stretches": stretches_of(setup, outcomes)}
     except RackmathError as error:
         facts = {"error": str(error)}
     return {"facts": json.dumps(facts)}

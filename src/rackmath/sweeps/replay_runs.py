@@ -30,17 +30,24 @@ class Where:
     """Runs that are here are not computed again."""
 
 
-def chunk_of_run(request: SimulateRequest) -> Chunk:
-    """A run as text; equal text is an equal result."""
-    return chunk_of("replay", request=plain_fields(request))
+def chunk_of_run(request: SimulateRequest, end: int | None = None) -> Chunk:
+    """A run as text; equal text is an equal result. ``end`` as of :func:`replays`."""
+    return chunk_of("replay", request=plain_fields(request), end=end)
 
 
-def replays(requests: Sequence[SimulateRequest], where: Where, progress: Callable[[str], None]) -> list[Facts]:
+def replays(
+    requests: Sequence[SimulateRequest], where: Where, progress: Callable[[str], None], end: int | None = None
+) -> list[Facts]:
     """Facts of every run, in their order; a run that cannot be run has ``error`` instead.
+
+    Parameters
+    ----------
+    end : int, optional
+        Every step at the low (0) or high (1) end of the engine's range.
 
     Errors: :class:`InputError` for a folder that holds something else, a cluster that does not answer.
     """
-    chunks = [chunk_of_run(request) for request in requests]
+    chunks = [chunk_of_run(request, end) for request in requests]
     entries: dict[str, Facts] = {}
     folder = None if where.folder is None else Folder(where.folder, {"holds": "runs of the simulator"})
     if folder is not None:

@@ -285,6 +285,12 @@ def test_what_if_compares_values_on_the_same_traffic(tmp_path: Path) -> None:
     latency = {key: value for key, value in alone["latency"].items() if not key.endswith("_range")}
     assert found["runs"][0]["latency"] == latency
     assert picture.stat().st_size > 5000
+    first, second = (one["time_to_first_token"] for one in found["runs"])
+    for p, change in found["runs"][1]["difference"]["time_to_first_token"].items():
+        assert change["value"] == pytest.approx(second[p] - first[p])
+        assert change["half_width"] > 0
+    other = run(*SOME, "--what-if", "requests=400,500", "--workers", "1")
+    assert other["runs"][1]["difference"] is None
     tiers = run(*SOME, "--what-if", "tiers=hbm=1GB|hbm=1GB,dram=2GB@10GB/s", "--workers", "1")
     assert len(tiers["runs"]) == 2
     failing = run(*SOME, "--what-if", "gpus=1,3", "--layout", "tp2", "--workers", "1")
@@ -294,6 +300,10 @@ def test_what_if_compares_values_on_the_same_traffic(tmp_path: Path) -> None:
 def test_the_highest_rate_keeps_its_limits_and_a_higher_one_does_not() -> None:
     found = run(*SOME, "--ttft", "0.5", "--tpot", "0.03", "--capacity", "p90")
     assert found["low"] < found["high"] <= 1.011 * found["low"]
+    slow, fast = found["rate_range"]
+    assert slow < found["rate"] < fast
+    # Steps that take f times as long keep limits up to a lower rate by about that factor.
+    assert slow == pytest.approx(found["rate"] / run(*SOME)["range"]["steps"][1], rel=0.5)
     below, above = (run(*SOME, "--scale", str(found["scale"] * f)) for f in (1.0, 1.05))
     for facts, keeps in ((below, True), (above, False)):
         within = facts["time_to_first_token"]["p90"] <= 0.5 and facts["time_per_output_token"]["p90"] <= 0.03

@@ -9,7 +9,7 @@ from typing import Any
 
 from rackmath.api.deployment import deployment_of
 from rackmath.api.plan_question import PlanRequest
-from rackmath.api.simulation.report import facts_at_end, facts_of
+from rackmath.api.simulation.report import at_end, facts_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 
@@ -47,7 +47,8 @@ class Copies:
         """What users of so many copies see; ``end`` 0 or 1 takes an end of the range of steps."""
         if (count, end) not in self.runs:
             setup = setup_of(self._run(count))
-            self.runs[count, end] = facts_of(setup, run(setup)) if end is None else facts_at_end(setup, end)
+            at = setup if end is None else at_end(setup, end)
+            self.runs[count, end] = facts_of(at, run(at))
         return self.runs[count, end]
 
     def _run(self, count: int) -> SimulateRequest:

@@ -19,9 +19,11 @@ from rackmath.caching.tiers import LIFETIME
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
 from rackmath.serving.simulator.outcome import STATISTICS, Times, good, request_times, spread
+from rackmath.serving.simulator.paired import stretch_statistics
 from rackmath.serving.simulator.run import Outcome
+from rackmath.serving.simulator.warm_up import warm_up
 
-_RANGED = 200_000
+RANGED = 200_000
 """Requests up to which the ends of the range are simulated as well."""
 
 F = NDArray[np.float64]
@@ -35,13 +37,18 @@ def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
 
 def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     """What ``rackmath simulate --json`` prints, without clocks and ranges."""
-    times, first, last = user_times(setup, outcomes), outcomes[0], outcomes[-1]
+    first, last = outcomes[0], outcomes[-1]
     r, members = setup.request, setup.groups
     span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
     written = float(setup.work.output.sum())
-    kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     arrival = first.requests["arrival"]
+    times = user_times(setup, outcomes)
+    kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
+    order = np.argsort(arrival, kind="stable")
+    warm = warm_up(times.whole[order]) if rates.steady and r.trace is None else 0
+    # Percentiles are those of a steady load where there is one.
+    counted = order[warm or 0 :]
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
     blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
@@ -56,12 +63,11 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "layout": [group.deployment.layout.text() for group in members],
         "replicas": [group.replicas for group in members],
         "requests": len(setup.work),
-        "time_to_first_token": _spread(times.first),
-        "time_per_output_token": _spread(times.per_token),
-        "latency": _spread(times.whole),
-        "queueing": _spread(
-            times.queueing if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output).queueing
-        ),
+        "warm_up_requests": warm,
+        "time_to_first_token": _spread(times.first[counted]),
+        "time_per_output_token": _spread(times.per_token[counted]),
+        "latency": _spread(times.whole[counted]),
+        "queueing": _spread(request_times(first, 0.0, setup.work.output).queueing[counted]),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
@@ -70,7 +76,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "throughput": rates.tokens,
         "requests_per_second": rates.served,
         "goodput": float((kept & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
-        "good_share": float(kept.mean()),
+        "good_share": float(kept[counted].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt.sum()),
@@ -86,7 +92,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, written, rent),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": _services(setup, times, kept, paid) if len(setup.pools[0]) > 1 else [],
+        "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
 
 
@@ -135,22 +141,25 @@ def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more:
     return (spent + more) / max(tokens, 1e-9) * 1e6
 
 
-def _services(setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F) -> list[dict[str, Any]]:
-    """What each service's users saw, and what its replicas cost."""
+def _services(
+    setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
+) -> list[dict[str, Any]]:
+    """What each service's users saw, of the requests that count in their order, and what its replicas cost."""
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
     rows: list[dict[str, Any]] = []
     for service in sorted({group.service for group in setup.groups}):
         mine = of == service
+        seen = counted[mine[counted]]
         which = [k for k, group in enumerate(setup.groups) if group.service == service]
         members = tuple(setup.groups[k] for k in which)
         rows.append(
             {
                 "replicas": [f"{member.replicas} x {member.text}" for member in members],
                 "requests": int(mine.sum()),
-                "time_to_first_token": _spread(times.first[mine]),
-                "time_per_output_token": _spread(times.per_token[mine]),
-                "latency": _spread(times.whole[mine]),
-                "good_share": float(kept[mine].mean()) if mine.any() else None,
+                "time_to_first_token": _spread(times.first[seen]),
+                "time_per_output_token": _spread(times.per_token[seen]),
+                "latency": _spread(times.whole[seen]),
+                "good_share": float(kept[seen].mean()) if len(seen) else None,
                 "usd_per_million_tokens": _dollars(members, seconds[which], float(setup.work.output[mine].sum())),
             }
         )
@@ -162,20 +171,27 @@ def _spread(values: Any) -> dict[str, Any] | None:
     return None if percentiles is None else asdict(percentiles)
 
 
-def facts_at_end(setup: Setup, end: int) -> dict[str, Any]:
-    """Facts of a run with every step at the low (0) or the high (1) end of its 90 % range; of the bound as it is."""
+def stretches_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
+    """Statistics of what users see in each stretch of a run, for differences to a run on the same draws."""
+    times = user_times(setup, outcomes)
+    values = {"time_to_first_token": times.first, "time_per_output_token": times.per_token, "latency": times.whole}
+    return {key: stretch_statistics(of) for key, of in values.items()}
+
+
+def at_end(setup: Setup, end: int) -> Setup:
+    """A run with every step at the low (0) or the high (1) end of its 90 % range; of the bound as it is."""
     spans = {group.system.chip.name: group.span for group in setup.groups if group.software is not None}
-    other = slowed(setup, {chip: span[end] for chip, span in spans.items()})
-    return facts_of(other, run(other))
+    return slowed(setup, {chip: span[end] for chip, span in spans.items()})
 
 
 def range_ends(setup: Setup) -> dict[str, Any] | None:
     """Percentiles where every step takes the low or the high end of its 90 % range."""
-    if setup.groups[0].software is None or len(setup.work) > _RANGED:
+    if setup.groups[0].software is None or len(setup.work) > RANGED:
         return None
     ends_of: dict[str, Any] = {"steps": list(setup.groups[0].span)}
     for end, name in enumerate(("low", "high")):
-        facts = facts_at_end(setup, end)
+        other = at_end(setup, end)
+        facts = facts_of(other, run(other))
         ends_of[name] = {
             key: {p: facts[key][p] for p in STATISTICS}
             for key in ("time_to_first_token", "time_per_output_token", "latency")

@@ -1,0 +1,35 @@
+"""How two runs of the simulator on the same draws differ, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rackmath.serving.simulator.paired import COMPARED, paired_half_width
+
+_QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
+
+
+def differences(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What a second run has more than a first, by quantity and statistic: ``value`` and ``half_width``. [s]
+
+    ``half_width`` is that of the 95 % interval, None where the runs are too short to tell it. None for runs that were
+    not made, or whose traffic is not request for request the same.
+    """
+    if "error" in one or "error" in two or one["requests"] != two["requests"]:
+        return None
+    warm = max(one["warm_up_requests"] or 0, two["warm_up_requests"] or 0) / one["requests"]
+    result: dict[str, Any] = {}
+    for key in _QUANTITIES:
+        if one[key] is None or two[key] is None:
+            result[key] = None
+            continue
+        stretches = one["stretches"][key], two["stretches"][key]
+        result[key] = {
+            p: {
+                "value": two[key][p] - one[key][p],
+                "half_width": paired_half_width(*stretches, p, warm) if all(stretches) else None,
+            }
+            for p in COMPARED
+        }
+    return result
