@@ -19,23 +19,27 @@ def test_the_cut_makes_the_standard_error_of_the_rest_least(seed: int, count: in
     means = [values[5 * i : 5 * i + 5].mean() for i in range(count // 5)]
     errors = [np.var(means[d:]) / (len(means) - d) for d in range(len(means) // 2 + 1)]
     best = int(np.argmin(errors))
-    assert warm_up(values) == (None if best == len(means) // 2 else 5 * best)
+    assert warm_up(values, empty=False) == (None if best == len(means) // 2 else 5 * best)
 
 
 def test_a_start_of_known_length_is_cut_there() -> None:
     random = np.random.default_rng(0)
     values = 1.0 + 0.1 * random.standard_normal(10_000)
-    assert warm_up(values) == pytest.approx(0, abs=300)
-    values[:1000] += 5.0
-    assert warm_up(values) == 1000
+    assert warm_up(values, empty=False) == pytest.approx(0, abs=300)
+    slow, fast = values.copy(), values.copy()
+    slow[:1000] += 5.0
+    fast[:1000] -= 0.5
+    assert warm_up(fast, empty=True) == warm_up(fast, empty=False) == warm_up(slow, empty=False) == 1000
+    # Nobody who meets an empty fleet is slow for that.
+    assert warm_up(slow, empty=True) == 0
 
 
 def test_a_run_that_only_grows_has_no_steady_part() -> None:
-    assert warm_up(np.arange(1000.0)) is None
+    assert warm_up(np.arange(1000.0), empty=True) is None
 
 
 def test_few_requests_are_all_counted() -> None:
-    assert warm_up(np.arange(99.0)) == 0
+    assert warm_up(np.arange(99.0), empty=True) == 0
 
 
 def _waits(random: np.random.Generator, count: int) -> np.ndarray:
@@ -46,6 +50,13 @@ def _waits(random: np.random.Generator, count: int) -> np.ndarray:
     return values
 
 
+def half_width(one: dict[str, list[float]] | None, two: dict[str, list[float]] | None, warm: float = 0.0) -> float:
+    """Half width of the interval of a difference of means that can be told."""
+    half = paired_half_width(one, two, "mean", warm)
+    assert half is not None
+    return half
+
+
 def test_intervals_of_differences_hold_their_share_and_shared_draws_make_them_narrow() -> None:
     random, inside, narrower = np.random.default_rng(3), 0, 0
     for _ in range(200):
@@ -53,7 +64,7 @@ def test_intervals_of_differences_hold_their_share_and_shared_draws_make_them_na
         one, two = shared + random.standard_normal(6400), shared + 0.5 + random.standard_normal(6400)
         apart = _waits(random, 6400) + 0.5
         parts = [stretch_statistics(values) for values in (one, two, apart)]
-        half, independent = (paired_half_width(parts[0], other, "mean", 0.0) for other in parts[1:])
+        half, independent = (half_width(parts[0], other) for other in parts[1:])
         inside += abs(two.mean() - one.mean() - 0.5) <= half
         narrower += half < independent / 3
     assert 180 <= inside <= 199
@@ -64,9 +75,9 @@ def test_warm_up_takes_its_stretches_out() -> None:
     random = np.random.default_rng(0)
     one, two = random.standard_normal(3200), random.standard_normal(3200)
     two[:100] += 1000.0
-    parts = [stretch_statistics(values) for values in (one, two)]
-    assert paired_half_width(*parts, "mean", 0.0) > 10 * paired_half_width(*parts, "mean", 1 / STRETCHES)
-    assert paired_half_width(*parts, "mean", 0.9) is None
+    first, second = (stretch_statistics(values) for values in (one, two))
+    assert half_width(first, second) > 10 * half_width(first, second, 1 / STRETCHES)
+    assert paired_half_width(first, second, "mean", 0.9) is None
 
 
 def test_statistics_of_stretches_are_those_of_their_requests() -> None:

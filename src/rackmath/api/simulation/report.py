@@ -46,7 +46,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
     order = np.argsort(arrival, kind="stable")
-    warm = warm_up(times.whole[order]) if rates.steady and r.trace is None else 0
+    warm = warm_up(times.whole[order], empty=r.users is None) if rates.steady and r.trace is None else 0
     # Percentiles are those of a steady load where there is one.
     counted = order[warm or 0 :]
     own, writers = last.replicas.own, setup.pools[-1]

@@ -15,7 +15,7 @@ _LEAST = 100
 """Requests below which no cut is looked for."""
 
 
-def warm_up(values: F) -> int | None:
+def warm_up(values: F, *, empty: bool) -> int | None:
     r"""Requests at the start of a run that are left out of its percentiles.
 
     The cut d that makes the standard error of the mean of the rest least (MSER-5: White 1997; White, Cobb and Spratt
@@ -26,7 +26,10 @@ def warm_up(values: F) -> int | None:
     Parameters
     ----------
     values : array
-        One quantity in the order of arrival. (requests,)
+        One quantity in the order of arrival, which grows with the load. (requests,)
+    empty : bool
+        Whether arrivals do not wait for answers: the first ones meet an empty fleet, and a start that is slower than
+        the rest is a burst like others, which stays.
 
     Returns
     -------
@@ -43,4 +46,6 @@ def warm_up(values: F) -> int | None:
     last = int(count * _LATEST)
     error = ((squares - total**2 / left) / left**2)[: last + 1]
     cut = int(error.argmin())
+    if empty and cut and means[:cut].mean() >= means[cut:].mean():
+        return 0
     return None if cut == last else cut * _BATCH
