@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rackmath.api.sparsity import SparsityRequest
     from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
     from rackmath.api.token_costs import CostRequest
+    from rackmath.api.traffic import TrafficFitRequest
     from rackmath.api.train import TrainResult, train
     from rackmath.api.train_request import TrainRequest
     from rackmath.engine.layout import Layout
@@ -87,6 +88,7 @@ _MODULES = {
     "SimulateRequest": "rackmath.api.simulation.request",
     "SimulateResult": "rackmath.api.simulation.result",
     "SparsityRequest": "rackmath.api.sparsity",
+    "TrafficFitRequest": "rackmath.api.traffic",
     "TrainRequest": "rackmath.api.train_request",
     "TrainResult": "rackmath.api.train",
     "Workload": "rackmath.api.subjects",
@@ -143,6 +145,7 @@ __all__ = [
     "SimulateRequest",
     "SimulateResult",
     "SparsityRequest",
+    "TrafficFitRequest",
     "TrainRequest",
     "TrainResult",
     "Workload",

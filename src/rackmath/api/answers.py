@@ -28,6 +28,7 @@ _FUNCTIONS = {
     "RlRequest": "rackmath.api.rl:run_rl",
     "SimulateRequest": "rackmath.api.simulation.result:run_simulation",
     "SparsityRequest": "rackmath.api.sparsity:run_sparsity",
+    "TrafficFitRequest": "rackmath.api.traffic:run_traffic_fit",
     "TrainRequest": "rackmath.api.train:run_training",
 }
 """Requests by name, and the functions that answer them."""

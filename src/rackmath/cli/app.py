@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "simulate": ("rackmath.cli.simulate:simulate_command", "Replay a trace, or made-up traffic, against a fleet."),
         "sweep": ("rackmath.cli.sweep:sweep", "A dense grid of passes into a folder of Parquet, resumable."),
         "systems": ("rackmath.cli.systems", "Systems of the catalogue, their sources, and files of your own."),
+        "traffic": ("rackmath.cli.traffic", "A trace as a small model, from which traffic like it is drawn."),
         "train": ("rackmath.cli.train", "Days and dollars of a training run; budgets; schedules of pipelines."),
     }
 )

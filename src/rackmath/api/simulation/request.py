@@ -66,7 +66,11 @@ class SimulateRequest(ServedFields):
         ),
     ] = ()
     trace: Annotated[
-        Path | Workload | None, Option(help="CSV, JSONL or Parquet: Azure, Mooncake, BurstGPT, own.", kind=TRACE)
+        Path | Workload | None,
+        Option(
+            help="CSV, JSONL or Parquet: Azure, Mooncake, BurstGPT, own; or TOML of `traffic fit`, to draw --requests.",
+            kind=TRACE,
+        ),
     ] = None
     repair: Annotated[bool, Option(help="Mend a trace instead of refusing it, and say how.", kind=kinds.FLAG)] = False
     scale: Annotated[float, Option(help="Factor of the traffic's speed.", kind=kinds.NUMBER)] = 1.0

@@ -86,6 +86,12 @@ def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
 def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, list[str]]:
     if isinstance(trace, Workload):
         return trace, []
+    if trace.suffix == ".toml":
+        from rackmath.io.traffic_files import read_traffic
+        from rackmath.serving.traffic.draw import draw
+
+        work = draw(read_traffic(trace, "--trace"), request.requests, np.random.default_rng(request.seed))
+        return work, [f"{request.requests:,} requests drawn from the traffic of {trace.name}"]
     # Polars is for those who read a file.
     from rackmath.io.trace_files import read_trace
 
