@@ -173,7 +173,11 @@ def test_a_row_is_explained_down_to_its_seconds(tmp_path, capsys) -> None:
     step = next(dict(pairs) for title, pairs in facts.items() if title.startswith("decode step"))
     parts = [float(text.split()[0]) for name, text in step.items() if name != "time"]
     assert sum(parts) == pytest.approx(float(step["time"].split()[0]), rel=1e-2)
-    assert "--poisson 4" in dict(facts["the same by command"])["simulate"]
+    simulate = dict(facts["the same by command"])["simulate"]
+    assert "--poisson 4 --burst 0 " in simulate
+    status, out, _ = run(capsys, *simulate.removeprefix("rackmath ").split(), "--requests", 100, "--json")
+    assert (status, json.loads(out)["requests"]) == (0, 100)
+    assert json.loads(out)["offered_rate"] == pytest.approx(4.0)
     assert run(capsys, "predict", tmp_path / "in.csv", "--explain", "c")[0] == 2
     assert run(capsys, "predict", tmp_path / "in.csv")[0] == 2
 

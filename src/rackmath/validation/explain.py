@@ -17,6 +17,7 @@ from rackmath.validation.kinds import SERVICE
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, phase_of, row_range
 from rackmath.validation.rows import Row
+from rackmath.validation.simulated import command, simulation_fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +132,6 @@ def _commands(q: Question, batch: float) -> Iterator[tuple[str, str]]:
     elif q.kind != "train":
         context = q.context if q.kind == "decode" else q.input + q.output / 2
         yield "estimate", f"rackmath estimate {common} --batch {max(round(batch), 1)} --context {context:g}"
-    if q.kind == "open":
-        arrivals = f"--poisson {q.rate:g} --input {q.input:g} --output {q.output:g}"
-        yield "simulate", f"rackmath simulate {common} {arrivals}"
-    elif q.kind in ("closed", "wave"):
-        arrivals = f"--users {q.load:g} --input {q.input:g} --output {q.output:g}"
-        yield "simulate", f"rackmath simulate {common} {arrivals}"
+    fields = simulation_fields(q)
+    if fields is not None:
+        yield "simulate", command(row.model or row.model_hf, fields)

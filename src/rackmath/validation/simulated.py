@@ -1,0 +1,61 @@
+"""A row under load -> what the simulator is asked to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from rackmath.io import constants_file
+from rackmath.validation.questions import Question
+
+_SPREAD = 1.0
+"""Spread of lengths that vary as in conversations, where the row does not say it. [1]"""
+
+
+def simulation_fields(q: Question) -> Mapping[str, Any] | None:
+    """Fields of a :class:`~rackmath.api.simulation.request.SimulateRequest` that repeats a row.
+
+    None for rows that are not of one pool of equal replicas under requests: passes alone, two pools, limits, training.
+    """
+    row, d = q.row, q.deployment
+    if q.kind not in ("open", "closed", "wave") or d.prefill is not None or d.layer_split:
+        return None
+    requests = row.num_requests
+    fields: dict[str, Any] = {"on": row.hardware, "gpus": round(row.gpus), "layout": d.layout.text()}
+    if q.kind == "open":
+        fields |= {"poisson": q.rate} | ({"burst": 0.0} if row.arrivals == "constant" else {})
+    else:
+        fields["users"] = round(q.load)
+        if q.kind == "wave":
+            # All at once, each of whom asks one time.
+            requests = round(q.load)
+    fields |= {"input": round(q.input, 2), "output": round(q.output, 2), "spread": _spread(q)}
+    if q.cached:
+        fields["cached_prefix"] = round(min(q.cached / q.input, 1.0), 4)
+    if requests:
+        fields["requests"] = round(requests)
+    for name, limit in (("seats", q.seats), ("budget", q.budget)):
+        if isfinite(limit):
+            fields[name] = round(limit)
+    if q.drafted:
+        fields["drafted"] = round(q.drafted)
+    if row.family in constants_file.FAMILIES:
+        fields["engine"] = row.family
+    return fields | {"year": round(row.when, 2)}
+
+
+def _spread(q: Question) -> float:
+    if q.row.length_cv is not None:
+        return q.row.length_cv
+    return _SPREAD if q.varied else 0.0
+
+
+def command(model: str, fields: Mapping[str, Any]) -> str:
+    """The command line of ``rackmath simulate`` with such fields."""
+    options = " ".join(f"--{name.replace('_', '-')} {_text(value)}" for name, value in fields.items())
+    return f"rackmath simulate {model} {options}"
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e5 else str(value)

@@ -1,0 +1,51 @@
+"""A row under load is repeated by the simulator as it was run."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackmath.validation.questions import question
+from rackmath.validation.rows import read_row
+from rackmath.validation.simulated import command, simulation_fields
+from tests.validation.rows import cells
+
+
+def fields(**change: str) -> dict[str, object]:
+    found = simulation_fields(question(read_row(cells(**change), 2)))
+    assert found is not None
+    return dict(found)
+
+
+def test_arrivals_are_those_of_the_row() -> None:
+    poisson = fields(arrivals="poisson", request_rate="4", concurrency="")
+    even = fields(arrivals="constant", request_rate="4", concurrency="")
+    assert poisson["poisson"] == even["poisson"] == 4.0
+    assert "burst" not in poisson
+    assert even["burst"] == 0.0
+    closed = fields(concurrency="16", num_requests="640")
+    assert (closed["users"], closed["requests"]) == (16, 640)
+    # A thousand at once: each of a thousand users asks one time.
+    wave = fields(arrivals="all_at_once", concurrency="", num_requests="1000")
+    assert (wave["users"], wave["requests"]) == (1000, 1000)
+
+
+def test_lengths_prefix_and_limits_are_those_of_the_row() -> None:
+    spread = fields(input_mean="1000", output_mean="200", length_cv="0.3")
+    assert (spread["input"], spread["output"], spread["spread"]) == (1000.0, 200.0, 0.3)
+    assert fields(output_mean="200")["spread"] == 0.0
+    assert fields(output_mean="200.5")["spread"] == 1.0
+    assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["seats"] == 48
+    assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["budget"] == 4096
+    cached = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]
+    assert cached == pytest.approx(0.5, abs=0.02)
+
+
+def test_passes_alone_are_not_simulated() -> None:
+    row = read_row(cells(phase="decode", arrivals="single", concurrency="", batch="8", context="1000"), 2)
+    assert simulation_fields(question(row)) is None
+
+
+def test_the_command_has_every_field() -> None:
+    assert command("m", {"on": "h100-sxm", "gpus": 8, "cached_prefix": 0.5}) == (
+        "rackmath simulate m --on h100-sxm --gpus 8 --cached-prefix 0.5"
+    )
