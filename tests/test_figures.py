@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,9 +10,12 @@ from xml.etree import ElementTree
 import pytest
 
 from rackmath.cli.app import main
+from rackmath.engine.timeline import StepPart
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series, write
+from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.sketch import HIGH, WIDE, sketched
+from rackmath.figures.step import step_figure
 from rackmath.figures.write import check_picture, write_figure
 
 FIGURE = Figure(
@@ -149,3 +153,38 @@ def test_a_picture_without_a_file_is_sketched(capsys, picture: str) -> None:
     assert not ended.value.code
     out = capsys.readouterr().out
     assert {"roofline": "FLOPs per byte", "batch": "sequences in the batch", "memory": "capacity"}[picture] in out
+
+
+PARTS = [
+    StepPart(name="product", kind="kernels", time=3e-3, ideal=2e-3, launches=32),
+    StepPart(name="norm", kind="kernels", time=1e-6, ideal=1e-6, launches=65),
+    StepPart(name="cast", kind="kernels", time=1e-6, ideal=0.0, launches=32),
+    StepPart(name="collectives", kind="collectives", time=1e-3, ideal=5e-4),
+    StepPart(name="host", kind="gaps", time=1e-3, ideal=0.0),
+]
+
+
+def test_each_part_of_a_step_begins_where_the_one_before_ends() -> None:
+    figure = step_figure("a step", PARTS, "")
+    panel = figure.panels[0]
+    assert list(panel.order) == ["product", "2 others", "collectives", "host"]
+    spans = sorted((start, start + y) for s in panel.series for start, y in zip(s.start, s.y, strict=True) if y > 0)
+    assert spans[0][0] == 0.0
+    assert spans[-1][1] == pytest.approx(1e3 * sum(part.time for part in PARTS))
+    for (_, end), (start, _) in itertools.pairwise(spans):
+        assert start == pytest.approx(end)
+
+
+def test_bars_stand_where_they_begin_in_every_form(tmp_path: Path) -> None:
+    figure = step_figure("a step", PARTS, "")
+    drawn = plotly_figure(figure)
+    host = next(trace for trace in drawn.data if trace.name == "gaps")
+    assert (host.y, host.base, host.x) == (("host",), (pytest.approx(4.002),), (pytest.approx(1.0),))
+    assert list(drawn.layout.yaxis.categoryarray) == list(figure.panels[0].order)
+    write_figure(figure, tmp_path / "step.svg")
+    texts = {element.text for element in ElementTree.parse(tmp_path / "step.svg").iter() if element.text}
+    assert set(figure.panels[0].order) <= {text.strip() for text in texts}
+    lines = sketched(figure)
+    # The gap is the last fifth of the step.
+    bar = next(line for line in lines if line.strip().startswith("host")).split("host  ")[1].rsplit(" ", 1)[0]
+    assert len(bar) - len(bar.lstrip()) == pytest.approx(0.8 * len(bar), abs=1)

@@ -27,9 +27,11 @@ from rackmath.engine import estimate as evaluate
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import OperatorTime, local_pass, timed_operators
+from rackmath.engine.timeline import step_parts
 from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
+from rackmath.figures.step import step_figure
 from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.io.constants_file import engine_of as version_of
@@ -41,8 +43,8 @@ from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from rackmath.units import show
 
-PICTURES = ("roofline", "batch", "memory")
-"""What a result draws: operators on the roofline, the lecture's two graphs, memory by kind."""
+PICTURES = ("roofline", "batch", "memory", "step")
+"""What a result draws: operators on the roofline, the lecture's two graphs, memory by kind, one pass part by part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,6 +161,9 @@ class EstimateResult:
         note = "; ".join(self.assumptions[:2])
         if kind == "roofline":
             return pictures.roofline_figure(f"{title}, batch {r.batch:g}", system, self.operators()[1], note)
+        if kind == "step":
+            parts = step_parts(a, system, self.layout, self.settings)
+            return step_figure(f"{title}, batch {r.batch:g}, {show(self.time, 's')}", parts, note)
         title = f"{title}, context {r.context:,.0f}"
         room = largest_batch(a, system, self.layout, context=r.context, tokens=1.0, draft=self.settings["draft"])
         most = max(2 * float(room), r.batch, 16.0)

@@ -40,7 +40,9 @@ def plotly_figure(figure: Figure) -> Any:
 def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both axes of a panel."""
     if panel.is_horizontal:
-        return {"title": {"text": panel.up}}, {"title": {"text": panel.across}, "autorange": "reversed"}
+        names = {"title": {"text": panel.across}, "autorange": "reversed", "automargin": True}
+        order = {"categoryorder": "array", "categoryarray": list(panel.order)} if panel.order else {}
+        return {"title": {"text": panel.up}}, names | order
     across = {"type": "log" if panel.log_across else "-", "title": {"text": panel.across}}
     up: dict[str, Any] = {"type": "log" if panel.log_up else "-", "title": {"text": panel.up}}
     if not panel.log_up:
@@ -83,7 +85,9 @@ def _trace(s: Series, colour: str) -> dict[str, Any]:
         return common | {"type": "bar", "marker": {"color": colour}, **({"hovertext": text} if text else {})}
     if s.kind == "horizontal":
         lying = {"type": "bar", "orientation": "h", "x": _plain(s.y), "y": _plain(s.x), "marker": {"color": colour}}
-        return common | lying | ({"hovertext": text} if text else {})
+        # Bars that say where they begin are not stacked.
+        begins = {"base": _plain(s.start)} if len(s.start) else {}
+        return common | lying | begins | ({"hovertext": text, "hoverinfo": "text"} if text else {})
     trace = common | {
         "type": "scatter",
         "mode": "lines" if s.kind == "line" else "markers",

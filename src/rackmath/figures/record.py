@@ -31,6 +31,8 @@ class Series:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     """Ends of a range around y, if there is one."""
+    start: Sequence[float] = ()
+    """Where horizontal bars begin, if not at 0: they are ``y`` long from there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,6 +48,8 @@ class Panel:
     """Whether labels are written beside points in a still picture."""
     title: str = ""
     """Where panels show different things."""
+    order: Sequence[str] = ()
+    """Names of horizontal bars that several series share, from the top."""
 
     @property
     def is_horizontal(self) -> bool:

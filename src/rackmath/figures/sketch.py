@@ -19,7 +19,7 @@ def sketched(figure: Figure) -> list[str]:
     lines: list[str] = []
     for panel in figure.panels:
         if panel.is_horizontal:
-            lines += _lying(panel)
+            lines += _waterfall(panel) if panel.order else _lying(panel)
             continue
         bars = [s for s in panel.series if s.kind == "bars"]
         lines += _bars(panel, bars) if bars else _points(panel)
@@ -112,4 +112,22 @@ def _lying(panel: Panel) -> list[str]:
             length = round(half * abs(float(y)) / most)
             left, right = ("", "#" * length) if y >= 0 else ("#" * length, "")
             lines.append(f"  {name!s:>{width}}  {left:>{half}}|{right:<{half}} {float(y):+.3g}")
+    return lines
+
+
+def _waterfall(panel: Panel) -> list[str]:
+    """A line for each name; every series' bar begins where it says, in marks of its own."""
+    most = max(start + y for s in panel.series for start, y in zip(s.start, s.y, strict=True)) or 1.0
+    width = max(len(name) for name in panel.order)
+    lines = [f"  {panel.title}, {panel.up}"]
+    for name in panel.order:
+        bar, total = [" "] * (_BAR + 1), 0.0
+        for j, s in enumerate(panel.series):
+            for x, y, start in zip(s.x, s.y, s.start, strict=True):
+                if x == name:
+                    left, right = (round(_BAR * at / most) for at in (start, start + y))
+                    bar[left:right] = _MARKS[j % len(_MARKS)] * (right - left)
+                    total += y
+        lines.append(f"  {name:>{width}}  {''.join(bar).rstrip()} {total:.3g}")
+    lines.append("  " + ", ".join(f"{_MARKS[j % len(_MARKS)]} {s.name}" for j, s in enumerate(panel.series)))
     return lines

@@ -76,6 +76,8 @@ def _mark(axis: Any, s: Series, colour: str) -> None:
 
 
 def _draw(axis: Any, panel: Panel) -> None:
+    if panel.order:
+        axis.barh(list(panel.order), np.zeros(len(panel.order)))
     base = np.zeros(max((len(s.x) for s in panel.series if s.kind == "bars"), default=0))
     for i, s in enumerate(panel.series):
         if s.kind == "bars":
@@ -84,7 +86,10 @@ def _draw(axis: Any, panel: Panel) -> None:
             )
             base = base + np.asarray(s.y)
         elif s.kind == "horizontal":
-            axis.barh(list(s.x), list(s.y), label=s.name if s.named else None, color=_colour(s, i), height=0.65)
+            begins = {"left": list(s.start)} if len(s.start) else {}
+            axis.barh(
+                list(s.x), list(s.y), label=s.name if s.named else None, color=_colour(s, i), height=0.65, **begins
+            )
         else:
             _mark(axis, s, _colour(s, i))
         if panel.show_labels:

@@ -47,7 +47,7 @@ class Estimate(Inputs):
     year: float = slider(NOW, 2022, 2027, "when its version is from", log=False)
     drafted: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
     ideal: bool = ticked(False, "the pure bound")
-    picture: Literal["batch", "roofline", "memory"] = choice("batch", "picture")
+    picture: Literal["batch", "step", "roofline", "memory"] = choice("batch", "picture")
 
 
 def estimate(i: Estimate) -> Shown:

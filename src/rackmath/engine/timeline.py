@@ -1,0 +1,93 @@
+"""One pass in parts: kernels, collectives, and gaps in which the accelerator waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rackmath.engine.adapters import adapter_loads
+from rackmath.engine.gather import gathered
+from rackmath.engine.layout import Layout, widths
+from rackmath.engine.losses import CORRECTION, Losses, host_time, launch_time
+from rackmath.engine.pass_work import PassWork, collectives_time, shown_time
+from rackmath.engine.step import estimate
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+
+KINDS = ("kernels", "collectives", "gaps")
+"""What a part of a pass is: the accelerator computes, sends, or waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPart:
+    """Seconds of a pass that belong together, of all layers."""
+
+    name: str
+    kind: str
+    """One of :data:`KINDS`."""
+    time: float
+    """[s]"""
+    ideal: float
+    """Of the time, what the bound takes. [s]"""
+    launches: float = 0.0
+    """Kernels that are started for it. [kernels]"""
+
+
+def step_parts(
+    architecture: Architecture, system: System, layout: Layout, settings: Mapping[str, Any]
+) -> list[StepPart]:
+    """Parts of one pass on the busiest accelerator; their times add up to that of :func:`rackmath.engine.estimate`.
+
+    Operators stand as the model lists them, each with all of its layers.
+
+    Parameters
+    ----------
+    settings : mapping
+        Other arguments of :func:`rackmath.engine.estimate`, numbers instead of arrays.
+
+    Work that runs beside other work (half-batches, collectives under products) is told as what it adds.
+    """
+    phase, losses = settings.get("phase", "decode"), settings.get("losses")
+    names = ("batch", "context", "cached", "drafted", "two_batch")
+    point = {name: settings.get(name, 0) for name in names} | widths(layout)
+    work = gathered(architecture, system, phase, point, settings.get("absorbed"))
+    own = _bound(work.work) if losses is None else _parts(work.work, losses)
+    loads = float(adapter_loads(architecture, system, phase, work)) if losses is not None else 0.0
+    scale = float(work.passes)
+    parts = [replace(p, time=scale * p.time, ideal=scale * p.ideal, launches=scale * p.launches) for p in own]
+    parts.append(StepPart(name="loading adapters", kind="gaps", time=loads, ideal=0.0))
+    alone: dict[str, Any] = {**settings, "draft": None}
+    step = estimate(architecture, system, layout, **alone)
+    if losses is not None and phase in losses.correction:
+        # What measurements correct is no one part's.
+        parts.append(StepPart(name="measurements", kind="gaps", time=float(step.lost[CORRECTION]), ideal=0.0))
+    if settings.get("draft") is not None:
+        both = estimate(architecture, system, layout, **settings)
+        added, ideal = float(both.time - step.time), float(both.time_ideal - step.time_ideal)
+        parts.append(StepPart(name="draft model", kind="kernels", time=added, ideal=ideal))
+    return [part for part in parts if part.time != 0.0]
+
+
+def _bound(work: PassWork) -> Iterator[StepPart]:
+    for op in work.operators:
+        time = float(op.time)
+        yield StepPart(name=op.operator.name, kind="kernels", time=time, ideal=time, launches=float(op.launches))
+    exchange = float(work.exchange)
+    yield StepPart(name="collectives", kind="collectives", time=exchange, ideal=exchange)
+
+
+def _parts(work: PassWork, k: Losses) -> Iterator[StepPart]:
+    busy = 0.0
+    for op in work.operators:
+        time, ideal = float(work.kernels_time(op, k)), float(op.time)
+        busy += time
+        yield StepPart(name=op.operator.name, kind="kernels", time=time, ideal=ideal, launches=float(op.launches))
+    network = float(shown_time(work, collectives_time(work, k.kernels), k, busy))
+    yield StepPart(name="collectives", kind="collectives", time=network, ideal=min(float(work.exchange), network))
+    launches = float(launch_time(work.kernels, work.routed, busy + network, k))
+    yield StepPart(name="between kernels", kind="gaps", time=launches, ideal=0.0)
+    host = float(host_time(work.sequences, busy + network + launches, k))
+    yield StepPart(name="host", kind="gaps", time=host, ideal=0.0)
+    software = (busy + network + launches + host) * (float(k.software) - 1)
+    yield StepPart(name="engine", kind="gaps", time=software, ideal=0.0)
