@@ -24,7 +24,7 @@ def traffic() -> None:
 def fit(request: TrafficFitRequest, out: str | None, as_json: bool) -> None:
     """Fit rate over time, bursts, classes of lengths and reuse of prefixes, and say how close the model is.
 
-    TRACE is what simulate --trace reads: Azure's, Mooncake's and BurstGPT's files, tables with such columns.
+    TRACE is what simulate --trace reads: Azure's, Mooncake's and BurstGPT's files, results of load generators, tables.
     """
     render.show_progress("fitting classes of lengths")
     result = run_traffic_fit(request)

@@ -1,4 +1,7 @@
-"""Request traces -> workloads: Azure's, Mooncake's and BurstGPT's files, and tables that name their columns alike."""
+"""Request traces -> workloads: Azure's, Mooncake's and BurstGPT's files, tables that name their columns alike.
+
+What load generators write of their requests is read as such a table (:mod:`rackmath.io.generator_files`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.io.generator_files import of_aiperf, read_sent
 from rackmath.io.paths import is_file
 from rackmath.serving.simulator.workload import LATEST, LONGEST, Workload
 
@@ -84,12 +88,14 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
     first = 1 if path.suffix in (".jsonl", ".ndjson", ".parquet") else 2
     dropped: dict[str, int] = {}
     try:
-        pieces = _pieces(path, first, dropped if repair else None)
+        scan, failed = _scan(path)
+        pieces = _pieces(scan, path, first, dropped if repair else None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError("--trace", path, _where(path, error)) from error
     if not pieces:
         raise InputError("--trace", path, "holds no requests")
     notes = [f"{count:,} rows dropped: {what} cannot be meant" for what, count in dropped.items()]
+    notes += [f"{failed:,} requests without an answer are left out"] * bool(failed)
     usable = np.concatenate([piece.usable for piece in pieces])
     arrival = np.concatenate([piece.arrival for piece in pieces])
     named = pl.concat([piece.named for piece in pieces])
@@ -138,14 +144,24 @@ def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
     )
 
 
-def _pieces(path: Path, first: int, dropped: dict[str, int] | None) -> list[_Piece]:
-    """Read a file piece by piece; rows that cannot be meant are counted in ``dropped``, or refused for None."""
+def _scan(path: Path) -> tuple[pl.LazyFrame, int]:
+    """The rows of a file, and how many requests of a load generator's result are left out of them."""
+    if path.suffix == ".json":
+        table, failed = read_sent(path)
+        return table.lazy(), failed
     if path.suffix == ".parquet":
-        scan = pl.scan_parquet(path)
-    elif path.suffix in (".jsonl", ".ndjson"):
+        return pl.scan_parquet(path), 0
+    if path.suffix in (".jsonl", ".ndjson"):
         scan = pl.scan_ndjson(path, infer_schema_length=None)
-    else:
-        scan = pl.scan_csv(path, infer_schema_length=10_000, null_values=["", "NaN", "nan"])
+        if {"metadata", "metrics"} <= set(scan.collect_schema()):
+            table, failed = of_aiperf(scan.collect())
+            return table.lazy(), failed
+        return scan, 0
+    return pl.scan_csv(path, infer_schema_length=10_000, null_values=["", "NaN", "nan"]), 0
+
+
+def _pieces(scan: pl.LazyFrame, path: Path, first: int, dropped: dict[str, int] | None) -> list[_Piece]:
+    """Read rows piece by piece; those that cannot be meant are counted in ``dropped``, or refused for None."""
     schema = scan.collect_schema()
     has = _Columns(
         arrival=_need(schema, tuple(ARRIVAL), path, "arrival"),

@@ -68,7 +68,8 @@ class SimulateRequest(ServedFields):
     trace: Annotated[
         Path | Workload | None,
         Option(
-            help="CSV, JSONL or Parquet: Azure, Mooncake, BurstGPT, own; or TOML of `traffic fit`, to draw --requests.",
+            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, results of load generators, own; or TOML of "
+            "`traffic fit`, to draw --requests.",
             kind=TRACE,
         ),
     ] = None
