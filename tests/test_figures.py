@@ -180,6 +180,7 @@ def test_bars_stand_where_they_begin_in_every_form(tmp_path: Path) -> None:
     drawn = plotly_figure(figure)
     host = next(trace for trace in drawn.data if trace.name == "gaps")
     assert (host.y, host.base, host.x) == (("host",), (pytest.approx(4.002),), (pytest.approx(1.0),))
+    assert drawn.layout.barmode == "overlay"
     assert list(drawn.layout.yaxis.categoryarray) == list(figure.panels[0].order)
     write_figure(figure, tmp_path / "step.svg")
     texts = {element.text for element in ElementTree.parse(tmp_path / "step.svg").iter() if element.text}

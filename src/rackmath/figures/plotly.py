@@ -30,18 +30,26 @@ def plotly_figure(figure: Figure) -> Any:
         out.update_layout(height=_HIGH * rows)
     out.update_layout(
         title={"text": figure.title, "subtitle": {"text": figure.note}},
-        barmode="stack",
+        barmode=bar_mode(figure.panels) or "stack",
         template="plotly_white",
         legend={"orientation": "h", "y": -0.2},
     )
     return out
 
 
+def bar_mode(panels: Sequence[Panel]) -> str | None:
+    """How bars stand: one over the other where they say where they begin, stacked, or None where there are none."""
+    if any(panel.order for panel in panels):
+        return "overlay"
+    return "stack" if any(s.kind == "bars" for panel in panels for s in panel.series) else None
+
+
 def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both axes of a panel."""
     if panel.is_horizontal:
         names = {"title": {"text": panel.across}, "autorange": "reversed", "automargin": True}
-        order = {"categoryorder": "array", "categoryarray": list(panel.order)} if panel.order else {}
+        # Every name is written, however many there are.
+        order = {"categoryorder": "array", "categoryarray": list(panel.order), "dtick": 1} if panel.order else {}
         return {"title": {"text": panel.up}}, names | order
     across = {"type": "log" if panel.log_across else "-", "title": {"text": panel.across}}
     up: dict[str, Any] = {"type": "log" if panel.log_up else "-", "title": {"text": panel.up}}

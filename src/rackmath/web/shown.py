@@ -11,7 +11,7 @@ from typing import Any
 from rackmath.api.answers import answer
 from rackmath.api.fields import fields_of, plain_fields, words_of
 from rackmath.figures import Figure
-from rackmath.figures.plotly import axes, traces
+from rackmath.figures.plotly import axes, bar_mode, traces
 from rackmath.web import uploads
 from rackmath.web.inputs import Inputs
 
@@ -69,13 +69,13 @@ def drawn(figure: Figure) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for panel in figure.panels:
         across, up = axes(panel)
-        stacked = any(s.kind == "bars" for s in panel.series)
+        mode = bar_mode([panel])
         rows.append(
             {
                 "title": panel.title
                 or (f"{panel.up} against {panel.across}" if panel.across and panel.up else figure.title),
                 "data": traces(panel),
-                "layout": {"xaxis": across, "yaxis": up, **({"barmode": "stack"} if stacked else {})},
+                "layout": {"xaxis": across, "yaxis": up, **({"barmode": mode} if mode else {})},
             }
         )
     return rows
