@@ -81,7 +81,8 @@ def code_folder() -> Path:
 def compile_beside(kinds: int) -> bool:
     """Start a process that compiles for fleets of so many kinds of replicas, unless one is at work.
 
-    It goes on when this process ends. Returns whether it was started: it is not where no folder can be written.
+    It goes on when this process ends. Returns whether it was started: it is not where no folder can be written, or no
+    process begun.
     """
     begun = _begun(kinds)
     try:
@@ -93,7 +94,12 @@ def compile_beside(kinds: int) -> bool:
         return False
     nothing = subprocess.DEVNULL
     words = [sys.executable, "-m", __name__, str(kinds)]
-    _COMPILERS.append(subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True))
+    try:
+        compiler = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+    except OSError:
+        begun.unlink()
+        return False
+    _COMPILERS.append(compiler)
     return True
 
 

@@ -165,3 +165,17 @@ def test_each_version_of_the_sources_has_its_own_folder(monkeypatch: pytest.Monk
     after = machine_code.code_folder.__wrapped__()
     assert before != after
     assert before.parent == after.parent == tmp_path
+
+
+def test_where_no_process_can_be_started_the_next_run_tries_again(
+    nothing_kept: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(words: list[str], **rest: Any) -> None:
+        raise OSError("no processes")
+
+    start = machine_code.subprocess.Popen
+    monkeypatch.setattr(machine_code.subprocess, "Popen", refuse)
+    assert not machine_code.compile_beside(1)
+    monkeypatch.setattr(machine_code.subprocess, "Popen", start)
+    assert machine_code.compile_beside(1)
+    assert len(nothing_kept) == 1

@@ -18,8 +18,8 @@ I4 = NDArray[np.int32]
 
 _MOST = 100_000_000
 """Requests at most."""
-_LOOKED_AT = 64
-"""Earlier requests among which one with enough blocks is looked for."""
+_LOOKED_AT = 300
+"""Requests on either side of an age among which one with enough blocks, and not gone on from, is looked for."""
 
 _SCORES: F = np.linspace(-8.0, 8.0, 3201)
 _CHANCES: F = np.array([0.5 * (1 + erf(score / 2**0.5)) for score in _SCORES])
@@ -106,13 +106,14 @@ def _with_prefixes(work: Workload, prefixes: Prefixes, random: np.random.Generat
         (count >= prefixes.common) & (random.random(len(work)) < prefixes.common_share), prefixes.common, 0
     )
     part, age = _reused(prefixes.reuse, count - common, random)
-    fresh = prefixes.common
+    fresh, followed = prefixes.common, np.zeros(len(work), np.bool_)
     for i, own in enumerate(count.tolist()):
         begin, shared = int(start[i]), int(common[i])
         blocks[begin : begin + shared] = np.arange(shared)
         if i and part[i] and own > shared:
             wanted = shared + max(round(part[i] * (own - shared)), 1)
-            other = _earlier(count, i, max(i - int(age[i]), 0), wanted)
+            other = _earlier(count, followed, max(i - int(age[i]), 0), i, wanted)
+            followed[other] = True
             shared = min(wanted, int(count[other]))
             blocks[begin : begin + shared] = blocks[start[other] : start[other] + shared]
         blocks[begin + shared : begin + own] = np.arange(fresh, fresh + own - shared)
@@ -134,14 +135,19 @@ def _reused(reuse: tuple[Reuse, ...], own: I4, random: np.random.Generator) -> t
     return part, age
 
 
-def _earlier(count: I4, i: int, about: int, wanted: int) -> int:
-    """An earlier request near ``about`` with so many blocks; else the longest of those that are looked at."""
-    best = about
+def _earlier(count: I4, followed: NDArray[np.bool_], about: int, before: int, wanted: int) -> int:
+    """An earlier request near ``about`` with so many blocks that nobody has gone on from yet, as conversations do.
+
+    Else the longest of those that are looked at.
+    """
+    best, least = about, np.inf
     for step in range(_LOOKED_AT):
         for at in (about - step, about + step):
-            if 0 <= at < i:
-                if count[at] >= wanted:
+            if 0 <= at < before:
+                # What is missing of the blocks comes first.
+                lacks = max(wanted - int(count[at]), 0) + (0.5 if followed[at] else 0.0)
+                if lacks == 0.0:
                     return at
-                if count[at] > count[best]:
-                    best = at
+                if lacks < least:
+                    best, least = at, lacks
     return best
