@@ -291,6 +291,9 @@ def config(random: Random) -> str:
 def templates() -> list[tuple[str, str, list[str]]]:
     """Name and text of a file, and the line that reads it as ``FILE``."""
     from rackmath.cli.app import main as command_line
+    from rackmath.io.trace_files import read_trace
+    from rackmath.io.traffic_files import traffic_text
+    from rackmath.serving.traffic import fit_traffic
 
     rows = (ROOT / "tests/data/rows.csv").read_text().splitlines()
     out = io.StringIO()
@@ -303,12 +306,20 @@ def templates() -> list[tuple[str, str, list[str]]]:
     where = ["--set", "model=llama-3.1-8b", "--set", "hardware=h100-sxm", "--set", "n_gpus=1"]
     data = ROOT / "tests/data"
     usage, metrics, run = ((data / name).read_text() for name in ("usage.jsonl", "metrics.txt", "run.json"))
+    sent = json.dumps({"start_times": [0.5, 1.5, 2.5], "input_lens": [64, 512, 9], "output_lens": [10, 0, 30]})
+    lengths = {"input_sequence_length": {"value": 55}, "output_sequence_length": {"value": 9}}
+    aiperf = f"{json.dumps({'metadata': {'request_start_ns': 17_000_000_000}, 'metrics': lengths})}\n" * 3
+    traffic = traffic_text(fit_traffic(read_trace(data / "trace.csv")[0]), "trace.csv")
     return [
         ("rows.csv", "\n".join([rows[0], *rows[5:9]]), ["predict", "FILE", "--out", "out.csv"]),
         ("system.toml", out.getvalue(), ["estimate", *one, "FILE", "--batch", "1", "--context", "99"]),
         ("config.json", model, ["model", "FILE", "--json"]),
         ("trace.csv", trace, ["simulate", *one, "h100-sxm", "--trace", "FILE"]),
         ("trace.jsonl", lines, ["simulate", *one, "h100-sxm", "--trace", "FILE"]),
+        ("sent.json", sent, ["simulate", *one, "h100-sxm", "--trace", "FILE"]),
+        ("sent.jsonl", aiperf, ["simulate", *one, "h100-sxm", "--trace", "FILE"]),
+        ("fit.csv", (data / "trace.csv").read_text(), ["traffic", "fit", "FILE", "--out", "fitted.toml"]),
+        ("traffic.toml", traffic, ["simulate", *one, "h100-sxm", "--trace", "FILE", "--requests", "50"]),
         ("usage.jsonl", usage, ["prices", "agent", "--log", "FILE", "--date", "2026-11-21"]),
         ("metrics.txt", metrics, ["evidence", "add", "--prometheus", "FILE", *where]),
         ("run.json", run, ["evidence", "add", "FILE", *where]),

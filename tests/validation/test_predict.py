@@ -147,6 +147,9 @@ def test_a_benchmarks_json_becomes_rows() -> None:
     assert [float(r["value"]) for r in made] == pytest.approx([0.0095, 4000])
     assert all((r["input_mean"], r["output_mean"], r["model"]) == ("500", "250", "Llama-3.1-8B-Instruct") for r in made)
     assert all((r["arrivals"], r["concurrency"]) == ("closed", "32") for r in made)
+    # What no float holds, and what is no number, says nothing.
+    rest = rows_of({**data, "median_tpot_ms": 10**400, "mean_tpot_ms": float("nan")}, {"hardware": "H100-SXM-80GB"})
+    assert [r["metric"] for r in rest] == ["total_throughput"]
     served = rows_of({**data, "max_concurrency": None, "request_rate": 5.0}, {"hardware": "H100"})
     assert all((r["arrivals"], r["request_rate"]) == ("poisson", "5") for r in served)
     found = predict(made, constants_file.constants())

@@ -126,6 +126,16 @@ def test_metrics_ask_for_what_they_name(columns: dict[str, str], kind: str, quan
         ({"per": "planet", "metric": "total_throughput"}, "per"),
         ({"metric": "time_to_train", "phase": "training"}, "samples to converge"),
         ({"metric": "train_throughput", "phase": "training"}, "global_batch"),
+        (
+            {
+                "metric": "train_throughput",
+                "phase": "training",
+                "global_batch": "8",
+                "sequence_length": "64",
+                "tp": "0.3",
+            },
+            "tp",
+        ),
         ({"flags": "offload_to_cpu"}, "host"),
     ],
 )

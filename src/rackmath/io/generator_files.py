@@ -48,7 +48,7 @@ def read_sent(path: Path) -> tuple[pl.DataFrame, int]:
         raise InputError(
             "--trace", path.name, f"is not as a load generator writes it: a request lacks {error}"
         ) from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError("--trace", path.name, f"is not as a load generator writes it: {error}") from error
 
 

@@ -7,12 +7,13 @@ names. What they leave out (hardware, accelerators, parallelism, precision) is g
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
 from typing import Any
 
 from rackmath.errors import InputError
 from rackmath.validation.rows import checked_columns
 
+_LARGEST = 1e300
+"""From which a number of a file is none."""
 _METRICS = (
     ("median_tpot_ms", "tpot", "p50", "request", 1e-3),
     ("mean_tpot_ms", "tpot", "mean", "request", 1e-3),
@@ -80,7 +81,8 @@ def _number(data: Mapping[str, Any], *names: str) -> float | None:
     """First of several entries that is a finite, positive number; ``inf`` as a rate means at once."""
     for name in names:
         value = data.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value) and value > 0:
+        # Comparisons hold for whole numbers that no float can hold; what is not a number keeps none.
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _LARGEST:
             return float(value)
     return None
 

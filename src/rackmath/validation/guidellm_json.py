@@ -48,7 +48,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
     for place, benchmark in enumerate(data["benchmarks"]):
         try:
             rows += _rows(benchmark, said)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InputError("FILE", f"benchmarks[{place}]", f"is not as guidellm 0.7 writes it: {error}") from error
     if not rows:
         raise InputError("FILE", len(data["benchmarks"]), "no benchmark of the report has a successful request")

@@ -32,6 +32,9 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
     if not row.global_batch or not row.sequence_length:
         missing = "global_batch" if not row.global_batch else "sequence_length"
         raise NotUnderstood(missing, getattr(row, missing), "a training row needs global_batch and sequence_length")
+    for name in ("tp", "pp", "cp"):
+        if (getattr(row, name) or 1.0) % 1:
+            raise NotUnderstood(name, getattr(row, name), "is no whole number of accelerators")
     tensor, pipeline, context = int(row.tp or 1), int(row.pp or 1), int(row.cp or 1)
     held = tensor * pipeline * context
     if row.gpus % held:

@@ -81,6 +81,7 @@ def test_every_generator_s_requests_are_the_same_trace(name: str, data: Any, tmp
         ({"input_lens": [1], "output_lens": [1]}, "start_times"),
         ({**VLLM, "output_lens": [1]}, "vllm.json"),
         ({**VLLM, "input_lens": ["many"] * 4}, "vllm.json"),
+        ({**VLLM, "input_lens": [10**400] * 4}, "vllm.json"),
         ({"benchmarks": [{}]}, "requests"),
         ([{"info": {}}], "lacks 'text'"),
         ([], "load"),
