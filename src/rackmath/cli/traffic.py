@@ -44,14 +44,14 @@ def _show(result: TrafficFitResult, out: str | None) -> None:
         [
             (
                 str(k),
-                f"{one.share:.1%}",
-                f"{one.input:,.0f}",
-                f"{one.input_spread:.2g}",
-                f"{one.output:,.0f}",
-                f"{one.output_spread:.2g}",
-                f"{one.correlation:.2f}",
+                f"{group.share:.1%}",
+                f"{group.input:,.0f}",
+                f"{group.input_spread:.2g}",
+                f"{group.output:,.0f}",
+                f"{group.output_spread:.2g}",
+                f"{group.correlation:.2f}",
             )
-            for k, one in enumerate(model.classes, 1)
+            for k, group in enumerate(model.classes, 1)
         ],
     )
     render.show_table(

@@ -72,39 +72,41 @@ def _sent(data: Any, path: Path) -> Iterable[Sent | None]:
         lists: list[list[float]] = [data[name] for name in _LISTS]
         return list(zip(*lists, strict=True))
     if isinstance(data, dict) and isinstance(data.get("benchmarks"), list):
-        return [_of_guidellm(one) for benchmark in data["benchmarks"] for one in benchmark["requests"]["successful"]]
+        return [
+            _of_guidellm(request) for benchmark in data["benchmarks"] for request in benchmark["requests"]["successful"]
+        ]
     if isinstance(data, list) and data and isinstance(data[0], dict) and "info" in data[0]:
-        return [_of_inference_perf(one) for one in data]
+        return [_of_inference_perf(request) for request in data]
     missing = "lists of start_times, input_lens and output_lens (--save-detailed, --output-details)"
     raise InputError(
         "--trace", path.name, f"has no {missing}, no benchmarks of guidellm and no requests of inference-perf"
     )
 
 
-def _of_guidellm(one: Mapping[str, Any]) -> Sent | None:
-    start = one.get("request_start_time", one.get("start_time"))
-    tokens = one.get("prompt_tokens"), one.get("output_tokens")
+def _of_guidellm(request: Mapping[str, Any]) -> Sent | None:
+    start = request.get("request_start_time", request.get("start_time"))
+    tokens = request.get("prompt_tokens"), request.get("output_tokens")
     if start is None or None in tokens:
         return None
     return float(start), float(tokens[0] or 0), float(tokens[1] or 0)
 
 
-def _of_inference_perf(one: Mapping[str, Any]) -> Sent | None:
-    if one.get("error"):
+def _of_inference_perf(request: Mapping[str, Any]) -> Sent | None:
+    if request.get("error"):
         return None
-    info: Mapping[str, Any] = one["info"]
+    info: Mapping[str, Any] = request["info"]
     # Where its reports from before multimodal requests have them, and where later ones do.
-    request, response = info.get("request_metrics") or {}, info.get("response_metrics") or {}
-    prompt = info["input_tokens"] if "input_tokens" in info else request["text"]["input_tokens"]
-    answer = info["output_tokens"] if "output_tokens" in info else response.get("output_tokens", 0)
-    return float(one["start_time"]), float(prompt), float(answer)
+    sent, received = info.get("request_metrics") or {}, info.get("response_metrics") or {}
+    prompt = info["input_tokens"] if "input_tokens" in info else sent["text"]["input_tokens"]
+    answer = info["output_tokens"] if "output_tokens" in info else received.get("output_tokens", 0)
+    return float(request["start_time"]), float(prompt), float(answer)
 
 
 def _table(sent: Iterable[Sent | None]) -> tuple[pl.DataFrame, int]:
     every = list(sent)
-    whole = [one for one in every if one is not None]
+    whole = [request for request in every if request is not None]
     table = pl.DataFrame(
-        {name: [float(one[k]) for one in whole] for k, name in enumerate(("arrival", "input", "output"))},
+        {name: [float(request[k]) for request in whole] for k, name in enumerate(("arrival", "input", "output"))},
         schema={"arrival": pl.Float64, "input": pl.Float64, "output": pl.Float64},
     )
     usable, failed = _usable(table)

@@ -27,13 +27,13 @@ def traffic_text(model: TrafficModel, title: str) -> str:
     prefixes = table.pop("prefixes")
     classes = table.pop("classes")
     lines = [_HEADER.format(title=title), *_pairs(table)]
-    for one in classes:
-        lines += ["", "[[classes]]", *_pairs(one)]
+    for record in classes:
+        lines += ["", "[[classes]]", *_pairs(record)]
     if prefixes is not None:
         reuse = prefixes.pop("reuse")
         lines += ["", "[prefixes]", *_pairs(prefixes)]
-        for one in reuse:
-            lines += ["", "[[prefixes.reuse]]", *_pairs(one)]
+        for record in reuse:
+            lines += ["", "[[prefixes.reuse]]", *_pairs(record)]
     return "\n".join(lines) + "\n"
 
 

@@ -10,24 +10,24 @@ from rackmath.serving.simulator.paired import COMPARED, paired_half_width
 _QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
 
 
-def differences(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any] | None:
+def differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
     """What a second run has more than a first, by quantity and statistic: ``value`` and ``half_width``. [s]
 
     ``half_width`` is that of the 95 % interval, None where the runs are too short to tell it. None for runs that were
     not made, or whose traffic is not request for request the same.
     """
-    if "error" in one or "error" in two or one["requests"] != two["requests"]:
+    if "error" in base or "error" in other or base["requests"] != other["requests"]:
         return None
-    warm = max(one["warm_up_requests"] or 0, two["warm_up_requests"] or 0) / one["requests"]
+    warm = max(base["warm_up_requests"] or 0, other["warm_up_requests"] or 0) / base["requests"]
     result: dict[str, Any] = {}
     for key in _QUANTITIES:
-        if one[key] is None or two[key] is None:
+        if base[key] is None or other[key] is None:
             result[key] = None
             continue
-        stretches = one["stretches"][key], two["stretches"][key]
+        stretches = base["stretches"][key], other["stretches"][key]
         result[key] = {
             p: {
-                "value": two[key][p] - one[key][p],
+                "value": other[key][p] - base[key][p],
                 "half_width": paired_half_width(*stretches, p, warm) if all(stretches) else None,
             }
             for p in COMPARED

@@ -32,16 +32,16 @@ class Closeness:
     """Distance that independent values of one distribution exceed in 5 % of cases. [1]"""
 
 
-def closeness(one: Workload, two: Workload) -> list[Closeness]:
+def closeness(first: Workload, second: Workload) -> list[Closeness]:
     """Gaps, arrivals in ten seconds, lengths, and the part of prompts that is an earlier one's, of two workloads."""
     pairs = [
-        ("gap between requests, s", *(np.diff(work.arrival) for work in (one, two))),
-        ("requests in 10 s", *(_counts(work.arrival) for work in (one, two))),
-        ("prompt, tokens", one.prompt, two.prompt),
-        ("answer, tokens", one.output, two.output),
+        ("gap between requests, s", *(np.diff(work.arrival) for work in (first, second))),
+        ("requests in 10 s", *(_counts(work.arrival) for work in (first, second))),
+        ("prompt, tokens", first.prompt, second.prompt),
+        ("answer, tokens", first.output, second.output),
     ]
-    if len(one.start) and len(two.start):
-        pairs.append(("part of a prompt known", *(_known(work) for work in (one, two))))
+    if len(first.start) and len(second.start):
+        pairs.append(("part of a prompt known", *(_known(work) for work in (first, second))))
     return [_compared(name, np.asarray(a, float), np.asarray(b, float)) for name, a, b in pairs]
 
 
@@ -55,13 +55,13 @@ def _known(work: Workload) -> F:
     return shared / np.maximum(count, 1)
 
 
-def _compared(name: str, one: F, two: F) -> Closeness:
-    values = np.unique(np.concatenate([one, two]))
-    below = [np.searchsorted(np.sort(sample), values, side="right") / len(sample) for sample in (one, two)]
+def _compared(name: str, first: F, second: F) -> Closeness:
+    values = np.unique(np.concatenate([first, second]))
+    below = [np.searchsorted(np.sort(sample), values, side="right") / len(sample) for sample in (first, second)]
     return Closeness(
         name=name,
-        mean=(float(one.mean()), float(two.mean())),
-        deviation=(float(one.std()), float(two.std())),
+        mean=(float(first.mean()), float(second.mean())),
+        deviation=(float(first.std()), float(second.std())),
         distance=float(np.abs(below[0] - below[1]).max()),
-        critical=_CRITICAL * sqrt((len(one) + len(two)) / (len(one) * len(two))),
+        critical=_CRITICAL * sqrt((len(first) + len(second)) / (len(first) * len(second))),
     )

@@ -74,14 +74,14 @@ def _mean(quantiles: tuple[float, ...]) -> float:
 
 
 def _lengths(model: TrafficModel, requests: int, random: np.random.Generator) -> tuple[I4, I4]:
-    shares = np.array([one.share for one in model.classes])
+    shares = np.array([group.share for group in model.classes])
     of = random.choice(len(shares), requests, p=shares / shares.sum())
     first, second = random.standard_normal((2, requests))
     prompt, output = np.empty(requests), np.empty(requests)
-    for k, one in enumerate(model.classes):
+    for k, group in enumerate(model.classes):
         mine = of == k
-        means, deviations = _logs(one)
-        other = one.correlation * first[mine] + (1 - one.correlation**2) ** 0.5 * second[mine]
+        means, deviations = _logs(group)
+        other = group.correlation * first[mine] + (1 - group.correlation**2) ** 0.5 * second[mine]
         prompt[mine] = np.exp(means[0] + deviations[0] * first[mine])
         output[mine] = np.exp(means[1] + deviations[1] * other)
     return (
@@ -90,10 +90,10 @@ def _lengths(model: TrafficModel, requests: int, random: np.random.Generator) ->
     )
 
 
-def _logs(one: LengthClass) -> tuple[F, F]:
+def _logs(group: LengthClass) -> tuple[F, F]:
     """Means and standard deviations of the logarithms of both lengths."""
-    variance = np.log1p(np.array([one.input_spread, one.output_spread]) ** 2)
-    return np.log([one.input, one.output]) - variance / 2, np.sqrt(variance)
+    variance = np.log1p(np.array([group.input_spread, group.output_spread]) ** 2)
+    return np.log([group.input, group.output]) - variance / 2, np.sqrt(variance)
 
 
 def _with_prefixes(work: Workload, prefixes: Prefixes, random: np.random.Generator) -> Workload:
@@ -126,12 +126,12 @@ def _reused(reuse: tuple[Reuse, ...], own: I4, random: np.random.Generator) -> t
     part, age = np.zeros(len(own)), np.ones(len(own))
     if not reuse:
         return part, age
-    group = np.minimum(np.searchsorted([one.longest for one in reuse], own), len(reuse) - 1)
-    going_on = random.random(len(own)) < np.array([one.share for one in reuse])[group]
-    for k, one in enumerate(reuse):
+    group = np.minimum(np.searchsorted([kind.longest for kind in reuse], own), len(reuse) - 1)
+    going_on = random.random(len(own)) < np.array([kind.share for kind in reuse])[group]
+    for k, kind in enumerate(reuse):
         mine = np.flatnonzero((group == k) & going_on)
-        part[mine] = np.interp(random.random(len(mine)), PARTS, one.part)
-        age[mine] = np.round(np.exp(np.interp(random.random(len(mine)), PARTS, np.log(one.age))))
+        part[mine] = np.interp(random.random(len(mine)), PARTS, kind.part)
+        age[mine] = np.round(np.exp(np.interp(random.random(len(mine)), PARTS, np.log(kind.age))))
     return part, age
 
 
