@@ -60,7 +60,7 @@ def code_for(size: float, kinds: int, say: Callable[[str], None]) -> Code:
         say("compiling the simulator, once on this machine: about 20 s")
         return compiled_code(str(code_folder()))
     if compile_beside(kinds):
-        say("compiling the simulator beside this run, for larger ones: about 20 s")
+        say("compiling the simulator beside this run, for larger ones: about 40 s")
     return python_code()
 
 
