@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 import rackmath as rm
 from rackmath.web.pages import pages, views
@@ -183,6 +183,24 @@ def test_equations_are_solved_for_any_symbol(page: Page) -> None:
     expect(box.locator(".steps li").last).to_contain_text("sequences")
     box.get_by_label("unknown").select_option("S")
     box.locator('input[name="B_star"]').fill("6240")
+    expect(box.locator(".steps li").last).to_contain_text("S = 20")
+
+
+def test_a_solution_that_comes_late_is_not_shown(page: Page) -> None:
+    opened(page, "/book/1")
+    box = page.locator('[data-equation="balance-batch"]')
+    box.locator("summary").click()
+    expect(box.locator(".steps li").last).to_contain_text("sequences")
+    held: list[Route] = []
+    page.route(lambda url: "symbol=S&" in url and "6240" not in url, lambda route: held.append(route))
+    box.get_by_label("unknown").select_option("S")
+    with page.expect_request(lambda request: "symbol=S&" in request.url):
+        pass
+    box.locator('input[name="B_star"]').fill("6240")
+    expect(box.locator(".steps li").last).to_contain_text("S = 20")
+    with page.expect_response(lambda response: "symbol=S&" in response.url):
+        held[0].continue_()
+    page.wait_for_timeout(200)
     expect(box.locator(".steps li").last).to_contain_text("S = 20")
 
 

@@ -483,7 +483,9 @@ addEventListener("popstate", () => {
 
 function equation(details) {
   const form = details.querySelector("form"), steps = details.querySelector(".steps");
+  let latest = 0;
   const ask = async () => {
+    const number = ++latest;
     const unknown = form.elements.for.value;
     const given = [];
     for (const control of form.querySelectorAll(".symbol")) {
@@ -493,6 +495,8 @@ function equation(details) {
     const query = new URLSearchParams({ equation: details.dataset.equation, symbol: unknown, given: given.join(";") });
     const response = await fetch(`/api/solve?${query}`);
     const found = await response.json();
+    // An answer that comes late is one to a question that nobody asks any more.
+    if (number !== latest) return;
     steps.replaceChildren(...(response.ok
       ? found.steps.map((step) => element("li", {}, step.text, " ", element("span", {}, `(${step.note})`)))
       : (found.errors ?? []).map((one) => element("li", { class: "wrong" }, one.message))));
