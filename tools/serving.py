@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +137,7 @@ def _scores(numbers: Iterable[tuple[Question, str]], facts: Mapping[str, Any], l
 def capacity(request: SimulateRequest) -> float:
     """Requests per second that a fleet serves when many more come. [requests/s]"""
     assert request.poisson is not None
-    many = SimulateRequest(
-        **{name: getattr(request, name) for name in SimulateRequest.__dataclass_fields__}
-        | {"poisson": FAST * float(request.poisson), "requests": 2000}
-    )
-    return run_simulation(many).to_dict()["served_rate"]
+    return run_simulation(replace(request, poisson=FAST * request.poisson, requests=2000)).to_dict()["served_rate"]
 
 
 def report(every: Sequence[Scored], runs: int, left: Mapping[str, int]) -> str:

@@ -48,13 +48,8 @@ class TrafficFitResult:
     """As many requests, drawn from the model."""
     closeness: tuple[Closeness, ...]
 
-    @property
-    def known_share(self) -> tuple[float, float] | None:
-        """Part of the prefix blocks that an unbounded cache has, of the trace and as drawn; None without any."""
-        if self.model.prefixes is None:
-            return None
-        first, second = (_known_share(work) for work in (self.trace, self.drawn))
-        return first, second
+    known_share: tuple[float, float] | None
+    """Part of the prefix blocks that an unbounded cache has, of the trace and as drawn; None without any. [1]"""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``rackmath traffic fit --json`` prints."""
@@ -92,7 +87,13 @@ def run_traffic_fit(r: TrafficFitRequest) -> TrafficFitResult:
     model = fit_traffic(work, seed=r.seed)
     drawn = draw(model, len(work), np.random.default_rng(r.seed))
     return TrafficFitResult(
-        title=title, model=model, notes=tuple(notes), trace=work, drawn=drawn, closeness=tuple(closeness(work, drawn))
+        title=title,
+        model=model,
+        notes=tuple(notes),
+        trace=work,
+        drawn=drawn,
+        closeness=tuple(closeness(work, drawn)),
+        known_share=None if model.prefixes is None else (_known_share(work), _known_share(drawn)),
     )
 
 

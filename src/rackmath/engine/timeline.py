@@ -57,12 +57,15 @@ def step_parts(
     scale = float(work.passes)
     parts = [replace(p, time=scale * p.time, ideal=scale * p.ideal, launches=scale * p.launches) for p in own]
     parts.append(StepPart(name="loading adapters", kind="gaps", time=loads, ideal=0.0))
+    drafting, corrected = settings.get("draft") is not None, losses is not None and phase in losses.correction
+    if not drafting and not corrected:
+        return [part for part in parts if part.time != 0.0]
     alone: dict[str, Any] = {**settings, "draft": None}
     step = estimate(architecture, system, layout, **alone)
-    if losses is not None and phase in losses.correction:
+    if corrected:
         # What measurements correct is no one part's.
         parts.append(StepPart(name="measurements", kind="gaps", time=float(step.lost[CORRECTION]), ideal=0.0))
-    if settings.get("draft") is not None:
+    if drafting:
         both = estimate(architecture, system, layout, **settings)
         added, ideal = float(both.time - step.time), float(both.time_ideal - step.time_ideal)
         parts.append(StepPart(name="draft model", kind="kernels", time=added, ideal=ideal))
@@ -86,8 +89,8 @@ def _parts(work: PassWork, k: Losses) -> Iterator[StepPart]:
     network = float(shown_time(work, collectives_time(work, k.kernels), k, busy))
     yield StepPart(name="collectives", kind="collectives", time=network, ideal=min(float(work.exchange), network))
     launches = float(launch_time(work.kernels, work.routed, busy + network, k))
-    yield StepPart(name="between kernels", kind="gaps", time=launches, ideal=0.0)
+    yield StepPart(name="launches", kind="gaps", time=launches, ideal=0.0)
     host = float(host_time(work.sequences, busy + network + launches, k))
     yield StepPart(name="host", kind="gaps", time=host, ideal=0.0)
     software = (busy + network + launches + host) * (float(k.software) - 1)
-    yield StepPart(name="engine", kind="gaps", time=software, ideal=0.0)
+    yield StepPart(name="software", kind="gaps", time=software, ideal=0.0)

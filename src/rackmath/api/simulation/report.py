@@ -67,7 +67,9 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "time_to_first_token": _spread(times.first[counted]),
         "time_per_output_token": _spread(times.per_token[counted]),
         "latency": _spread(times.whole[counted]),
-        "queueing": _spread(request_times(first, 0.0, setup.work.output).queueing[counted]),
+        "queueing": _spread(
+            (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing[counted]
+        ),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
