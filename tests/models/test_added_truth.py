@@ -14,7 +14,7 @@ from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import kv_bytes_per_token, kv_window_bytes_per_token, state_elements
 from rackmath.models.config import read_config
-from rackmath.models.counts import active_params, embedding_params, total_params, weight_bytes
+from rackmath.models.counts import active_params, embedding_params, encoder_params, total_params, weight_bytes
 from rackmath.models.stated_size import size_warnings, stated_sizes
 from tests.conftest import SHARED
 
@@ -54,8 +54,8 @@ def test_counts_are_what_transformers_allocates(row: dict[str, str]) -> None:
     assert kv_window_bytes_per_token(a) == int(row["kv_window_bytes_per_token_bf16"])
     assert state_elements(a) == int(row["state_elems_total"])
     if int(row["vision_audio_params"]):
-        assert a.vision_exact
-        assert a.vision_params == int(row["vision_audio_params"])
+        assert a.encoder_exact
+        assert encoder_params(a) == int(row["vision_audio_params"])
     assert not a.not_understood
     assert not size_warnings(a)
 
@@ -138,7 +138,7 @@ def test_weights_are_what_vllm_loaded() -> None:
     seen: list[str] = []
     for (model, gpus, precision), measured in named(rows).items():
         a = known(model)
-        if a is None or gpus != 1 or a.vision_params or not precision.startswith("bfloat16;None"):
+        if a is None or gpus != 1 or a.encoder is not None or not precision.startswith("bfloat16;None"):
             continue
         counted = sum(weight_bytes(a).values())
         assert counted == pytest.approx(measured, rel=0.01), model

@@ -51,8 +51,8 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "active_params": counts.active_params(a),
         "embedding_params": counts.embedding_params(a),
         "params": counts.params_by_role(a),
-        "vision_params": a.vision_params,
-        "vision_params_exact": a.vision_exact,
+        "vision_params": counts.encoder_params(a),
+        "vision_params_exact": a.encoder_exact,
         "mtp_params": counts.mtp_params(a),
         "layers": len(a.layers),
         "kv_bytes_per_token": cache.kv_bytes_per_token(a, form),
@@ -91,10 +91,10 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
                 f"{show(facts['state_bytes'], 'B')} at {kv}, {show(facts['state_bytes_served'], 'B')} as served",
             )
         )
-    if a.vision_params:
-        exact = "" if a.vision_exact else " (estimate)"
-        pairs.append(("vision tower, apart", f"{render.count(a.vision_params)}{exact}"))
-    elif not a.vision_exact:
+    if a.encoder is not None:
+        exact = "" if a.encoder_exact else " (estimate)"
+        pairs.append(("vision tower, apart", f"{render.count(counts.encoder_params(a))}{exact}"))
+    elif not a.encoder_exact:
         pairs.append(("vision tower, apart", "not in the config"))
     if a.mtp:
         pairs.append(("MTP layers, apart", render.count(facts["mtp_params"])))

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from rackmath.models.adapters import Adapters
 from rackmath.models.formats import BF16, Format
+from rackmath.models.images import Sizing
 from rackmath.models.mixers import Mixer
 from rackmath.models.routing import Routing
 
@@ -141,8 +142,10 @@ class Architecture:
     head_bias: bool = False
     extras: tuple[Weight, ...] = ()
     """Loose tensors of the model: final norm, positions, per-layer embeddings."""
-    vision_params: int = 0
-    vision_exact: bool = True
+    encoder: Encoder | None = None
+    """What turns images into tokens, outside every total."""
+    encoder_exact: bool = True
+    """False where the config does not tell all of its encoder."""
     mtp: tuple[Layer, ...] = ()
     """Multi-token-prediction layers, outside every total."""
     residual_streams: int = 1
@@ -172,3 +175,15 @@ class Architecture:
     def __post_init__(self) -> None:
         """Group equal layers once; everything later runs over groups."""
         object.__setattr__(self, "groups", tuple(Counter(self.layers).items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """What turns images into tokens of a prompt."""
+
+    tower: Architecture
+    """A transformer over patches, each of which meets all of its image."""
+    projector: tuple[Weight, ...]
+    """What each token goes through behind it."""
+    sizing: Sizing
+    """How an image becomes patches, and patches tokens."""

@@ -75,7 +75,7 @@ def mixer_cache(mixer: Mixer) -> Cache:
 
 
 def _grouped(a: Grouped) -> Cache:
-    if not a.stores or a.cross:
+    if not a.stores or a.cross or a.bidirectional:
         return Cache()
     per_token = a.kv_heads * (a.key_dim + a.value_dim)
     limit = a.window or a.chunk

@@ -51,6 +51,14 @@ def params_by_role(architecture: Architecture) -> dict[str, float]:
     return {role: _whole(value) for role, value in sorted(sums.items()) if value}
 
 
+def encoder_params(architecture: Architecture) -> float:
+    """Parameters of the encoder of images and of its projection; 0 without one. [1]"""
+    encoder = architecture.encoder
+    if encoder is None:
+        return 0
+    return _whole(total_params(encoder.tower) + sum(w.elements for w in encoder.projector))
+
+
 def mtp_params(architecture: Architecture) -> float:
     """Parameters of the multi-token-prediction layers. [1]"""
     return _whole(

@@ -137,6 +137,8 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         pairs: Number = 0.0 * context
         keys: Number = 0.0 * context
         written = 0
+    elif m.bidirectional:
+        pairs, keys, written = new * context, context, 0
     elif m.chunk:
         pairs = chunk_pairs(new, context, m.chunk)
         keys = _chunk_keys(new, context, m.chunk)

@@ -39,6 +39,8 @@ class Grouped:
     """False where the weights are those of an earlier layer, read again."""
     cross: bool = False
     """True where queries meet vision tokens only: no cache per text token."""
+    bidirectional: bool = False
+    """True where queries meet the keys behind them too, as in an encoder: nothing is kept for later tokens."""
     convolution: int = 0
     """Inputs of convolutions around the attention that a sequence keeps. [elements]"""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rackmath.models.architecture import Architecture
-from rackmath.models.counts import active_params, embedding_params, params_by_role, total_params
+from rackmath.models.counts import active_params, embedding_params, encoder_params, params_by_role, total_params
 
 TOLERANCE = 0.1
 """Part by which a count may be off what the name says, or half a unit of its last digit, whichever is more. [1]"""
@@ -44,7 +44,7 @@ def size_warnings(architecture: Architecture) -> tuple[str, ...]:
     """Say where a count disagrees with the model's own name, and what may be wrong."""
     total, active, embedding = total_params(architecture), active_params(architecture), embedding_params(architecture)
     actives = (active, active - embedding, active - embedding - params_by_role(architecture).get("head", 0.0))
-    totals = (total, total - embedding, total + architecture.vision_params)
+    totals = (total, total - embedding, total + encoder_params(architecture))
     said: list[str] = []
     for size in stated_sizes(architecture.name):
         # Some names state the active size alone, or first.

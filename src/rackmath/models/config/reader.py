@@ -17,7 +17,7 @@ from rackmath.models.config.pattern import layer_count
 from rackmath.models.config.quantisation import formats_of, read_formats
 from rackmath.models.config.rotary import rotary_elements
 from rackmath.models.config.special import loose_weights, mtp_layers
-from rackmath.models.config.vision import vision_parameters
+from rackmath.models.config.vision import vision_encoder
 from rackmath.models.counts import total_params
 from rackmath.models.formats import Format, weight_format
 
@@ -66,7 +66,7 @@ def read_config(
     layers = build_layers(fields, count, hidden, convention)
     rules, cache = read_formats(fields, config, sidecar)
     quantised = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
-    vision, vision_exact = vision_parameters(config, hidden)
+    encoder, encoder_exact = vision_encoder(config, hidden)
     tied = _tied(fields, config, convention)
     longest = fields.optional(*CONTEXT, kind="tokens", low=1)
     head_bias = fields.choice("lm_head_bias")
@@ -78,8 +78,8 @@ def read_config(
         tied=tied,
         head_bias=convention.head_bias if head_bias is None else head_bias,
         extras=tuple(loose_weights(fields, hidden, vocabulary, count, convention)),
-        vision_params=vision,
-        vision_exact=vision_exact,
+        encoder=encoder,
+        encoder_exact=encoder_exact,
         mtp=mtp_layers(fields, quantised, hidden),
         residual_streams=fields.optional("hc_mult", kind="count", low=1) or 1,
         format=_element_format(fields, config),

@@ -10,6 +10,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks, cache_blocks
+from rackmath.models.counts import encoder_params
 from rackmath.models.loaded import Loaded, loaded_weights
 from rackmath.models.mixers import Grouped
 from rackmath.serving.engines import default_budget, default_seats
@@ -132,7 +133,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
     loaded = _loaded(architecture, layout, nvidia=nvidia, speculative=server.speculative)
     parts = _beside(architecture, layout, server, nvidia=nvidia)
     size = _on_stage(loaded, architecture, layout) + sum(parts)
-    weights = Line.within(size, size * 0.005 * wide * (1 if architecture.vision_exact else 4))
+    weights = Line.within(size, size * 0.005 * wide * (1 if architecture.encoder_exact else 4))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, tokens, sequences, wide)
     stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
     blocks = cache_blocks(stage, lambda count: float(cache_share(count, layout)), server.block or rules.block)
@@ -167,7 +168,7 @@ def _beside(architecture: Architecture, layout: Layout, server: Server, *, nvidi
     if server.draft is not None:
         part = _loaded(server.draft, draft_layout(server.draft, layout), nvidia=nvidia, speculative=False)
         draft = part.embedding + part.head + part.layers + part.outside
-    vision = architecture.vision_params * element / float(layout.tensor)
+    vision = encoder_params(architecture) * element / float(layout.tensor)
     adapters = architecture.adapters
     room = 0.0 if adapters is None else adapters.resident * float(adapter_bytes(architecture, adapters, layout))
     return vision, architecture.rotary_elements * element, draft, room
@@ -246,4 +247,4 @@ def _on_stage(loaded: Loaded, architecture: Architecture, layout: Layout) -> flo
 def _is_usual(architecture: Architecture) -> bool:
     """Whether starts of models of its kind were measured: attention of grouped heads, text, full-width experts."""
     grouped = all(isinstance(mixer, Grouped) for layer, _ in architecture.groups for mixer in layer.mixers)
-    return grouped and not architecture.vision_params
+    return grouped and architecture.encoder is None
