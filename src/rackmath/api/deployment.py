@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
+from rackmath.api.images import served_fields
 from rackmath.api.plan_question import PlanRequest
-from rackmath.api.routing import served_fields
 from rackmath.api.subjects import Engine, Workload
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -30,6 +30,8 @@ class Deployment:
     """Of them, those that prefill only; None of one pool. [accelerators]"""
     prefill_layout: str | None = None
     """Of one copy that prefills."""
+    encoder_gpus: int | None = None
+    """Of them, those that encode images only; None where servers do. [accelerators]"""
     max_num_seqs: int = 256
     """Sequences in a step of a replica at most. [sequences]"""
     max_num_batched_tokens: int = 8192
@@ -44,7 +46,7 @@ class Deployment:
     """Chance that a draft is accepted; None as measured."""
     draft_model: str | Architecture | None = None
     served: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Fields of requests that say what adapters it serves and how tokens choose experts; empty by default."""
+    """Fields of requests that say what adapters it serves, how tokens choose experts, what images prompts hold."""
     engine: Engine = field(default_factory=Engine)
     usd_per_gpu_hour: float | None = None
     workload: Workload | None = None
@@ -75,6 +77,7 @@ class Deployment:
             "layout": self.layout,
             "prefill_gpus": self.prefill_gpus,
             "prefill_layout": self.prefill_layout,
+            "encoder_gpus": self.encoder_gpus,
             "seats": self.max_num_seqs,
             "budget": self.max_num_batched_tokens,
             "weights": self.weights,
@@ -124,6 +127,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         layout=pools["write"] if pools else point["layout"],
         prefill_gpus=round(pools["reading_gpus"]) if pools else None,
         prefill_layout=pools["read"] if pools else None,
+        encoder_gpus=int(point.get("encoders", 0)) or None,
         max_num_seqs=seats,
         max_num_batched_tokens=max(int(point["chunk"]), seats * (1 + drafted)),
         weights=point["weights"],

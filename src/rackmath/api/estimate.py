@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.api.adapters import adapter_note, with_adapters
+from rackmath.api.adapters import adapter_note
 from rackmath.api.drafts import drafting
 from rackmath.api.energy import NOTE, energy_of
 from rackmath.api.estimate_facts import facts_of_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
+from rackmath.api.images import image_note, image_tokens, served_model
 from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html
-from rackmath.api.routing import routing_note, with_routing
+from rackmath.api.routing import routing_note
 from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
-from rackmath.engine import estimate as evaluate
 from rackmath.engine.capacity import largest_batch
+from rackmath.engine.encoding import timed_pass
 from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import OperatorTime, local_pass, timed_operators
 from rackmath.engine.timeline import step_parts
@@ -119,7 +120,7 @@ class EstimateResult:
         if form is None or not self.fits or self.request.weights is not None:
             return None
         changed = requantise(self.architecture, weights=weight_format(form))
-        return form, float(evaluate(changed, self.system, self.layout, **self.settings).time) / self.time
+        return form, float(timed_pass(changed, self.system, self.layout, self.settings).time) / self.time
 
     @property
     def summary(self) -> list[str]:
@@ -189,7 +190,7 @@ class EstimateResult:
     def _at(self, batches: NDArray[np.float64]) -> Estimate:
         """The same pass at many batches."""
         changed: dict[str, Any] = {**self.settings, "batch": batches}
-        return evaluate(self.architecture, self.system, self.layout, **changed)
+        return timed_pass(self.architecture, self.system, self.layout, changed)
 
     def _repr_html_(self) -> str:
         return as_html("estimate", self.to_dict())
@@ -242,13 +243,13 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
 
     Errors: as of :func:`estimate`.
     """
-    r = request
-    system = system_of(r.on)
+    r, system = request, system_of(request.on)
     architecture = requantise(
-        with_routing(with_adapters(load_model(r.model), r, system), r),
+        served_model(r, r.model, system),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )
+    r = replace(r, context=r.context + image_tokens(architecture))
     version = version_of(system, r.engine, r.year)
     if r.drafted and r.phase != "decode":
         raise InputError("--drafted", r.drafted, "drafts are verified in decode: leave it out of --phase prefill")
@@ -272,7 +273,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
     if architecture.max_context is not None and r.context > architecture.max_context:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
-    computed = evaluate(architecture, system, layout, **settings)
+    computed = timed_pass(architecture, system, layout, settings)
     at = None if r.ideal or r.no_evidence else near_pass(r, architecture, system, layout, version)
     if at is not None:
         settings["losses"] = corrected(settings["losses"], {r.phase: at}, r.phase)
@@ -281,7 +282,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         architecture=architecture,
         system=system,
         layout=layout,
-        step=computed if at is None else evaluate(architecture, system, layout, **settings),
+        step=computed if at is None else timed_pass(architecture, system, layout, settings),
         computed=computed,
         near=at,
         accepted=drafts.accepted if r.phase == "decode" else None,
@@ -289,6 +290,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         notes=(
             *notes,
             *([drafts.note] if r.drafted else []),
+            *image_note(architecture),
             *adapter_note(architecture, r.batch),
             *routing_note(architecture),
         ),

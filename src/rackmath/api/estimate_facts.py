@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rackmath.api.adapters import adapter_facts
+from rackmath.api.images import image_facts
 from rackmath.api.plain import to_plain
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
     e, fits, cost = result.step, result.fits, result.usd_per_million_tokens
     low, high = result.time_range
     adapters = adapter_facts(result.architecture, result.request.batch)
+    images = image_facts(result.architecture)
     return to_plain(
         {
             "model": result.architecture.name,
@@ -50,6 +52,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
             "accepted_tokens": result.accepted,
             "energy": result.energy,
             **({} if adapters is None else {"adapters": adapters}),
+            **({} if images is None else {"images": images}),
             "usd_per_million_tokens": cost,
             "usd_per_million_tokens_low": None if cost is None else cost * low / result.time,
             "usd_per_million_tokens_high": None if cost is None else cost * high / result.time,

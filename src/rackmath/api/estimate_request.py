@@ -7,14 +7,14 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.routing import ServedFields
+from rackmath.api.images import PromptFields
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstimateRequest(ServedFields):
+class EstimateRequest(PromptFields):
     """One decode or prefill pass."""
 
     model: Annotated[str | Architecture, options.MODEL]

@@ -10,7 +10,7 @@ from rackmath.engine.sharding import USABLE, memory
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.serving.deployment_files import dynamo_yaml
-from rackmath.serving.launch import ENGINES, OWN, TEXT, Server, longest_request, notes
+from rackmath.serving.launch import ENCODERS, ENGINES, OWN, TEXT, Server, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
 from rackmath.serving.plan import Plan
 
@@ -46,6 +46,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
             weights=float(held.weights) / capacity,
             redundant=0 if a.routing is None else a.routing.redundant or 0,
             adapters=a.adapters,
+            dealt=variant.architecture.images is not None and variant.architecture.images.way == "data",
         )
 
     write = search.layouts[int(p.layout[place])]
@@ -63,6 +64,9 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
     """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
     workers = workers_of(question, result, place)
     said = [note for worker, _ in workers for note in notes(worker)]
+    encoders = int(result.found.points.encoders[place])
+    if encoders:
+        said.append(f"{encoders} accelerators encode images, {ENCODERS}")
     name = slug(question.architecture.name)
     pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 else {}
     return {

@@ -48,6 +48,7 @@ class PointFacts:
         return {
             "layout": describe(self.found.layouts, p, place),
             "units": float(p.units[place]),
+            **({"encoders": float(p.encoders[place])} if self.question.architecture.images is not None else {}),
             "gpus": float(p.gpus[place]),
             "billed_gpus": float(p.billed[place]),
             "weights": variant.weights,

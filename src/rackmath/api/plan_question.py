@@ -7,14 +7,15 @@ from math import inf
 from typing import Annotated
 
 from rackmath.api import kinds, options
-from rackmath.api.adapters import adapter_note, with_adapters
+from rackmath.api.adapters import adapter_note
 from rackmath.api.drafts import MOST, drafting
 from rackmath.api.fields import Option, read_fields
+from rackmath.api.images import PromptFields, image_note, image_tokens, served_model
 from rackmath.api.lists import names, numbers
 from rackmath.api.near_points import CLASSES, PointsNear
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
-from rackmath.api.routing import ServedFields, routing_note, with_routing
+from rackmath.api.routing import routing_note
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
@@ -37,7 +38,7 @@ PERCENTILE_LIMITS = tuple((quantity, p) for quantity in ("ttft", "tpot") for p i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest(ServedFields):
+class PlanRequest(PromptFields):
     """A model, a system, requests, limits, and the choices that are open."""
 
     model: Annotated[str | Architecture, options.MODEL]
@@ -170,9 +171,9 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
     system = system_of(r.on)
-    architecture = with_routing(with_adapters(load_model(r.model), r, system), r)
+    architecture = served_model(r, r.model, system)
     gpus = accelerators(r, system)
-    work, limits = _asked(r)
+    work, limits = _asked(r, image_tokens(architecture))
     space = space_of(
         architecture,
         system,
@@ -218,6 +219,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
             _billing(space),
+            *image_note(architecture),
             *adapter_note(architecture),
             *routing_note(architecture),
             *(losses.assumptions if losses else ()),
@@ -225,14 +227,15 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     )
 
 
-def _asked(r: PlanRequest) -> tuple[Workload, Limits]:
-    """Requests, and the limits on averages of their times."""
+def _asked(r: PlanRequest, images: float) -> tuple[Workload, Limits]:
+    """Requests, with so many tokens of images in each prompt, and the limits on averages of their times."""
     if r.percentiles:
         raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
     work = Workload(
-        input=r.input,
+        input=r.input + images,
         output=r.output,
-        cached=r.cached_prefix,
+        # What the cache holds of a prompt is text.
+        cached=r.cached_prefix * r.input / (r.input + images),
         rate=inf if r.rate is None else requests_per_second(r.rate, r.output),
     )
     limits = Limits(

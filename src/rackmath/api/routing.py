@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,12 +42,6 @@ class ServedFields(AdapterFields):
     expert_load: Annotated[str | None, LOAD] = None
     expert_correlation: Annotated[float, CORRELATION] = 0.0
     redundant_experts: Annotated[int | None, REDUNDANT] = None
-
-
-def served_fields(r: ServedFields) -> dict[str, Any]:
-    """Fields of adapters and of routing that are not at their defaults."""
-    values = {f.name: (getattr(r, f.name), f.default) for f in fields(ServedFields)}
-    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def routing_of(

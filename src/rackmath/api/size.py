@@ -147,7 +147,11 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
         kept.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
         planned = [] if plan.best is None or best is None else [(plan.best.planned, best)]
         for point, place in [*planned, *kept]:
-            key = (point["layout"], point["weights"], point["kv"], str(point["drafted"]))
+            key = (
+                *(point[name] for name in ("layout", "weights", "kv")),
+                str(point["drafted"]),
+                str(point.get("encoders")),
+            )
             boxes = max(round(point["billed_gpus"] / box), 1)
             copies = Copies(request=request, point=point, boxes=boxes, rate=rate)
             distinct.setdefault(key, _Candidate(copies=copies, plan=plan, place=place))

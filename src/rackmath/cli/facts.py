@@ -9,11 +9,15 @@ import click
 from rackmath.cli import render
 from rackmath.io import catalogue
 from rackmath.models import cache, counts
-from rackmath.models.architecture import Architecture
+from rackmath.models.architecture import Architecture, Encoder
 from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.images import image_of
 from rackmath.models.requantise import requantise
 from rackmath.models.stated_size import size_warnings
 from rackmath.units import show
+
+_SIDE = 1024
+"""Side of the image that stands for all. [pixels]"""
 
 
 @click.command(epilog="Example: rackmath model deepseek-v3 --kv fp8")
@@ -42,6 +46,18 @@ def model(model: str | None, kv: str, weights: str | None, explain: bool, as_jso
         _explain_model(architecture)
 
 
+def _image(encoder: Encoder) -> dict[str, int]:
+    """What an image becomes, as an example."""
+    image = image_of(encoder.sizing, _SIDE, _SIDE)
+    return {
+        "width": _SIDE,
+        "height": _SIDE,
+        "tiles": image.tiles,
+        "patches": image.tiles * image.patches,
+        "tokens": image.tokens,
+    }
+
+
 def model_facts(a: Architecture) -> dict[str, Any]:
     """Counts of a model under the keys of the contract."""
     form = a.cache_format
@@ -53,6 +69,7 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "params": counts.params_by_role(a),
         "vision_params": counts.encoder_params(a),
         "vision_params_exact": a.encoder_exact,
+        **({} if a.encoder is None else {"image": _image(a.encoder)}),
         "mtp_params": counts.mtp_params(a),
         "layers": len(a.layers),
         "kv_bytes_per_token": cache.kv_bytes_per_token(a, form),
@@ -94,6 +111,9 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
     if a.encoder is not None:
         exact = "" if a.encoder_exact else " (estimate)"
         pairs.append(("vision tower, apart", f"{render.count(counts.encoder_params(a))}{exact}"))
+        image = image_of(a.encoder.sizing, _SIDE, _SIDE)
+        size = f"{image.tiles * image.patches:,} patches, {image.tokens:,} tokens"
+        pairs.append((f"image of {_SIDE} x {_SIDE}", size))
     elif not a.encoder_exact:
         pairs.append(("vision tower, apart", "not in the config"))
     if a.mtp:

@@ -84,7 +84,7 @@ def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
 
 
 def _deployment(point: Mapping[str, Any]) -> tuple[str, ...]:
-    return (point["layout"], point["weights"], point["kv"], str(point["drafted"]))
+    return (point["layout"], point["weights"], point["kv"], str(point["drafted"]), str(point.get("encoders")))
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[float, ...]:

@@ -53,7 +53,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
                 f"{r['drafted']:.0f}",
                 f"{r['weights']},{r['kv']}",
                 r["bound_by"],
-                f"{r['units']:.0f} x ({r['layout']})",
+                _deployment(r),
             )
             for r in thinned
         ],
@@ -62,6 +62,12 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
     if best is not None:
         _show_choice(facts, explain)
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _deployment(point: Mapping[str, Any]) -> str:
+    """Workers of a point, and the accelerators that encode images for them."""
+    encoders = point.get("encoders")
+    return f"{point['units']:.0f} x ({point['layout']})" + (f" + {encoders:.0f} encode" if encoders else "")
 
 
 def _show_choice(facts: Mapping[str, Any], explain: bool) -> None:
@@ -74,7 +80,7 @@ def _show_choice(facts: Mapping[str, Any], explain: bool) -> None:
                 f"{x['behind']:.1%}",
                 x["spends_more_on"],
                 x["stopped_by"],
-                f"{x['units']:.0f} x ({x['layout']}) {x['weights']},{x['kv']} draft {x['drafted']:.0f}",
+                f"{_deployment(x)} {x['weights']},{x['kv']} draft {x['drafted']:.0f}",
             )
             for x in facts["runners_up"]
         ],
@@ -88,7 +94,7 @@ def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> Non
     render.show_pairs(
         "best under the limits",
         [
-            ("deployment", f"{best['units']:.0f} x ({best['layout']}), {best['gpus']:.0f} GPUs"),
+            ("deployment", f"{_deployment(best)}, {best['gpus']:.0f} GPUs"),
             ("formats", f"weights {best['weights']}, cache {best['kv']}"),
             (
                 "batch",

@@ -12,7 +12,7 @@ from rackmath.models.adapter_weights import adapter_weights
 from rackmath.models.adapters import Adapters
 from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.cache import layer_caches, stored_bytes
-from rackmath.models.counts import tensor_bytes, weight_format_of
+from rackmath.models.counts import encoder_params, tensor_bytes, weight_format_of
 from rackmath.models.formats import BF16
 from rackmath.models.numbers import Number, above_one, ceiling, maximum, minimum
 from rackmath.models.operators import Operator
@@ -117,6 +117,10 @@ def memory(
                 weights = weights + count * in_stage * _weight_on_rank(architecture, layer, weight, layout)
     if architecture.adapters is not None:
         weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
+    if architecture.images is not None:
+        dealt = architecture.images.way == "data"
+        encoder = encoder_params(architecture) * BF16.bytes_per_element
+        weights = weights + (encoder if dealt else encoder / layout.tensor)
     held = sum(
         (
             count

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rackmath.engine.adapters import adapter_loads
+from rackmath.engine.encoding import IMAGES, encoding
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, widths
 from rackmath.engine.losses import CORRECTION, Losses, host_time, launch_time
@@ -37,7 +38,7 @@ class StepPart:
 def step_parts(
     architecture: Architecture, system: System, layout: Layout, settings: Mapping[str, Any]
 ) -> list[StepPart]:
-    """Parts of one pass on the busiest accelerator; their times add up to that of :func:`rackmath.engine.estimate`.
+    """Parts of one pass on the busiest accelerator; their times add up to that of :func:`~rackmath.engine.encoding.timed_pass`.
 
     Operators stand as the model lists them, each with all of its layers.
 
@@ -53,10 +54,13 @@ def step_parts(
     point = {name: settings.get(name, 0) for name in names} | widths(layout)
     work = gathered(architecture, system, phase, point, settings.get("absorbed"))
     own = _bound(work.work) if losses is None else _parts(work.work, losses)
+    images = encoding(architecture, system, layout, max(settings["batch"] / layout.data, 1.0), losses)
     loads = float(adapter_loads(architecture, system, phase, work)) if losses is not None else 0.0
     scale = float(work.passes)
     parts = [replace(p, time=scale * p.time, ideal=scale * p.ideal, launches=scale * p.launches) for p in own]
     parts.append(StepPart(name="loading adapters", kind="gaps", time=loads, ideal=0.0))
+    if phase == "prefill":
+        parts.insert(0, StepPart(name=IMAGES, kind="kernels", time=float(images.time), ideal=float(images.ideal)))
     drafting, corrected = settings.get("draft") is not None, losses is not None and phase in losses.correction
     if not drafting and not corrected:
         return [part for part in parts if part.time != 0.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rackmath.engine.encoding import encoding
 from rackmath.engine.layout import Layout
 from rackmath.engine.losses import Losses
 from rackmath.engine.step import estimate
@@ -13,7 +14,7 @@ from rackmath.models.numbers import Number
 
 
 class Timer(Protocol):
-    """Time of one pass of a given phase, layout, batch and context. [s]"""
+    """Time of one pass of a given phase, layout, batch and context; of phase encode, of images of prompts. [s]"""
 
     def __call__(
         self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
@@ -34,6 +35,8 @@ def engine_timer(
     def timed(
         phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
     ) -> Number:
+        if phase == "encode":
+            return encoding(architecture, system, layout, batch / layout.data, losses).time
         return estimate(
             architecture,
             system,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from rackmath.models.adapters import Adapters
 from rackmath.models.formats import BF16, Format
-from rackmath.models.images import Sizing
+from rackmath.models.images import Image, Sizing
 from rackmath.models.mixers import Mixer
 from rackmath.models.routing import Routing
 
@@ -159,6 +159,8 @@ class Architecture:
     """Elements of the tables of sines and cosines that an engine keeps, outside every total. [elements]"""
     adapters: Adapters | None = None
     """Low-rank adapters that requests choose among, outside every total."""
+    images: Images | None = None
+    """Images that every prompt holds; None without any."""
     routing: Routing | None = None
     """How tokens choose among experts; None where they choose evenly, as far as anybody says."""
     defaulted: tuple[str, ...] = ()
@@ -187,3 +189,20 @@ class Encoder:
     """What each token goes through behind it."""
     sizing: Sizing
     """How an image becomes patches, and patches tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Images of a prompt, as an encoder meets them."""
+
+    count: float
+    """Of one prompt. [images]"""
+    image: Image
+    """Pieces, patches and tokens of each."""
+    way: str = "weights"
+    """How ranks of a tensor group share the encoder: weights (each matrix split) or data (whole images dealt out)."""
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of a prompt that they become. [tokens]"""
+        return self.count * self.image.tokens

@@ -112,7 +112,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """Cut into square tiles on the canvas that fits best, and one tile of the whole where there are several (Llama 4)."""
+    """Square tiles of the canvas that fits best, and one tile of the whole where there are several (Llama 4)."""
 
     side: int
     """Side of a tile. [pixels]"""

@@ -70,11 +70,12 @@ def runners_up(points: Points, limits: Limits, winner: int, count: int) -> list[
     return chosen
 
 
-def _family(points: Points, place: int) -> tuple[int, int, bool]:
+def _family(points: Points, place: int) -> tuple[int, int, bool, bool]:
     return (
         int(points.layout[place]),
         int(points.prefill[place]),
         bool(points.drafted[place] > 0),
+        bool(points.encoders[place] > 0),
     )
 
 

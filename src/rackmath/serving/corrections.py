@@ -20,7 +20,8 @@ from rackmath.hardware import System
 from rackmath.serving.choice import frontier, runners_up, within
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Corrections, Ints, Points
-from rackmath.serving.search import Found, rented, search
+from rackmath.serving.renting import rented, shared_out
+from rackmath.serving.search import Found, search
 from rackmath.serving.workload import Limits, Space, Workload
 
 Corrector = Callable[[Points, Sequence[Layout]], Corrections]
@@ -166,11 +167,15 @@ def _repeated(points: Points, work: Workload, space: Space, steps: Array, prompt
     keeping_up = np.maximum(points.reading, _BUSY) / np.where(busy > 0, busy, 1.0)
     faster = np.where(busy > 0, np.minimum(faster, keeping_up), faster)
     unit = points.workers * points.batch / (work.output * points.time_per_output_token) * faster
-    units = np.floor(space.gpus / (points.gpus / points.units))
-    gpus = points.gpus / points.units * units
+    own = (points.gpus - points.encoders) / points.units
+    units, encoders = shared_out(float(space.gpus), own, points.encoders / points.units * faster)
+    # Slower encoders wait longer rather than take what the deployment runs on.
+    encoders = np.minimum(encoders, np.floor(space.gpus - units * own))
+    gpus = units * own + encoders
     return replace(
         points,
         units=units,
+        encoders=encoders,
         gpus=gpus,
         billed=gpus,
         rate=units * unit,

@@ -18,6 +18,11 @@ ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
 """Versions whose flags are written."""
 ONLINE = ("fp8",)
 """Formats that vLLM and SGLang convert a 16-bit checkpoint to while loading."""
+ENCODERS = (
+    "which the scripts do not start: vLLM with --ec-transfer-config of ec_role ec_producer, its servers with "
+    "ec_consumer; SGLang with --encoder-only, its servers with --language-only and --encoder-urls"
+)
+"""How accelerators that encode images only are started."""
 OWN, TEXT = "own", "text"
 """Drafts by the model's own layers, and by looking up the text."""
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -64,6 +69,8 @@ class Server:
     """Copies of experts beyond the fewest that make them divide."""
     adapters: Adapters | None = None
     """Low-rank adapters that requests choose from."""
+    dealt: bool = False
+    """Whether images are dealt to the ranks of a tensor group, instead of each matrix of their encoder split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +132,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8")
     flags += _adapters(server, "vllm")
+    flags += ["--mm-encoder-tp-mode data"] if server.dealt else []
     flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
     if server.drafted and server.role != "prefill":
         flags.append(f"--speculative-config {_quoted(_vllm_drafts(server))}")
@@ -178,6 +186,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8_e4m3")
     flags += _adapters(server, "sglang")
+    flags += ["--mm-enable-dp-encoder"] if server.dealt else []
     if not server.cached:
         flags.append("--disable-radix-cache")
     if server.drafted and server.role != "prefill":

@@ -60,7 +60,8 @@ def open_loop(
     """
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
     held = capacity_of(architecture, system, layout, load)
-    added = added_by_prompt(layout, load, minimum(held, load.concurrency) if running is None else running, timer, s)
+    most = minimum(held, load.concurrency) if running is None else running
+    added = added_by_prompt(architecture, layout, load, most, timer, s)
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
@@ -138,7 +139,8 @@ def at_rate(
 
     def times(batch: Number) -> tuple[Times, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        beside = waited_beside(architecture, prompt, added_by_prompt(layout, load, batch, timer, s), step, s)
+        added = added_by_prompt(architecture, layout, load, batch, timer, s)
+        beside = waited_beside(architecture, prompt, added, step, s)
         t = Times(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, load, layout.data, s)
 

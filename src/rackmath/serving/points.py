@@ -30,6 +30,8 @@ class Points:
     """Workers that read prompts only, in one unit. [workers]"""
     units: Array
     """Times that the unit is repeated. [units]"""
+    encoders: Array
+    """Accelerators that encode images only, for all units. [accelerators]"""
     batch: Array
     """Sequences in a step of one worker. [sequences]"""
     chunk: Array

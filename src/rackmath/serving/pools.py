@@ -222,6 +222,7 @@ class _Block:
             workers=np.full(size, float(self.workers)),
             prefill_workers=np.full(size, float(self.prefill_workers)),
             units=np.full(size, units),
+            encoders=np.zeros(size),
             batch=w.batch[at],
             chunk=np.array(space.chunks)[r.chunk[reader[at]]],
             drafted=w.drafted[at],

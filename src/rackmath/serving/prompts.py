@@ -8,6 +8,7 @@ import numpy as np
 
 from rackmath.engine import Layout
 from rackmath.engine.timer import Timer
+from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 
 
@@ -78,3 +79,13 @@ def time_beside(
     both = timer("prefill", layout, layout.data * together, seen + present + per_piece, 0.0, seen)
     alone = timer("prefill", layout, layout.data * together, seen + present, 0.0, seen)
     return maximum(both - alone, 0.0) / together * (pieces + stages - 1) / stages
+
+
+def images_time(architecture: Architecture, layout: Layout, timer: Timer, together: Number = 1.0) -> Number:
+    """Time in which a group encodes the images of a prompt, of so many whose images it takes at once. [s]
+
+    All images of a prompt are encoded before its first piece is read; what the cache holds of a prompt is text.
+    """
+    if architecture.images is None:
+        return 0.0
+    return timer("encode", layout, layout.data * together, 0.0, 0.0) / together

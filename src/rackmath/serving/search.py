@@ -7,22 +7,27 @@ steady one, what they see, and what the deployment delivers. No point is iterate
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.capacity import largest_batch
+from rackmath.engine.encoding import encoding
 from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
+from rackmath.engine.transfer import embeddings_time
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
+from rackmath.serving.encoders import with_encoders
 from rackmath.serving.load import Load, Scheduling, Times
-from rackmath.serving.points import Array, Corrections, Mask, Points, joined, undominated
+from rackmath.serving.points import Array, Corrections, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
-from rackmath.serving.prompts import reading_time, time_beside
+from rackmath.serving.prompts import images_time, reading_time, time_beside
+from rackmath.serving.renting import rented
 from rackmath.serving.waits import (
     prompts_met,
     prompts_of_a_step,
@@ -74,7 +79,7 @@ def search(
     parts: list[Points] = []
     layouts: list[Layout] = []
     evaluated = fitting = 0
-    for place, variant in enumerate(space.variants):
+    for place, variant, apart in _ways(space):
         grid = _grid(system, work, space, variant, losses, scheduling)
         if grid is None:
             continue
@@ -82,12 +87,12 @@ def search(
         layouts += grid.layouts
         kept, n, good = _one_pool(grid, work, space, scheduling)
         evaluated, fitting = evaluated + n, fitting + good
-        parts.append(_placed(_worth_keeping(kept, limits), place, start))
+        parts.append(_placed(_worth_keeping(_encoded(kept, system, space, apart, losses), limits), place, start))
         if space.pools:
             decode, prefill = _options(grid, scheduling)
             pooled, n, good = two_pools(system, work, limits, space, variant.architecture, decode, prefill, scheduling)
             evaluated, fitting = evaluated + n, fitting + good
-            parts.append(_placed(pooled, place, start))
+            parts.append(_placed(_encoded(pooled, system, space, apart, losses), place, start))
     points = joined(parts)
     if not len(points):
         raise DoesNotFit(
@@ -96,6 +101,22 @@ def search(
         )
     served, _ = rented(points, work, space)
     return Found(points=served, layouts=tuple(layouts), evaluated=evaluated, fitting=fitting)
+
+
+def _ways(space: Space) -> Iterator[tuple[int, Variant, Architecture | None]]:
+    """Places of variants, what workers run, and the model whose images other accelerators encode, if any do."""
+    for place, variant in enumerate(space.variants):
+        yield place, variant, None
+        if space.pools and variant.architecture.images is not None:
+            yield place, replace(variant, architecture=replace(variant.architecture, images=None)), variant.architecture
+
+
+def _encoded(points: Points, system: System, space: Space, apart: Architecture | None, losses: Losses | None) -> Points:
+    """The same points, with encoders beside them where others encode images."""
+    if apart is None:
+        return points
+    time = float(encoding(apart, system, Layout(), 1.0, losses).time)
+    return with_encoders(points, time, float(embeddings_time(apart, system, float(space.gpus))), space)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,6 +179,7 @@ def _grid(
     alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
     shape = (len(layouts), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
+    images = images_time(a, flat, timer)
     return _Grid(
         layouts=layouts,
         gpus=np.array([float(x.gpus) for x in layouts]),
@@ -165,10 +187,11 @@ def _grid(
         step=np.asarray(
             timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, drafted[None, None, :])
         ),
-        alone=alone,
-        first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks))),
-        full=np.broadcast_to(np.asarray(full), shape),
-        beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer, s),
+        alone=alone + images,
+        first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks)) + images),
+        full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
+        beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer, s)
+        + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
         start=started(0.0, a, s),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=np.asarray(
@@ -228,6 +251,7 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         workers=np.ones(len(at[0])),
         prefill_workers=np.zeros(len(at[0])),
         units=units,
+        encoders=np.zeros(len(at[0])),
         batch=BATCHES[at[1]],
         chunk=np.array(space.chunks)[at[3]],
         drafted=np.array(space.drafted)[at[2]],
@@ -274,26 +298,3 @@ def _placed(points: Points, variant: int, start: int) -> Points:
         layout=points.layout + start,
         prefill=np.where(points.prefill >= 0, points.prefill + start, -1),
     )
-
-
-def rented(points: Points, work: Workload, space: Space) -> tuple[Points, Mask]:
-    """As many units as serve the rate of requests, in boxes that are rented whole; and which points can serve it.
-
-    Errors: :class:`DoesNotFit` where none can.
-    """
-    enough = np.ones(len(points), dtype=bool)
-    served = points
-    if np.isfinite(work.rate):
-        per_unit = points.rate / points.units
-        needed = np.ceil(work.rate / per_unit * (1 - 1e-12))
-        enough = needed <= points.units
-        served, units = points.taken(enough), needed[enough]
-        gpus = served.gpus / served.units * units
-        served = replace(served, units=units, gpus=gpus, rate=np.full(len(served), work.rate))
-    if not len(served):
-        raise DoesNotFit(
-            f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
-            f" the most is {float(points.rate.max()):.3g}",
-            "use more --gpus or a lower --rate",
-        )
-    return replace(served, billed=np.minimum(np.ceil(served.gpus / space.box) * space.box, space.gpus)), enough

@@ -17,7 +17,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
-from rackmath.serving.prompts import reading_time, time_beside
+from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
     burst,
     prompts_met,
@@ -66,11 +66,11 @@ def closed_loop(
         return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
-        return at(running, added_by_prompt(layout, load, running, timer, s))
+        return at(running, added_by_prompt(architecture, layout, load, running, timer, s))
     limit = admitted(load, capacity)
-    state = at(limit, added_by_prompt(layout, load, limit, timer, s))
+    state = at(limit, added_by_prompt(architecture, layout, load, limit, timer, s))
     # What a prompt adds hardly depends on the batch, so that it need not be asked in every round.
-    added = added_by_prompt(layout, load, state.running, timer, s)
+    added = added_by_prompt(architecture, layout, load, state.running, timer, s)
     for _ in range(_ROUNDS - 1):
         state = at(state.running, added)
     return state
@@ -196,16 +196,21 @@ def prompt_times(
 ) -> tuple[Number, Number]:
     """Time that one prompt takes of its group when passes are filled, and time of one by itself. [s], [s]"""
     present = load.concurrency / layout.data
-    alone, full, _ = reading_time(layout, load.input, load.cached, load.budget, timer, present)
+    alone, full, together = reading_time(layout, load.input, load.cached, load.budget, timer, present)
     pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.budget)
-    return full, started(alone, architecture, s, pieces)
+    first = started(alone, architecture, s, pieces) + images_time(architecture, layout, timer)
+    return full + images_time(architecture, layout, timer, together), first
 
 
-def added_by_prompt(layout: Layout, load: Load, running: Number, timer: Timer, s: Scheduling) -> Number:
+def added_by_prompt(
+    architecture: Architecture, layout: Layout, load: Load, running: Number, timer: Timer, s: Scheduling
+) -> Number:
     """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
     tokens = running * (1 + load.drafted)
     arriving = prompts_of_a_step(running, load.output, load.drafted, layout.data, s)
-    return time_beside(layout, load.input, load.cached, load.budget, tokens, arriving, timer)
+    read = time_beside(layout, load.input, load.cached, load.budget, tokens, arriving, timer)
+    # The step that takes in a prompt's first piece waits for its images.
+    return read + images_time(architecture, layout, timer)
 
 
 def waited_beside(architecture: Architecture, prompt: Number, added: Number, step: Number, s: Scheduling) -> Number:

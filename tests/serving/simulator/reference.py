@@ -195,6 +195,8 @@ class Reference:
                 self.stall += self.swap * need
                 self.running.append(one)
             else:
+                if one.dropped == 0:
+                    self.stall += self.times.images
                 self.reading.append(one)
                 if self.b.policy == "static":
                     self.width = len(self.reading)

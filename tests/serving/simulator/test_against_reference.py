@@ -15,13 +15,14 @@ from tests.serving.simulator.reference import One, Reference
 KV = 1000.0
 
 
-def times(seats: int, budget: int, slope: float = 1e-6, pair: float = 1e-8) -> StepTimes:
+def times(seats: int, budget: int, slope: float = 1e-6, pair: float = 1e-8, images: float = 0.0) -> StepTimes:
     batch = np.arange(1, seats + 1)
     return StepTimes(
         base=np.concatenate(([0.0], 0.01 + 1e-4 * batch)),
         slope=np.concatenate(([0.0], np.full(seats, slope) * (1 + batch / 100))),
         prompt=np.concatenate(([0.0], 0.005 + 1e-5 * np.arange(1, budget + 1))),
         pair=pair,
+        images=images,
         error=0.0,
     )
 
@@ -55,10 +56,10 @@ def systems(draw: st.DrawFn) -> tuple[Workload, Batching]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(system=systems())
-def test_jumps_are_exact(system: tuple[Workload, Batching]) -> None:
+@given(system=systems(), images=st.sampled_from([0.0, 0.003, 0.2]))
+def test_jumps_are_exact(system: tuple[Workload, Batching], images: float) -> None:
     work, batching = system
-    table = times(batching.seats, batching.budget)
+    table = times(batching.seats, batching.budget, images=images)
     found = simulate(work, table, batching=batching, kv_bytes=KV).requests
     one_by_one = [
         One(

@@ -54,9 +54,15 @@ def fleets(draw: st.DrawFn) -> tuple[Fleet, PrefixCache]:
 
 @pytest.mark.long
 @settings(max_examples=150, deadline=None)
-@given(system=systems(), setting=fleets(), closed=st.booleans(), seed=st.integers(0, 1000))
+@given(
+    system=systems(),
+    setting=fleets(),
+    closed=st.booleans(),
+    seed=st.integers(0, 1000),
+    images=st.sampled_from([0.0, 0.05]),
+)
 def test_python_and_machine_code_agree_to_the_last_bit(
-    system: tuple[Workload, Batching], setting: tuple[Fleet, PrefixCache], closed: bool, seed: int
+    system: tuple[Workload, Batching], setting: tuple[Fleet, PrefixCache], closed: bool, seed: int, images: float
 ) -> None:
     work, batching = system
     fleet, cache = setting
@@ -69,8 +75,8 @@ def test_python_and_machine_code_agree_to_the_last_bit(
     # A replica that fails before an answer's end begins again: such runs need not end.
     fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "train") else fleet
     runs = [
-        simulate(work, times(batching.seats, batching.budget), batching=batching, cache=cache, fleet=fleet, kv_bytes=KV,
-                 code=form)
+        simulate(work, times(batching.seats, batching.budget, images=images), batching=batching, cache=cache,
+                 fleet=fleet, kv_bytes=KV, code=form)
         for form in (python_code(), compiled_code(str(machine_code.code_folder())))
     ]  # fmt: skip
     one, two = runs

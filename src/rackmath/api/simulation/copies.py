@@ -54,8 +54,7 @@ class Copies:
     def _run(self, count: int) -> SimulateRequest:
         fields = deployment_of(self.request, self.point, {}).simulated
         fields |= {"gpus": fields["gpus"] * count, "ttft": None, "tpot": None}
-        if fields["prefill_gpus"] is not None:
-            fields["prefill_gpus"] *= count
+        fields |= {name: fields[name] * count for name in ("prefill_gpus", "encoder_gpus") if fields[name] is not None}
         requests = int(min(max(_FEWEST, self.rate * _SECONDS), _MOST))
         return SimulateRequest(**fields, poisson=self.rate, requests=requests)
 

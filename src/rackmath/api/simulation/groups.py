@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.api.adapters import with_adapters
 from rackmath.api.drafts import drafting
+from rackmath.api.images import served_model
 from rackmath.api.near_service import Service, service_near
-from rackmath.api.routing import with_routing
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import load_model, system_of
 from rackmath.engine import Losses
@@ -200,7 +199,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     """
     system, gpus = system_of(r.on), r.gpus
     architecture = requantise(
-        with_routing(with_adapters(load_model(r.model), r, system), r),
+        served_model(r, r.model, system),
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )

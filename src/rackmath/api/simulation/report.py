@@ -31,7 +31,7 @@ F = NDArray[np.float64]
 
 def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
     """Times of all requests as their users see them."""
-    arrival = outcomes[0].requests["arrival"]
+    arrival = outcomes[0].requests["arrival"] if setup.encoders is None else setup.work.arrival
     return request_times(outcomes[-1], setup.groups[0].batching.outside, setup.work.output, arrival)
 
 
@@ -92,7 +92,8 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         **energy_of_simulation(setup, outcomes, spent, busy),
         "tier_bytes": held,
         "usd_tiers": rent,
-        "usd_per_million_tokens": _dollars(members, paid, written, rent),
+        "usd_per_million_tokens": _dollars(members, paid, written, rent + _encoders_cost(setup, span)),
+        **({} if setup.encoders is None else {"encoders": _encoders(setup, rates)}),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
@@ -141,6 +142,23 @@ def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more:
         return None
     spent = sum(float(t) * (member.price or 0.0) for member, t in zip(members, seconds, strict=True))
     return (spent + more) / max(tokens, 1e-9) * 1e6
+
+
+def _encoders(setup: Setup, rates: Balance) -> dict[str, Any]:
+    """Accelerators that encode images only, part of their time in which they do, and what requests wait for them."""
+    assert setup.encoders is not None, "asked for where there are some"
+    e = setup.encoders
+    return {
+        "gpus": e.gpus,
+        "time": e.time,
+        "utilisation": None if rates.offered is None else min(rates.offered * e.time / e.gpus, 1.0),
+        "time_to_encode": _spread(e.ends(setup.work.arrival) - setup.work.arrival),
+    }
+
+
+def _encoders_cost(setup: Setup, span: float) -> float:
+    """What accelerators that encode images only cost over a run. [USD]"""
+    return 0.0 if setup.encoders is None else setup.encoders.gpus * span * (setup.groups[0].price or 0.0)
 
 
 def _services(

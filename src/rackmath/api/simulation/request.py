@@ -8,8 +8,8 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
+from rackmath.api.images import PromptFields
 from rackmath.api.rates import Tokens, requests_per_second
-from rackmath.api.routing import ServedFields
 from rackmath.api.simulation.traffic import TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -33,7 +33,7 @@ TRACE = kinds.Kind(name="path", read=_path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateRequest(ServedFields):
+class SimulateRequest(PromptFields):
     """A deployment under traffic."""
 
     model: Annotated[str | Architecture, options.MODEL]
@@ -54,6 +54,9 @@ class SimulateRequest(ServedFields):
     prefill_on: Annotated[
         str | System | None,
         Option(help="System that prefills (default: as --on).", kind=kinds.SUBJECT, metavar="SYSTEM"),
+    ] = None
+    encoder_gpus: Annotated[
+        int | None, Option(help="Accelerators, of all, that encode images only.", kind=kinds.whole(1))
     ] = None
     beside: Annotated[
         tuple[str, ...],

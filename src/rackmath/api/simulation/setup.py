@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
+from rackmath.api.simulation.images import with_image_traffic
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.tiers import tiers_of
 from rackmath.api.simulation.traffic import traffic
@@ -17,6 +18,7 @@ from rackmath.errors import InputError
 from rackmath.io.machine_code import code_for
 from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
+from rackmath.serving.simulator.encoders import Encoders
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
 from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
 from rackmath.serving.simulator.workload import Workload
@@ -36,6 +38,13 @@ class Setup:
     """Kinds of replicas of one fleet, or prefill and decode workers."""
     transfer: Callable[[Array], Array] | None
     """Tokens of prompts -> seconds between two pools; None for one fleet."""
+    encoders: Encoders | None = None
+    """Accelerators that encode images only."""
+
+    @property
+    def met(self) -> Workload:
+        """Requests as servers meet them."""
+        return self.work if self.encoders is None else self.encoders.encoded(self.work)
 
     @property
     def pools(self) -> list[tuple[ReplicaGroup, ...]]:
@@ -62,6 +71,8 @@ def setup_of(r: SimulateRequest) -> Setup:
     work, notes = traffic(r.traffic)
     beside = beside_of(r.beside)
     work, numbers = services(work, beside, r.seed)
+    whole, pictured = r, with_image_traffic(r, work)
+    work, r = pictured.work, pictured.servers
     prefilling = r.prefill_gpus or 0
     if prefilling >= r.gpus:
         raise InputError("--prefill-gpus", prefilling, f"leave some of the {r.gpus} accelerators to decode")
@@ -82,8 +93,8 @@ def setup_of(r: SimulateRequest) -> Setup:
             groups.append(group_of(other, work, number))
     first, last = groups[0], groups[-1]
     return Setup(
-        request=r,
-        notes=tuple(notes),
+        request=whole,
+        notes=(*notes, *pictured.notes),
         work=work,
         cache=PrefixCache(
             # As engines do by default: what requests leave of the cache keeps prefixes.
@@ -96,6 +107,7 @@ def setup_of(r: SimulateRequest) -> Setup:
             overlapped=not r.wait_for_loads,
         ),
         groups=tuple(groups),
+        encoders=pictured.encoders,
         transfer=transfer_of(
             first.architecture, (first.system, last.system), first.deployment.layout, last.deployment.layout, r.gpus
         )
@@ -120,7 +132,7 @@ def run(
     if setup.transfer is None:
         return (
             simulate(
-                setup.work,
+                setup.met,
                 first.deployment.times,
                 batching=first.batching,
                 cache=setup.cache,
@@ -135,7 +147,7 @@ def run(
         )
     prefill, decode = setup.groups
     pools = two_pools(
-        setup.work,
+        setup.met,
         prefill.kind,
         decode.kind,
         cache=setup.cache,
@@ -161,8 +173,10 @@ def _size(setup: Setup) -> float:
 
 def slowed(setup: Setup, factors: Mapping[str, float]) -> Setup:
     """The same with all steps so many times as long, by the name of the chip: the ends of the engine's range."""
+    encoders = setup.encoders
     return replace(
         setup,
+        encoders=None if encoders is None else encoders.slowed(factors[setup.groups[0].system.chip.name]),
         groups=tuple(
             replace(group, deployment=group.deployment.slowed(factors[group.system.chip.name]))
             for group in setup.groups

@@ -19,6 +19,9 @@ _LLAMA_TILES = 16
 _KIMI_SIDE, _KIMI_PATCHES, _KIMI_WIDE_PATCHES = 512, 16_384, 65_536
 """Patches along a side and of an image that the processors of Kimi K2.5 and K3 keep."""
 
+_PROJECTORS = (None, "patchmerger")
+"""Kinds of projections that are counted, where a tower names its own."""
+
 Weights = tuple[Weight, ...]
 
 
@@ -43,7 +46,7 @@ def vision_encoder(config: Mapping[str, Any], text_hidden: int) -> tuple[Encoder
         return None, False
     for marks, build in _KINDS:
         if all(any(part.has(mark) for part in (tower, whole)) for mark in marks):
-            return build(tower, whole, text_hidden), True
+            return build(tower, whole, text_hidden), tower.text("mm_projector_type") in _PROJECTORS
     return _plain(tower, whole, text_hidden), False
 
 

@@ -68,6 +68,9 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
             me.stall += f.swap * request.held
         enter(f, s, q, c, r, i)
         return
+    if request.dropped == 0:
+        # What is encoded outlives a request that loses its place.
+        me.stall += f.images
     if len(f.capacity) and request.stop > request.start and request.stored == 0:
         hit, time = look_up(f, c, q, r, i, now)
         if f.shared:

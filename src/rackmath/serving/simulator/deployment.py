@@ -17,6 +17,7 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
+from rackmath.serving.prompts import images_time
 from rackmath.serving.simulator.code import Code
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.run import Keep, Outcome, Progress, Snapshot, simulate
@@ -53,7 +54,12 @@ class Deployment:
         return replace(
             self,
             times=replace(
-                t, base=t.base * factor, slope=t.slope * factor, prompt=t.prompt * factor, pair=t.pair * factor
+                t,
+                base=t.base * factor,
+                slope=t.slope * factor,
+                prompt=t.prompt * factor,
+                pair=t.pair * factor,
+                images=t.images * factor,
             ),
         )
 
@@ -101,6 +107,7 @@ def deploy(
         drafted=float(batching.drafted),
         shortest=float(np.quantile(work.prompt, 0.05)),
         longest=longest,
+        images=float(images_time(architecture, layout, timer)),
     )
     return Deployment(
         layout=layout,

@@ -79,6 +79,7 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         pair=times.pair,
         share=batching.share,
         start=batching.start,
+        images=times.images,
         verified=1 + batching.drafted,
         period=batching.period,
         swap=batching.block * kind.kv_bytes / batching.host,

@@ -50,6 +50,8 @@ class Fixed(NamedTuple):
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
     start: float
     """Time in which the host starts a step that only reads prompts. [s]"""
+    images: float
+    """Encoding the images of a request, before the step that reads the first piece of its prompt. [s]"""
     verified: int
     """Tokens that a decode step works on for each sequence: 1 and the drafted ones. [tokens]"""
     period: float

@@ -29,10 +29,20 @@ class StepTimes:
     """Attention of one prompt token to one other. [s]"""
     error: float
     """Largest error of the tables against the engine, over a grid of what they are asked for. [1]"""
+    images: float = 0.0
+    """Encoding the images of one request; 0 where there are none, or others do it. [s]"""
 
 
 def step_times(
-    layout: Layout, timer: Timer, *, seats: int, budget: int, drafted: float, shortest: float, longest: float
+    layout: Layout,
+    timer: Timer,
+    *,
+    seats: int,
+    budget: int,
+    drafted: float,
+    shortest: float,
+    longest: float,
+    images: float = 0.0,
 ) -> StepTimes:
     """Fill the tables from the engine.
 
@@ -47,6 +57,8 @@ def step_times(
         Most prompt tokens of a step. [tokens]
     shortest, longest : float
         Contexts between which the line is laid. [tokens]
+    images : float
+        Time of encoding the images of one request. [s]
     """
     # A prompt's pass is one micro-batch; decoding keeps every stage at work.
     groups = float(layout.data)
@@ -81,6 +93,7 @@ def step_times(
         slope=np.concatenate(([0.0], slope)),
         prompt=prompt,
         pair=pair,
+        images=images,
         error=error,
     )
 

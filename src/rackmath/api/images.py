@@ -1,0 +1,117 @@
+"""Images in the prompts of requests: their fields, and the model whose encoder meets them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any
+
+from rackmath.api import kinds
+from rackmath.api.adapters import with_adapters
+from rackmath.api.fields import Option
+from rackmath.api.routing import ServedFields, with_routing
+from rackmath.api.subjects import load_model
+from rackmath.engine.encoding import WAYS
+from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture, Images
+from rackmath.models.images import image_of
+
+_DEFAULT_SIZE = "1024x1024"
+_MOST = 1000.0
+"""Images of a prompt at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFields(ServedFields):
+    """Fields of every request whose prompts may hold images."""
+
+    images: Annotated[
+        float,
+        Option(help="Images in each prompt; their tokens come on top of the text's.", kind=kinds.NUMBER),
+    ] = 0.0
+    image_size: Annotated[str, Option(help="Pixels of an image, width by height.", metavar="WxH")] = _DEFAULT_SIZE
+    mm_encoder_tp_mode: Annotated[
+        str,
+        Option(
+            help="How ranks share the encoder of images: each matrix split, or images dealt out.",
+            kind=kinds.choice(*WAYS),
+            flags={"vllm": "--mm-encoder-tp-mode", "sglang": "--mm-enable-dp-encoder"},
+        ),
+    ] = WAYS[0]
+
+
+def served_fields(r: PromptFields) -> dict[str, Any]:
+    """Fields of adapters, routing and images that are not at their defaults."""
+    values = {f.name: (getattr(r, f.name), f.default) for f in fields(PromptFields)}
+    return {name: value for name, (value, default) in values.items() if value != default}
+
+
+def served_model(r: PromptFields, model: str | Architecture, system: System) -> Architecture:
+    """The model of a request with its adapters, its routing and the images of its prompts.
+
+    Errors: :class:`InputError` for what the model does not have, and for images that are none.
+    """
+    return with_images(with_routing(with_adapters(load_model(model), r, system), r), r)
+
+
+def with_images(architecture: Architecture, r: PromptFields) -> Architecture:
+    """The model with the images of a request.
+
+    Errors: :class:`InputError` for a model without an encoder, or whose config does not hold it.
+    """
+    if not 0 <= r.images <= _MOST:
+        raise InputError("--images", r.images, f"write a number from 0 to {_MOST:g}")
+    width, height = _size(r.image_size)
+    if not r.images:
+        return architecture
+    if architecture.encoder is None:
+        missing = "takes no images" if architecture.encoder_exact else "holds no encoder of images in its config"
+        raise InputError("--images", r.images, f"{architecture.name} {missing}")
+    image = image_of(architecture.encoder.sizing, width, height)
+    return replace(architecture, images=Images(count=r.images, image=image, way=r.mm_encoder_tp_mode))
+
+
+def _size(text: str) -> tuple[int, int]:
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
+        raise InputError("--image-size", text, "write width by height in pixels, as 1024x768")
+    return int(parts[0]), int(parts[1])
+
+
+def image_tokens(architecture: Architecture) -> float:
+    """Tokens that the images of a prompt become; 0 without any. [tokens]"""
+    return 0.0 if architecture.images is None else architecture.images.tokens
+
+
+def image_facts(architecture: Architecture) -> dict[str, Any] | None:
+    """Numbers of the images of a prompt; None without any."""
+    images = architecture.images
+    if images is None:
+        return None
+    return {
+        "per_prompt": images.count,
+        "tiles": images.image.tiles,
+        "patches": images.image.tiles * images.image.patches,
+        "tokens": images.image.tokens,
+        "tokens_per_prompt": images.tokens,
+        "encoder": images.way,
+    }
+
+
+def image_note(architecture: Architecture) -> tuple[str, ...]:
+    """What a reader has to know of them, in lines; nothing without any."""
+    images = architecture.images
+    if images is None:
+        return ()
+    image = images.image
+    tiles = f" in {image.tiles} tiles" if image.tiles > 1 else ""
+    split = "each matrix split over the tensor ranks" if images.way == WAYS[0] else "images dealt to the tensor ranks"
+    notes = (
+        f"{images.count:g} image{'s' * (images.count != 1)} in each prompt: {image.tiles * image.patches:,} patches"
+        f"{tiles} become {image.tokens:,} tokens each, on top of the text; {split}",
+        "times of encoders rest on eight encodes by two engines (docs/accuracy-of-encoders.md); what a host decodes and"
+        " resizes before is left out",
+    )
+    if not architecture.encoder_exact:
+        notes += (f"the encoder of {architecture.name} is of no known kind: a plain transformer of its widths",)
+    return notes

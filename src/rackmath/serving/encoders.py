@@ -1,0 +1,57 @@
+"""Accelerators that encode images only: as many as keep up with the deployments whose prompts hold the images."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rackmath.serving.points import Points, joined
+from rackmath.serving.renting import shared_out
+from rackmath.serving.waits import queued
+from rackmath.serving.workload import Space
+
+BUSY = (0.5, 0.8)
+"""Parts of their time that encoders are planned to work: waits are short at the first, few are idle at the second."""
+
+
+def with_encoders(points: Points, time: float, transfer: float, space: Space) -> Points:
+    r"""The same deployments with encoders beside them, within the budget of accelerators.
+
+    For each part b of :data:`BUSY` a unit that serves r requests a second takes
+
+    .. math:: n = r t / b
+
+    encoders, shared by all units and rounded up together; each of them encodes the images of one request at a time.
+
+    Parameters
+    ----------
+    points : Points
+        Deployments whose prompts come with their images encoded.
+    time : float
+        One accelerator encodes the images of a request. [s]
+    transfer : float
+        What they become is sent. [s]
+    """
+    parts: list[Points] = []
+    for part in BUSY:
+        unit, rate = points.gpus / points.units, points.rate / points.units
+        units, encoders = shared_out(float(space.gpus), unit, rate * time / part)
+        fits = (units >= 1) & (units * unit + encoders <= space.gpus)
+        at = points.taken(fits)
+        units, encoders, unit, rate = units[fits], encoders[fits], unit[fits], rate[fits]
+        busy = units * rate * time / encoders
+        wait = np.asarray(queued(time, busy)) / encoders
+        gpus = units * unit + encoders
+        parts.append(
+            replace(
+                at,
+                units=units,
+                encoders=encoders,
+                gpus=gpus,
+                billed=gpus,
+                rate=units * rate,
+                time_to_first_token=at.time_to_first_token + time + wait + transfer,
+            )
+        )
+    return joined(parts)

@@ -1,0 +1,49 @@
+"""How many accelerators a deployment takes: units that serve a rate, encoders beside them, whole boxes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rackmath.errors import DoesNotFit
+from rackmath.serving.points import Array, Mask, Points
+from rackmath.serving.workload import Space, Workload
+
+
+def rented(points: Points, work: Workload, space: Space) -> tuple[Points, Mask]:
+    """As many units as serve the rate of requests, in boxes that are rented whole; and which points can serve it.
+
+    Errors: :class:`DoesNotFit` where none can.
+    """
+    enough = np.ones(len(points), dtype=bool)
+    served = points
+    if np.isfinite(work.rate):
+        per_unit = points.rate / points.units
+        needed = np.ceil(work.rate / per_unit * (1 - 1e-12))
+        enough = needed <= points.units
+        served, units = points.taken(enough), needed[enough]
+        part = units / served.units
+        encoders = _whole(served.encoders * part)
+        gpus = (served.gpus - served.encoders) * part + encoders
+        served = replace(served, units=units, encoders=encoders, gpus=gpus, rate=np.full(len(served), work.rate))
+    if not len(served):
+        raise DoesNotFit(
+            f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
+            f" the most is {float(points.rate.max()):.3g}",
+            "use more --gpus or a lower --rate",
+        )
+    return replace(served, billed=np.minimum(np.ceil(served.gpus / space.box) * space.box, space.gpus)), enough
+
+
+def shared_out(gpus: float, unit: Array, each: Array) -> tuple[Array, Array]:
+    """Most units of so many accelerators, and encoders, ``each`` for a unit before rounding, that ``gpus`` hold."""
+    units = np.maximum(np.floor(gpus / (unit + each) + 1e-9), 1.0)
+    encoders = _whole(units * each)
+    over = units * unit + encoders > gpus
+    units = np.where(over, np.maximum(np.floor((gpus - encoders) / unit + 1e-9), 1.0), units)
+    return units, np.where(over, _whole(units * each), encoders)
+
+
+def _whole(encoders: Array) -> Array:
+    return np.ceil(encoders - 1e-9)
