@@ -66,29 +66,30 @@ def page(rows: list[Row]) -> str:
     moves, setting = fitted([row for row in rows if row["use"] == "fit"])
     unseen = next(row for row in rows if row["use"] == "unseen")
     elsewhere = 1e3 * float(encoded({**unseen, "system": "h200-sxm"}).time) / float(unseen["milliseconds"]) - 1
+    constants = f"{moves:.0f} moves a layer and {1e3 * setting:.1f} ms by this table"
     lines = [
         "# Accuracy of encoders of images",
         "",
         f"{len(rows)} published encodes, in milliseconds. Products and attention are timed by the curves of the chip's",
-        "kernels, which no encode was fitted to; reads and writes of the hidden width beside them (rotary positions, casts,",
-        "activation, residual sums, copies) and the time in which a pass makes its tables are two constants, fitted on the",
-        f"rows marked fit: {moves:.0f} moves a layer and {1e3 * setting:.1f} ms by this table, {MOVES:g} and "
-        f"{1e3 * SETTING:g} ms in the engine.",
-        f"A compiled encoder, the low end of the range, makes {COMPILED_MOVES:g} moves, chosen on the row marked so. The row",
-        "marked unseen took part in neither.",
+        "kernels, which no encode was fitted to. Reads and writes of the hidden width beside them (rotary positions,",
+        "casts, activation, residual sums, copies) and the time in which a pass makes its tables are two constants,",
+        f"fitted on the rows marked fit: {constants}, {MOVES:g} and {1e3 * SETTING:g} ms in the engine.",
+        f"A compiled encoder, the low end of the range, makes {COMPILED_MOVES:g} moves, chosen on the row marked so.",
+        "The row marked unseen took part in neither.",
         "",
         "| model | accelerator | images | engine | measured | computed | range | bound | use |",
         "|---|---|---|---|---|---|---|---|---|",
         *(_line(row) for row in rows),
         "",
-        "Two engines and two chips are few: on others the range may not hold. The unseen row names its accelerator as a",
-        f"Hopper only; on an H200 it comes out {elsewhere:+.0%}. What the host does before (decoding, resizing, cutting into",
-        "patches) is left out; the same report measured 101 ms of it before and 27 ms after its changes. Sources:",
+        "Two engines and two chips are few: on others the range may not hold. The unseen row names its accelerator as",
+        f"a Hopper only; on an H200 it comes out {elsewhere:+.0%}. What the host does before (decoding, resizing,",
+        "cutting into patches) is left out; the same report measured 101 ms of it before and 27 ms after its changes.",
+        "Sources:",
         "",
         *(f"- https://{source}" for source in dict.fromkeys(row["source"] for row in rows)),
         "",
-        "Patches and tokens are exact: `tests/data/image_sizes.csv` holds what transformers 5.24.0 makes of 13 sizes under",
-        "four rules. Written by `python tools/encoders.py tests/data/encoder_timings.csv`.",
+        "Patches and tokens are exact: `tests/data/image_sizes.csv` holds what transformers 5.24.0 makes of 13 sizes",
+        "under four rules. Written by `python tools/encoders.py tests/data/encoder_timings.csv`.",
         "",
     ]
     return "\n".join(lines)

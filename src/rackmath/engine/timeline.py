@@ -38,7 +38,7 @@ class StepPart:
 def step_parts(
     architecture: Architecture, system: System, layout: Layout, settings: Mapping[str, Any]
 ) -> list[StepPart]:
-    """Parts of one pass on the busiest accelerator; their times add up to that of :func:`~rackmath.engine.encoding.timed_pass`.
+    """Parts of one pass on the busiest accelerator; they add up to :func:`~rackmath.engine.encoding.timed_pass`.
 
     Operators stand as the model lists them, each with all of its layers.
 
