@@ -105,10 +105,11 @@ def test_memory_is_what_the_plan_uses() -> None:
         (OWN, "mtp", "NEXTN"),
         (TEXT, "ngram", "NGRAM"),
         ("meta-llama/Llama-3.2-1B-Instruct", "draft_model", "STANDALONE"),
+        ("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", "eagle3", "EAGLE3"),
     ],
 )
 def test_drafts_name_what_makes_them(draft: str, method: str, algorithm: str) -> None:
-    server = replace(SERVER, drafted=3.0, draft=draft)
+    server = replace(SERVER, drafted=3.0, draft=draft, eagle=method == "eagle3")
     setting = json.loads(re.search(r"--speculative-config '(.*)'", vllm_command(server)).group(1))  # type: ignore[union-attr]
     assert setting["method"] == method
     assert setting["num_speculative_tokens"] == 3

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
+from rackmath.api.subjects import load_model
 from rackmath.engine.constants import Engine
 from rackmath.errors import InputError
 from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture
+from rackmath.models.counts import total_params
+from rackmath.models.eagle import EAGLE3, typical_head
 
 MOST = 16
 """Tokens that may be drafted for one step."""
@@ -46,6 +49,21 @@ class Drafting:
         if len(set(self.chances)) > 1:
             raise InputError("--acceptance", ",".join(map(str, self.chances)), "write one chance for all positions")
         return self.chances[0] if self.chances else 0.0
+
+
+def draft_model_of(model: str | Architecture | None, target: Architecture) -> Architecture | None:
+    """The model that drafts: by name, by path, or ``eagle3`` for a typical head of the target; None without any.
+
+    Errors: :class:`InputError` for unknown names, and for a head of another target.
+    """
+    if not model:
+        return None
+    draft = typical_head(target) if model == EAGLE3 else load_model(model)
+    if draft.drafts_from not in (None, target.hidden):
+        raise InputError(
+            "--draft-model", draft.name, f"reads states {draft.drafts_from} wide, not {target.hidden} wide"
+        )
+    return draft
 
 
 def drafting(
@@ -89,7 +107,8 @@ def drafting(
         else f"each accepted with chance {chances[0]:.2f} given those before, fitted on layers that models bring"
     )
     if draft is not None:
-        maker = f"tokens are drafted by {draft.name}, one pass each, in memory beside {architecture.name}"
+        size = f" ({total_params(draft) / 1e6:,.0f} M parameters)" if draft.drafts_from is not None else ""
+        maker = f"tokens are drafted by {draft.name}{size}, one pass each, in memory beside {architecture.name}"
     elif architecture.mtp:
         maker = f"tokens are drafted by {architecture.name}'s own layers"
     else:

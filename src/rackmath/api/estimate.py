@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.adapters import adapter_note
-from rackmath.api.drafts import drafting
+from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.energy import NOTE, energy_of
 from rackmath.api.estimate_facts import facts_of_estimate
 from rackmath.api.estimate_request import EstimateRequest
@@ -21,7 +21,7 @@ from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html
 from rackmath.api.routing import routing_note
-from rackmath.api.subjects import Cluster, Engine, engine_of, load_model, system_of
+from rackmath.api.subjects import Cluster, Engine, engine_of, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
 from rackmath.engine.capacity import largest_batch
@@ -253,7 +253,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
     version = version_of(system, r.engine, r.year)
     if r.drafted and r.phase != "decode":
         raise InputError("--drafted", r.drafted, "drafts are verified in decode: leave it out of --phase prefill")
-    draft = load_model(r.draft_model) if r.draft_model else None
+    draft = draft_model_of(r.draft_model, architecture)
     drafts = drafting(architecture, version, r.drafted, r.acceptance, draft)
     settings: dict[str, Any] = {
         "batch": r.batch,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from rackmath.api import kinds, options
 from rackmath.api.adapters import AdapterFields, with_adapters
+from rackmath.api.drafts import draft_model_of
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
@@ -125,7 +126,7 @@ def run_memory(r: MemoryRequest) -> Result:
         block=r.block_size,
         graphs=not r.enforce_eager,
         speculative=r.mtp,
-        draft=None if r.draft_model is None else load_model(r.draft_model),
+        draft=draft_model_of(r.draft_model, model),
     )
     layout, account = _placed(r, model, system, server)
     later = _later(r, model, system, layout, server)

@@ -46,7 +46,7 @@ ACCEPTANCE = Option(
     help="Chance that a draft is accepted, for all or by position as 0.8,0.6 [as measured].", kind=kinds.NUMBERS
 )
 DRAFT_MODEL = Option(
-    help="Model that drafts, one pass per token (default: the model's own layers).",
+    help="Model that drafts, one pass per token, or eagle3 for a head (default: the model's own layers).",
     kind=kinds.SUBJECT,
     metavar="MODEL",
     flags={"vllm": "--speculative-config", "sglang": "--speculative-draft-model-path"},

@@ -9,8 +9,9 @@ from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.sharding import USABLE, memory
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
+from rackmath.models.eagle import EAGLE3
 from rackmath.serving.deployment_files import dynamo_yaml
-from rackmath.serving.launch import ENCODERS, ENGINES, OWN, TEXT, Server, longest_request, notes
+from rackmath.serving.launch import ENCODERS, ENGINES, HEAD, OWN, TEXT, Server, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
 from rackmath.serving.plan import Plan
 
@@ -36,7 +37,8 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
             chunk=chunk,
             longest=longest_request(work.input + work.output, a.max_context),
             drafted=float(p.drafted[place]),
-            draft=repository(drafter) if drafter else OWN if a.mtp else TEXT,
+            draft=_drafter(drafter) if drafter else OWN if a.mtp else TEXT,
+            eagle=space.draft is not None and space.draft.drafts_from is not None,
             experts=int(expert_count(a)),
             quantise="" if native else variant.weights,
             cache=variant.kv,
@@ -76,6 +78,11 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
         **pools,
         "notes": list(dict.fromkeys([f"flags of {ENGINES}", *said])),
     }
+
+
+def _drafter(model: str | Architecture) -> str:
+    """What an engine loads to draft; a typical head has no repository."""
+    return HEAD if model == EAGLE3 else repository(model)
 
 
 def repository(model: str | Architecture) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.adapters import adapter_note
-from rackmath.api.drafts import MOST, drafting
+from rackmath.api.drafts import MOST, draft_model_of, drafting
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.images import PromptFields, image_note, image_tokens, served_model
 from rackmath.api.lists import names, numbers
@@ -16,7 +16,7 @@ from rackmath.api.near_points import CLASSES, PointsNear
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
 from rackmath.api.routing import routing_note
-from rackmath.api.subjects import load_model, system_of
+from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
 from rackmath.errors import InputError
@@ -181,7 +181,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         weights=[weight_format(name).name for name in names(r.weights, "--weights")],
         kv=[cache_format(name) and name for name in names(r.kv, "--kv")],
         drafted=numbers(r.drafted, "--drafted", 0, MOST),
-        draft=load_model(r.draft_model) if r.draft_model else None,
+        draft=draft_model_of(r.draft_model, architecture),
         pools=not r.one_pool,
         box=1 if r.bill_used else rented_together(system),
     )

@@ -146,6 +146,8 @@ class Architecture:
     """What turns images into tokens, outside every total."""
     encoder_exact: bool = True
     """False where the config does not tell all of its encoder."""
+    drafts_from: int | None = None
+    """Hidden width of the model from whose states it drafts, as an EAGLE head does; None of a model of its own."""
     mtp: tuple[Layer, ...] = ()
     """Multi-token-prediction layers, outside every total."""
     residual_streams: int = 1

@@ -25,6 +25,8 @@ ENCODERS = (
 """How accelerators that encode images only are started."""
 OWN, TEXT = "own", "text"
 """Drafts by the model's own layers, and by looking up the text."""
+HEAD = "EAGLE3_HEAD"
+"""Stands for the repository of a head that nobody has named."""
 VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Ranks that vLLM's ``--max-lora-rank`` takes."""
 _LOOKUP = 5
@@ -51,6 +53,8 @@ class Server:
     drafted: float
     draft: str = OWN
     """What drafts: OWN, TEXT, or the repository of another model."""
+    eagle: bool = False
+    """Whether that model is an EAGLE-3 head."""
     experts: int = 0
     """Routed experts of a layer; 0 for a dense model."""
     quantise: str
@@ -152,7 +156,7 @@ def _vllm_drafts(server: Server) -> Mapping[str, object]:
         return {"method": "mtp", **count}
     if server.draft == TEXT:
         return {"method": "ngram", **count, "prompt_lookup_max": _LOOKUP}
-    return {"method": "draft_model", "model": server.draft, **count}
+    return {"method": "eagle3" if server.eagle else "draft_model", "model": server.draft, **count}
 
 
 def sglang_command(server: Server, place: Place | None = None) -> str:
@@ -209,7 +213,8 @@ def _sglang_drafts(server: Server) -> list[str]:
         return ["--speculative-algorithm NEXTN", chain]
     if server.draft == TEXT:
         return ["--speculative-algorithm NGRAM", f"--speculative-num-draft-tokens {n + 1}"]
-    return ["--speculative-algorithm STANDALONE", f"--speculative-draft-model-path {server.draft}", chain]
+    kind = "EAGLE3" if server.eagle else "STANDALONE"
+    return [f"--speculative-algorithm {kind}", f"--speculative-draft-model-path {server.draft}", chain]
 
 
 def _adapters(server: Server, engine: str) -> list[str]:
@@ -259,6 +264,8 @@ def notes(server: Server) -> list[str]:
         said.append("name each adapter with its folder: --lora-modules of vLLM, --lora-paths of SGLang")
         if server.adapters.rank > VLLM_RANKS[-1]:
             said.append(f"vLLM takes adapters up to rank {VLLM_RANKS[-1]}")
+    if server.draft == HEAD:
+        said.append(f"{HEAD} stands for the repository of an EAGLE-3 head that was trained for this model")
     if server.cache not in ("bf16", "fp8"):
         said.append(f"a cache at {server.cache} is set by neither command")
     return said

@@ -84,6 +84,8 @@ def _drafts(server: Server) -> list[str]:
         return ["decoding_type: MTP", f"num_nextn_predict_layers: {n}"]
     if server.draft == TEXT:
         return ["decoding_type: NGram", f"max_draft_len: {n}"]
+    if server.eagle:
+        return ["decoding_type: Eagle3", f"max_draft_len: {n}", f"speculative_model_dir: {server.draft}"]
     return ["decoding_type: Draft_Target", f"max_draft_len: {n}", f"speculative_model_dir: {server.draft}"]
 
 

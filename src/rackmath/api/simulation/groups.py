@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.api.drafts import drafting
+from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.images import served_model
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.simulation.request import SimulateRequest
-from rackmath.api.subjects import load_model, system_of
+from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
 from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
@@ -222,7 +222,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
             layout=layout_text(None, layout),
         )
         losses = at.corrected(losses)
-    draft = load_model(r.draft_model) if r.draft_model else None
+    draft = draft_model_of(r.draft_model, architecture)
     timer = engine_timer(architecture, system, losses, draft=draft)
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)

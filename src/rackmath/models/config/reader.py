@@ -19,6 +19,7 @@ from rackmath.models.config.rotary import rotary_elements
 from rackmath.models.config.special import loose_weights, mtp_layers
 from rackmath.models.config.vision import vision_encoder
 from rackmath.models.counts import total_params
+from rackmath.models.eagle import as_head
 from rackmath.models.formats import Format, weight_format
 
 _FLATTENED = ("attn_config", "ffn_config", "ssm_cfg")
@@ -89,6 +90,9 @@ def read_config(
         rotary_elements=rotary_elements(fields, hidden, longest) if convention.positions is None else 0,
         source="config.json",
     )
+    drafted = fields.optional("draft_vocab_size", kind="vocabulary", low=1)
+    if drafted is not None:
+        architecture = as_head(architecture, fields.integer("target_hidden_size", default=hidden), drafted)
     implied = total_params(architecture)
     if implied > _LARGEST_MODEL:
         raise InputError(
