@@ -20,7 +20,7 @@ from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html
-from rackmath.api.routing import routing_note
+from rackmath.api.routing import eager_note, routing_note
 from rackmath.api.subjects import Cluster, Engine, engine_of, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
@@ -250,7 +250,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         cache=cache_format(r.kv) if r.kv else None,
     )
     r = replace(r, context=r.context + image_tokens(architecture))
-    version = version_of(system, r.engine, r.year)
+    version = version_of(system, r.engine, r.year, r.enforce_eager)
     if r.drafted and r.phase != "decode":
         raise InputError("--drafted", r.drafted, "drafts are verified in decode: leave it out of --phase prefill")
     draft = draft_model_of(r.draft_model, architecture)
@@ -274,7 +274,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
     computed = timed_pass(architecture, system, layout, settings)
-    at = None if r.ideal or r.no_evidence else near_pass(r, architecture, system, layout, version)
+    at = None if r.ideal or r.no_evidence or r.enforce_eager else near_pass(r, architecture, system, layout, version)
     if at is not None:
         settings["losses"] = corrected(settings["losses"], {r.phase: at}, r.phase)
     return EstimateResult(
@@ -293,6 +293,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
             *image_note(architecture),
             *adapter_note(architecture, r.batch),
             *routing_note(architecture),
+            *eager_note(r),
         ),
         settings=settings,
     )

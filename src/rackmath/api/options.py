@@ -51,6 +51,12 @@ DRAFT_MODEL = Option(
     metavar="MODEL",
     flags={"vllm": "--speculative-config", "sglang": "--speculative-draft-model-path"},
 )
+EAGER = Option(
+    help="Replay no graphs: the host starts each kernel of a step.",
+    kind=kinds.FLAG,
+    names=("--enforce-eager", "--disable-cuda-graph"),
+    flags={"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"},
+)
 INPUT = Option(help="Tokens of a prompt.", kind=kinds.NUMBER)
 OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER)
 CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)

@@ -48,6 +48,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
             weights=float(held.weights) / capacity,
             redundant=0 if a.routing is None else a.routing.redundant or 0,
             adapters=a.adapters,
+            eager=question.request.enforce_eager,
             dealt=variant.architecture.images is not None and variant.architecture.images.way == "data",
         )
 

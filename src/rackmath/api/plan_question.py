@@ -15,7 +15,7 @@ from rackmath.api.lists import names, numbers
 from rackmath.api.near_points import CLASSES, PointsNear
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
-from rackmath.api.routing import routing_note
+from rackmath.api.routing import eager_note, routing_note
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
@@ -185,11 +185,11 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         pools=not r.one_pool,
         box=1 if r.bill_used else rented_together(system),
     )
-    engine = constants_file.engine_of(system, r.engine, r.year)
+    engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     drafts = drafting(architecture, engine, max(space.drafted), r.acceptance, space.draft)
     losses = None if r.ideal else constants_file.losses_of(system, engine, "time per token")
     at = None
-    if losses is not None and not r.no_evidence:
+    if losses is not None and not (r.no_evidence or r.enforce_eager):
         first = space.variants[0].architecture
         at = service_near(
             first,
@@ -222,6 +222,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *image_note(architecture),
             *adapter_note(architecture),
             *routing_note(architecture),
+            *eager_note(r),
             *(losses.assumptions if losses else ()),
         ),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from rackmath.api import kinds
+from rackmath.api import kinds, options
 from rackmath.api.adapters import AdapterFields
 from rackmath.api.fields import Option
 from rackmath.engine.layout import expert_count
@@ -36,12 +36,13 @@ REDUNDANT = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFields(AdapterFields):
-    """Fields of every request that serves a model: its adapters, and how tokens choose among its experts."""
+    """Fields of every request that serves a model: adapters, how tokens choose experts, whether steps are graphs."""
 
     expert_skew: Annotated[float | None, SKEW] = None
     expert_load: Annotated[str | None, LOAD] = None
     expert_correlation: Annotated[float, CORRELATION] = 0.0
     redundant_experts: Annotated[int | None, REDUNDANT] = None
+    enforce_eager: Annotated[bool, options.EAGER] = False
 
 
 def routing_of(
@@ -116,3 +117,10 @@ def counts_of(path: Path) -> tuple[float, ...]:
 
 def _cells(row: dict[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in row.items())
+
+
+def eager_note(r: ServedFields) -> tuple[str, ...]:
+    """What a reader has to know of steps that are no graphs; nothing where they are."""
+    if not r.enforce_eager:
+        return ()
+    return ("steps replay no graphs (--enforce-eager): by physics alone, measurements near are of engines that do",)

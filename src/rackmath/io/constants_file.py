@@ -91,14 +91,14 @@ def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
     return result
 
 
-def engine_of(system: System, family: str, year: float) -> Engine:
-    """What the constants of an engine on a system depend on."""
+def engine_of(system: System, family: str, year: float, eager: bool = False) -> Engine:
+    """What the constants of an engine on a system depend on; ``eager`` where it is told to replay no graphs."""
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
     return Engine(
         generation=system.chip.generation,
         family=family,
-        eager=before_graphs(family, year),
+        eager=eager or before_graphs(family, year),
         unfused=before_fusing(family, year),
         compiled=compiled(family),
         ahead=ahead(family, year),

@@ -73,6 +73,8 @@ class Server:
     """Copies of experts beyond the fewest that make them divide."""
     adapters: Adapters | None = None
     """Low-rank adapters that requests choose from."""
+    eager: bool = False
+    """Whether steps replay no graphs."""
     dealt: bool = False
     """Whether images are dealt to the ranks of a tensor group, instead of each matrix of their encoder split."""
 
@@ -137,6 +139,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
         flags.append("--kv-cache-dtype fp8")
     flags += _adapters(server, "vllm")
     flags += ["--mm-encoder-tp-mode data"] if server.dealt else []
+    flags += ["--enforce-eager"] if server.eager else []
     flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
     if server.drafted and server.role != "prefill":
         flags.append(f"--speculative-config {_quoted(_vllm_drafts(server))}")
@@ -191,6 +194,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
         flags.append("--kv-cache-dtype fp8_e4m3")
     flags += _adapters(server, "sglang")
     flags += ["--mm-enable-dp-encoder"] if server.dealt else []
+    flags += ["--disable-cuda-graph"] if server.eager else []
     if not server.cached:
         flags.append("--disable-radix-cache")
     if server.drafted and server.role != "prefill":

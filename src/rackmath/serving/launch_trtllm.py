@@ -66,6 +66,8 @@ def settings(server: Server) -> str:
         lines.append("  dtype: fp8")
     if x.data > 1:
         lines.append("enable_attention_dp: true")
+    if server.eager:
+        lines.append("cuda_graph_config: null")
     if server.drafted and server.role != "prefill":
         lines += ["speculative_config:", *(f"  {line}" for line in _drafts(server))]
     if server.adapters is not None:

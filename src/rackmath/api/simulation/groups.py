@@ -203,13 +203,13 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         weights=weight_format(r.weights) if r.weights else None,
         cache=cache_format(r.kv) if r.kv else None,
     )
-    engine = constants_file.engine_of(system, r.engine, r.year)
+    engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     software = None if r.ideal else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
     context = float((work.prompt + work.output).mean())
     layout = _layout(architecture, system, gpus, context, r.layout)
     at = None
-    if losses is not None and not r.no_evidence:
+    if losses is not None and not (r.no_evidence or r.enforce_eager):
         at = service_near(
             architecture,
             system,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.adapters import adapter_note
-from rackmath.api.routing import routing_note
+from rackmath.api.routing import eager_note, routing_note
 from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.request import SimulateRequest
@@ -237,6 +237,7 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(text for group in setup.groups if group.near is not None for text in group.near.sentences),
         *dict.fromkeys(note for group in setup.groups
                        for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
+        *eager_note(r),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
           f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),
