@@ -55,7 +55,12 @@ def show_result(facts: Mapping[str, Any]) -> None:
     if facts["failures"]:
         pairs.append(("failures", f"{facts['failures']} of replicas"))
     if facts["most_replicas"] > sum(facts["replicas"]):
-        pairs.append(("scaled", f"to {facts['most_replicas']} replicas at most"))
+        pairs.append(
+            (
+                "scaled",
+                f"to {facts['most_replicas']} replicas at most, {facts['mean_replicas']:.2f} paid for in the mean",
+            )
+        )
     if dollars is not None:
         pairs.append(("cost", f"{dollars:.3g} $ per million tokens written"))
     if facts["energy_kwh"] is not None:

@@ -139,7 +139,7 @@ def test_a_fleet_grows_with_the_load_and_shrinks_again() -> None:
         np.concatenate((busy.arrival, busy.arrival[-1] + quiet.arrival)), np.concatenate((busy.prompt, quiet.prompt)),
         np.concatenate((busy.output, quiet.output)),
     )  # fmt: skip
-    rules = Scaling(least=1, most=6, startup=2.0, high=10.0, low=2.0, interval=1.0)
+    rules = Scaling(least=1, most=6, startup=2.0, target=6.0, interval=1.0, window=5.0)
     fleet = Fleet(replicas=1, router="least-loaded", scaling=rules)
     found = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=fleet)
     fixed = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=Fleet(replicas=1))
@@ -191,7 +191,7 @@ def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypa
         )
     fleet = Fleet(
         replicas=2, router="two-choices", failures=Failures(between=10.0, repair=2.0), seed=6,
-        scaling=Scaling(least=2, most=4, startup=1.0, high=6.0, low=1.0, interval=2.0),
+        scaling=Scaling(least=2, most=4, startup=1.0, target=3.0, interval=2.0, window=6.0),
     )  # fmt: skip
     asked = {
         "batching": Batching(seats=8, budget=512, memory=4000), "fleet": fleet, "kv_bytes": 1.0,
@@ -253,7 +253,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
             Batching(**bad)
     for make in (
         lambda: Fleet(router="magic"), lambda: Fleet(replicas=0), lambda: Failures(between=0.0),
-        lambda: Scaling(least=4, most=2), lambda: Scaling(least=1, most=2, low=50.0), lambda: Tier(name="x", capacity=-1.0),
+        lambda: Scaling(least=4, most=2), lambda: Scaling(least=1, most=2, metric="cpu"), lambda: Scaling(least=1, most=2, target=0.0), lambda: Tier(name="x", capacity=-1.0),
         lambda: Tier(name="x", capacity=1.0, bandwidth=0.0), lambda: PrefixCache(eviction="random"),
         lambda: PrefixCache(lifetime=0.0), lambda: workload.lengths(0, 0, 3, np.random.default_rng()),
         lambda: workload.gamma_arrivals(-1, 1, 3, np.random.default_rng()), lambda: workload.users(0, 3, some(3).prompt, some(3).output),

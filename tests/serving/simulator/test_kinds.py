@@ -127,7 +127,7 @@ def test_replicas_of_the_first_kind_come_and_go_and_those_beside_them_stay() -> 
     work = replace(work, service=(np.arange(len(work)) % 10 == 0).astype(np.int32))
     other = replace(SMALL, service=1, replicas=1)
     args = {"batching": BATCHING, "beside": [other]}
-    rules = Scaling(least=1, most=4, startup=0.5, high=10.0, low=2.0, interval=0.5)
+    rules = Scaling(least=1, most=4, startup=0.5, target=6.0, interval=0.5, window=2.0)
     found = simulate(work, times(8, 512), fleet=Fleet(replicas=1, router="least-loaded", scaling=rules), **args)
     fixed = simulate(work, times(8, 512), fleet=Fleet(replicas=1, router="least-loaded"), **args)
     assert found.replicas.own["kind"].tolist() == [0, 1, 0, 0, 0]
@@ -142,7 +142,7 @@ def test_replicas_of_the_first_kind_come_and_go_and_those_beside_them_stay() -> 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_replicas_that_fail_are_neither_started_nor_paid_for_twice(seed: int) -> None:
-    rules = Scaling(least=1, most=3, startup=0.5, high=4.0, low=0.5, interval=0.5)
+    rules = Scaling(least=1, most=3, startup=0.5, target=3.0, interval=0.5, window=2.0)
     fleet = Fleet(replicas=1, failures=Failures(between=3.0, repair=5.0), scaling=rules, seed=seed)
     found = simulate(some(rate=60.0), times(8, 512), batching=BATCHING, fleet=fleet)
     assert found.failures > 0

@@ -88,6 +88,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "preempted": int((last.requests["dropped"] > 0).sum()),
         "failures": sum(group.failures for group in outcomes),
         "most_replicas": max(group.most_replicas for group in outcomes),
+        "mean_replicas": float(last.replica_seconds.sum()) / span,
         "span": span,
         **energy_of_simulation(setup, outcomes, spent, busy),
         "tier_bytes": held,
@@ -238,6 +239,7 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(note for group in setup.groups
                        for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
         *eager_note(r),
+        *_scaling_note(setup),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
           f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),
@@ -255,3 +257,17 @@ def assumptions(setup: Setup) -> list[str]:
         *(["a replica that fails loses its caches; what it held is read again elsewhere, nothing is lost"]
           if r.mtbf else []),
     ]  # fmt: skip
+
+
+def _scaling_note(setup: Setup) -> list[str]:
+    """How the fleet grows and shrinks; nothing where it does not."""
+    rules = setup.fleet(setup.groups[0]).scaling
+    if rules is None:
+        return []
+    each = {"concurrency": "requests in flight", "queue": "waiting requests", "rate": "requests per second"}[
+        rules.metric
+    ]
+    return [
+        f"every {rules.interval:g} s as many replicas as {rules.target:.3g} {each} each ask for, {rules.least} to "
+        f"{rules.most}; they start in {rules.startup:g} s and stop after {rules.window:g} s of less"
+    ]

@@ -15,6 +15,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
+from rackmath.serving.simulator.scaling import METRICS
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
 from rackmath.serving.simulator.workload import Workload
 from rackmath.units import parse
@@ -171,6 +172,24 @@ class SimulateRequest(PromptFields):
         int | None,
         Option(help="Start with the replicas that --gpus make, go up to so many with the load.", kind=kinds.whole()),
     ] = None
+    scale_on: Annotated[
+        str,
+        Option(
+            help="What the autoscaler looks at: requests in flight, requests that wait, or arrivals per second.",
+            kind=kinds.choice(*METRICS),
+        ),
+    ] = METRICS[0]
+    scale_target: Annotated[
+        float | None,
+        Option(
+            help="Of it, for each replica (default: 70% of what a replica holds, 5 that wait; a rate is asked for).",
+            kind=kinds.NUMBER,
+        ),
+    ] = None
+    scale_interval: Annotated[float, Option(help="Time between decisions, in s.", kind=kinds.SECONDS)] = 15.0
+    scale_down_after: Annotated[
+        float, Option(help="Time of low load before replicas are stopped, in s.", kind=kinds.SECONDS)
+    ] = 300.0
     startup: Annotated[float, Option(help="Time that a replica takes to start, in s.", kind=kinds.SECONDS)] = 60.0
     ttft: Annotated[float | None, options.TTFT.but(help="Limit of the time to the first token, in s, for goodput.")] = (
         None

@@ -20,6 +20,7 @@ from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.encoders import Encoders
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
+from rackmath.serving.simulator.scaling import CONCURRENCY_PART, QUEUE_TARGET
 from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
 from rackmath.serving.simulator.workload import Workload
 
@@ -58,9 +59,34 @@ class Setup:
             replicas=group.replicas,
             router=r.router,
             failures=Failures(between=r.mtbf or float("inf"), repair=r.repair_time),
-            scaling=None if most is None else Scaling(least=group.replicas, most=most, startup=r.startup),
+            scaling=None
+            if most is None
+            else Scaling(
+                least=group.replicas,
+                most=most,
+                metric=r.scale_on,
+                target=self._target(group),
+                startup=r.startup,
+                interval=r.scale_interval,
+                window=r.scale_down_after,
+            ),
             seed=r.seed,
         )
+
+    def _target(self, group: ReplicaGroup) -> float:
+        """Of the autoscaler's metric, for each replica.
+
+        Errors: :class:`InputError` for a rate that nobody says.
+        """
+        r = self.request
+        if r.scale_target is not None:
+            return r.scale_target
+        if r.scale_on == "queue":
+            return QUEUE_TARGET
+        if r.scale_on == "rate":
+            raise InputError("--scale-target", None, "say how many requests per second a replica serves (--capacity)")
+        held = group.batching.memory / float((self.work.prompt + self.work.output).mean())
+        return CONCURRENCY_PART * max(min(float(group.batching.seats), held), 1.0)
 
 
 def setup_of(r: SimulateRequest) -> Setup:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.errors import InputError
+from rackmath.serving.simulator.scaling import Advice, wanted_replicas
 from rackmath.serving.simulator.settings import Fleet
 from rackmath.serving.simulator.state import Replicas, Requests
 from rackmath.serving.simulator.workload import Workload
@@ -66,9 +68,16 @@ class Line:
 class Events:
     """What changes the fleet: failures, repairs, decisions to scale, replicas that have started."""
 
-    def __init__(self, fleet: Fleet, count: int, random: np.random.Generator) -> None:
-        """Events of a fleet that begins with so many replicas."""
-        self.fleet, self.random = fleet, random
+    def __init__(
+        self, fleet: Fleet, count: int, random: np.random.Generator, arrival: NDArray[np.float64] | None = None
+    ) -> None:
+        """Events of a fleet that begins with so many replicas; ``arrival`` of open traffic, in order."""
+        if fleet.scaling and fleet.scaling.metric == "rate" and arrival is None:
+            raise InputError(
+                "--scale-on", "rate", "takes open traffic to one kind of replicas: write concurrency or queue"
+            )
+        self.fleet, self.random, self.arrival = fleet, random, arrival
+        self.advice = Advice(fleet.scaling.window if fleet.scaling else 0.0)
         self.heap: list[tuple[float, int, int]] = []
         self.failures = 0
         self.since = {r: 0.0 for r in range(count)}
@@ -117,6 +126,7 @@ class Events:
         return {
             "heap": np.array(self.heap).reshape(-1, 3),
             "counts": np.array([self.failures, self.peak]),
+            "advice": np.array(self.advice.given).reshape(-1, 2),
             "starting": np.array(sorted(self.starting), np.int64),
             "leaving": np.array(sorted(self.leaving), np.int64),
             "bill": np.array(sorted(self.bill.items())).reshape(-1, 2),
@@ -129,6 +139,7 @@ class Events:
         """Take what :meth:`arrays` gave."""
         self.heap = [(float(t), int(kind), int(r)) for t, kind, r in kept["heap"]]
         self.failures, self.peak = int(kept["counts"][0]), int(kept["counts"][1])
+        self.advice.given = [(float(t), int(n)) for t, n in kept["advice"]]
         self.bill = {int(r): float(t) for r, t in kept["bill"]}
         self.starting, self.leaving = set(kept["starting"].tolist()), set(kept["leaving"].tolist())
         self.since = {int(r): float(t) for r, t in kept["since"]}
@@ -168,15 +179,30 @@ class Events:
             self.leaving.discard(r)
             self.bill[r] = self.bill.get(r, 0.0) + now - self.since.pop(r)
         up = s.own["up"] & mine
-        load = float(holds[mine].sum()) / max(int(up.sum()) + len(self.starting), 1)
+        current = max(int(up.sum()) + len(self.starting), 1)
+        total = self._metric(s, mine, now)
+        wanted = min(max(wanted_replicas(current, total, rules.target, rules.tolerance), rules.least), rules.most)
+        wanted = self.advice.settled(now, wanted, current)
         # One that fails stays paid for, and comes back by itself.
         spare = [int(r) for r in np.flatnonzero(mine) if int(r) not in self.since]
-        if load > rules.high and spare:
-            self.starting.add(spare[0])
-            self.since[spare[0]] = now
-            heappush(self.heap, (now + rules.startup, _STARTS, spare[0]))
-            self.peak = max(self.peak, len(self.since))
-        elif load < rules.low and int(up.sum()) > rules.least:
-            r = int(max(np.flatnonzero(up), key=lambda i: (-holds[i], i)))
+        for r in spare[: max(wanted - current, 0)]:
+            self.starting.add(r)
+            self.since[r] = now
+            heappush(self.heap, (now + rules.startup, _STARTS, r))
+        self.peak = max(self.peak, len(self.since))
+        emptiest = sorted(np.flatnonzero(up).tolist(), key=lambda i: (holds[i], -i))
+        for r in emptiest[: max(min(current - wanted, int(up.sum()) - rules.least), 0)]:
             s.own["up"][r] = False
             self.leaving.add(r)
+
+    def _metric(self, s: Replicas, mine: NDArray[np.bool_], now: float) -> float:
+        """What the autoscaler looks at, over all replicas that come and go."""
+        rules = self.fleet.scaling
+        assert rules is not None, "only fleets that scale look"
+        if rules.metric == "concurrency":
+            return float(held(s)[mine].sum())
+        if rules.metric == "queue":
+            return float(s.own["waiting"][mine].sum())
+        assert self.arrival is not None, "traffic that waits for answers has no rate of its own"
+        first, last = np.searchsorted(self.arrival, (now - rules.interval, now))
+        return float(last - first) / rules.interval

@@ -102,7 +102,8 @@ def simulate(
     code = code or python_code()
     random = np.random.default_rng(fleet.seed)
     dice = random.integers(0, 2**31 - 1, (len(work) if work.then is None else min(len(work), SLICE), 2))
-    events = Events(fleet, count, random)
+    # What comes to one kind of replicas alone is a rate that an autoscaler can look at.
+    events = Events(fleet, count, random, q["arrival"] if work.then is None and len(kinds) == 1 else None)
     router, turn = ROUTERS[fleet.router], np.zeros(1 + max(kind.service for kind in kinds), np.int64)
     line = Line(work, q)
     if resume is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf, isfinite
 from types import MappingProxyType
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator import state
+from rackmath.serving.simulator.scaling import METRICS
 
 POLICIES: Mapping[str, int] = MappingProxyType(
     {
@@ -167,25 +168,33 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Replicas that come and go with the load."""
+    """Replicas that come and go with the load, as :mod:`rackmath.serving.simulator.scaling` says."""
 
     least: int
     most: int
+    metric: str = "concurrency"
+    target: float = 32.0
+    """Of the metric, for each replica. [requests, or requests/s]"""
     startup: float = 60.0
     """From the decision to the first request. [s]"""
-    high: float = 32.0
-    """Requests per replica above which one more is started."""
-    low: float = 8.0
-    """Below which one is emptied and stopped."""
-    interval: float = 10.0
+    interval: float = 15.0
     """Between decisions. [s]"""
+    window: float = 300.0
+    """Of the advice that holds against going down. [s]"""
+    tolerance: float = 0.1
+    """Of the ratio of the metric to its target, within which nothing happens. [1]"""
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.most:
             raise InputError("--scale-to", self.most, f"write at least --replicas {self.least}")
-        if not 0 <= self.low < self.high:
-            raise InputError("--scale-low", self.low, "write a load below --scale-high")
-        _within(("--startup", self.startup, 0, 1e6), ("--interval", self.interval, 1e-3, 1e6))
+        _known("--scale-on", self.metric, METRICS)
+        _within(
+            ("--scale-target", self.target, 1e-9, 1e9),
+            ("--startup", self.startup, 0, 1e6),
+            ("--scale-interval", self.interval, 1e-3, 1e6),
+            ("--scale-down-after", self.window, 0, 1e7),
+            ("tolerance", self.tolerance, 0, 1),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +212,7 @@ class Fleet:
         _within(("--replicas", self.replicas, 1, 100_000))
 
 
-def _known(name: str, value: str, table: Mapping[str, int]) -> None:
+def _known(name: str, value: str, table: Collection[str]) -> None:
     if value not in table:
         raise InputError(name, value, f"known are {', '.join(table)}")
 
