@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.engine import Layout, Losses, estimate
-from rackmath.engine.encoding import COMPILED_MOVES, MOVES, SETTING, encoding, timed_pass
+from rackmath.engine.encoding import COMPILED_MOVES, MOVES, SETTING, encoding, projector, timed_pass
 from rackmath.engine.timeline import step_parts
 from rackmath.engine.transfer import embeddings_time
 from rackmath.hardware import System
@@ -20,6 +20,7 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture, Images
 from rackmath.models.counts import encoder_params
 from rackmath.models.images import image_of
+from rackmath.models.operators import Pass, operators
 
 TIMINGS = Path(__file__).parents[1] / "data" / "encoder_timings.csv"
 ROWS = list(csv.DictReader(TIMINGS.read_text().splitlines()))
@@ -101,6 +102,14 @@ def test_dealt_images_take_as_long_as_those_of_the_fullest_rank() -> None:
     alone = pictured("qwen3-vl-235b-a22b", 2)
     whole = encoding(dealt, system, Layout(tensor=4), 1.0, losses)
     assert whole.time == pytest.approx(encoding(alone, system, Layout(), 1.0, losses).time)
+
+
+def test_a_projector_is_its_matrices_and_looks_nothing_up() -> None:
+    model = pictured("gemma-3-27b", 1)
+    assert model.encoder is not None
+    work = Pass(phase="prefill", sequences=1, new_tokens=256, context=256)
+    names = [(o.name, o.flops) for o in operators(projector(model.encoder), work)]
+    assert names == [("projection", 2 * 256 * 1152 * 5376)]
 
 
 def test_layouts_broadcast() -> None:

@@ -28,6 +28,7 @@ def test_what_is_left_out_follows_from_the_accelerators(deepseek) -> None:
         ("pp62", 62, "61 layers"),
         ("ep512,dp512", 512, "256 experts"),
         ("tp4,ep6,dp3", 12, "multiple"),
+        ("tp2,ep4,dp3", 6, "multiple"),
         ("tp8,ep3", 8, "divide it"),
         ("tp8,cp3", 8, "cp must divide tp"),
         ("tp8,cp16", 8, "not exceed 8"),

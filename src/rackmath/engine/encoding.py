@@ -86,8 +86,8 @@ def encoding(
     wide = Layout(tensor=ranks)
     settings: dict[str, Any] = {"phase": "prefill", "losses": plain}
     tower = estimate(encoder.tower, system, wide, batch=pieces, context=float(images.image.patches), **settings)
-    per_image = max(float(images.image.tokens), 1.0)
-    after = estimate(_projector(encoder), system, wide, batch=maximum(count, 1.0), context=per_image, **settings)
+    per_image = float(images.image.tokens)
+    after = estimate(projector(encoder), system, wide, batch=maximum(count, 1.0), context=per_image, **settings)
     time, ideal = tower.time + after.time, tower.time_ideal + after.time_ideal
     if losses is None:
         return Encoding(time=ideal, low=ideal, high=ideal, ideal=ideal)
@@ -103,7 +103,7 @@ def _of_kernels(losses: Losses) -> Losses:
     return replace(losses, host=0.0, host_sequence=0.0, software=1.0, correction={}, low=1.0, high=1.0)
 
 
-def _projector(encoder: Encoder) -> Architecture:
+def projector(encoder: Encoder) -> Architecture:
     """The projection as a model of its own, which each token of an image passes."""
     layer = Layer(extras=encoder.projector)
     return Architecture(name="projector", hidden=encoder.tower.hidden, vocabulary=0, layers=(layer,), head=False)

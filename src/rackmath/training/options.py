@@ -127,4 +127,4 @@ def _layouts(architecture: Architecture, system: System, gpus: int, length: floa
 
 
 def _powers(most: int) -> list[int]:
-    return [2**i for i in range(max(most, 1).bit_length()) if 2**i <= most]
+    return [2**i for i in range(max(most, 1).bit_length())]

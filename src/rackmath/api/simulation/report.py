@@ -43,6 +43,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     written = float(setup.work.output.sum())
     arrival = first.requests["arrival"]
     times = user_times(setup, outcomes)
+    queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
     order = np.argsort(arrival, kind="stable")
@@ -67,9 +68,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "time_to_first_token": _spread(times.first[counted]),
         "time_per_output_token": _spread(times.per_token[counted]),
         "latency": _spread(times.whole[counted]),
-        "queueing": _spread(
-            (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing[counted]
-        ),
+        "queueing": _spread(queued[counted]),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,

@@ -1,0 +1,193 @@
+"""Mutate the core rooms, one line at a time by cosmic-ray's operators, and see which mutants their tests notice.
+
+python tools/mutants.py --room engine --count 40 --seed 0        a sample, two at a time
+python tools/mutants.py --room engine --all                      every mutant of a room (hours)
+python tools/mutants.py --files src/rackmath/engine/step.py      of these files alone
+
+Mutants of annotations, of texts and of messages are left out, and those in tests/data/equivalent_mutants.csv, which
+names why no test can tell them. A mutant is noticed where a test of its room fails or does not end. cosmic-ray comes
+with `pip install -e '.[dev]'`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+from cosmic_ray.ast import ast_nodes, get_ast_from_path
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "rackmath"
+EQUIVALENT = ROOT / "tests" / "data" / "equivalent_mutants.csv"
+ROOMS = {
+    "engine": ("tests/engine",),
+    "models": ("tests/models",),
+    "serving": ("tests/serving",),
+    "training": ("tests/training",),
+    "prices": ("tests/prices",),
+    "evidence": ("tests/evidence", "tests/api/test_evidence.py"),
+    "caching": ("tests/caching", "tests/prices/test_agents.py"),
+}
+"""Core rooms and the tests that own them."""
+LIMIT = 240.0
+"""Time after which a mutant counts as noticed: it does not end. [s]"""
+_NO_MEANING = ("core/ReplaceBinaryOperator_BitOr", "core/RemoveDecorator", "core/ExceptionReplacer")
+"""Operators whose mutants say nothing of numbers: unions of types, decorators, which error is caught."""
+_NO_ENDS = ("Eq_Is", "NotEq_IsNot")
+"""Equal small numbers and names are identical in CPython, so no test can tell these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One change of one place."""
+
+    file: Path
+    operator: str
+    occurrence: int
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The line before it is changed."""
+        return self.file.read_text(encoding="utf-8").splitlines()[self.line - 1].strip()
+
+    @property
+    def name(self) -> str:
+        """How it is listed."""
+        return f"{self.file.relative_to(ROOT)}:{self.line} {self.operator.removeprefix('core/')}"
+
+
+def silent_lines(file: Path) -> set[int]:
+    """Lines of a file whose changes no number depends on: annotations, decorators, docstrings, errors, imports."""
+    lines: set[int] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        silent = isinstance(node, (ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)) or _is_silent(node)
+        if silent and isinstance(node, (ast.stmt, ast.expr)):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        for decorator in getattr(node, "decorator_list", ()):
+            lines.update(range(decorator.lineno, decorator.end_lineno + 1))
+    return lines
+
+
+def _is_silent(node: ast.AST) -> bool:
+    """Whether a statement is a field without a value, a docstring, or an import for types."""
+    if isinstance(node, ast.AnnAssign):
+        return node.value is None
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def mutants_of(file: Path) -> Iterator[Mutant]:
+    """All mutants of a file that can change a number."""
+    silent, tree = silent_lines(file), get_ast_from_path(file)
+    for name in operator_names():
+        operator_class = get_operator(name)
+        if operator_class.arguments() or name.startswith(_NO_MEANING) or name.endswith(_NO_ENDS) or "BitOr" in name:
+            continue
+        operator = operator_class()
+        positions = (start for node in ast_nodes(tree) for start, _ in operator.mutation_positions(node))
+        for occurrence, (line, _) in enumerate(positions):
+            if line not in silent:
+                yield Mutant(file, name, occurrence, line)
+
+
+def equivalents() -> set[tuple[str, str, str]]:
+    """File, operator and line of mutants that no test can tell."""
+    rows = csv.DictReader(EQUIVALENT.read_text(encoding="utf-8").splitlines())
+    return {(row["file"], row["operator"], row["line"]) for row in rows}
+
+
+def noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
+    """Whether tests fail on a copy of the sources with the mutant in it; None where it changes nothing."""
+    target = copy / mutant.file.relative_to(ROOT / "src")
+    code = mutant.file.read_text(encoding="utf-8")
+    changed = mutate_code(code, get_operator(mutant.operator)(), mutant.occurrence)
+    if changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(code)):
+        return None
+    target.write_text(changed, encoding="utf-8")
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not long", *tests]
+    try:
+        ended = subprocess.run(
+            words,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(copy)},
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        return ended.returncode != 0
+    except subprocess.TimeoutExpired:
+        return True
+    finally:
+        target.write_text(code, encoding="utf-8")
+
+
+def tried(mutants: Sequence[Mutant], tests: Sequence[str], workers: int) -> Iterator[tuple[Mutant, bool | None]]:
+    """Try mutants, each worker on a copy of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies: Queue[Path] = Queue()
+        for i in range(workers):
+            copy = Path(folder) / str(i)
+            shutil.copytree(SOURCE, copy / "rackmath", ignore=shutil.ignore_patterns("__pycache__"))
+            copies.put(copy)
+
+        def run(mutant: Mutant) -> bool | None:
+            copy = copies.get()
+            try:
+                return noticed(mutant, copy, tests)
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(workers) as pool:
+            yield from zip(mutants, pool.map(run, mutants), strict=True)
+
+
+def main() -> None:
+    """Try the mutants that are asked for, and print those that no test notices."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--room", choices=ROOMS, default="engine")
+    parser.add_argument("--files", nargs="*", type=Path, help="files instead of the whole room")
+    parser.add_argument("--tests", nargs="*", help="tests instead of the room's")
+    parser.add_argument("--count", type=int, default=40, help="mutants of the sample")
+    parser.add_argument("--all", action="store_true", help="every mutant")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    files = [file.resolve() for file in given.files] if given.files else sorted((SOURCE / given.room).rglob("*.py"))
+    known = equivalents()
+    mutants = [
+        mutant
+        for file in files
+        for mutant in mutants_of(file)
+        if (str(mutant.file.relative_to(ROOT)), mutant.operator.removeprefix("core/"), mutant.text) not in known
+    ]
+    if not given.all:
+        mutants = random.Random(given.seed).sample(mutants, min(given.count, len(mutants)))
+    counted = lived = 0
+    for mutant, seen in tried(mutants, given.tests or ROOMS[given.room], given.workers):
+        if seen is None:
+            continue
+        counted += 1
+        if not seen:
+            lived += 1
+            print(f"lives: {mutant.name}\n    {mutant.text}", flush=True)
+    print(f"{counted - lived} of {counted} mutants noticed ({1 - lived / max(counted, 1):.0%}), seed {given.seed}")
+
+
+if __name__ == "__main__":
+    main()
