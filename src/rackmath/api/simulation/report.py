@@ -266,7 +266,9 @@ def _scaling_note(setup: Setup) -> list[str]:
     each = {"concurrency": "requests in flight", "queue": "waiting requests", "rate": "requests per second"}[
         rules.metric
     ]
+    loading = setup.loading(setup.groups[0])
+    read = f", {loading:.3g} s of them to read weights from {setup.request.weights_from}" if loading else ""
     return [
         f"every {rules.interval:g} s as many replicas as {rules.target:.3g} {each} each ask for, {rules.least} to "
-        f"{rules.most}; they start in {rules.startup:g} s and stop after {rules.window:g} s of less"
+        f"{rules.most}; they start in {rules.startup:.4g} s{read} and stop after {rules.window:g} s of less"
     ]

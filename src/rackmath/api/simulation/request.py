@@ -10,6 +10,7 @@ from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.images import PromptFields
 from rackmath.api.rates import Tokens, requests_per_second
+from rackmath.api.simulation.tiers import rate_of
 from rackmath.api.simulation.traffic import TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -190,7 +191,19 @@ class SimulateRequest(PromptFields):
     scale_down_after: Annotated[
         float, Option(help="Time of low load before replicas are stopped, in s.", kind=kinds.SECONDS)
     ] = 300.0
-    startup: Annotated[float, Option(help="Time that a replica takes to start, in s.", kind=kinds.SECONDS)] = 60.0
+    startup: Annotated[
+        float,
+        Option(
+            help="Time that a replica takes to start, in s; its weights apart with --weights-from.", kind=kinds.SECONDS
+        ),
+    ] = 60.0
+    weights_from: Annotated[
+        str | None,
+        Option(
+            help="What a replica that starts reads its weights from: host, a device as nvme-tlc, or a rate as 5GB/s.",
+            kind=kinds.TEXT,
+        ),
+    ] = None
     ttft: Annotated[float | None, options.TTFT.but(help="Limit of the time to the first token, in s, for goodput.")] = (
         None
     )
@@ -211,6 +224,10 @@ class SimulateRequest(PromptFields):
         for field, limit in (("--ttft", self.ttft), ("--tpot", self.tpot)):
             if limit is not None and not limit > 0:
                 raise InputError(field, limit, "write a positive time")
+        if self.weights_from is not None and self.scale_to is None:
+            raise InputError("--weights-from", self.weights_from, "add --scale-to, without which no replica starts")
+        if self.weights_from not in (None, "host"):
+            rate_of(self.weights_from)
 
     @property
     def traffic(self) -> TrafficRequest:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
 from rackmath.api.simulation.images import with_image_traffic
 from rackmath.api.simulation.request import SimulateRequest
-from rackmath.api.simulation.tiers import tiers_of
+from rackmath.api.simulation.tiers import rate_of, tiers_of
 from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import InputError
 from rackmath.io.machine_code import code_for
@@ -23,6 +23,7 @@ from rackmath.serving.simulator.run import Keep, Outcome, simulate
 from rackmath.serving.simulator.scaling import CONCURRENCY_PART, QUEUE_TARGET
 from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
 from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.startup.loading import loading_time
 
 Array = NDArray[np.float64]
 
@@ -66,12 +67,20 @@ class Setup:
                 most=most,
                 metric=r.scale_on,
                 target=self._target(group),
-                startup=r.startup,
+                startup=r.startup + self.loading(group),
                 interval=r.scale_interval,
                 window=r.scale_down_after,
             ),
             seed=r.seed,
         )
+
+    def loading(self, group: ReplicaGroup) -> float:
+        """Time until the weights of a replica that starts are there, where somebody says whence they come. [s]"""
+        text = self.request.weights_from
+        if text is None:
+            return 0.0
+        rate = inf if text == "host" else rate_of(text)
+        return loading_time(group.architecture, group.system, group.deployment.layout, rate)
 
     def _target(self, group: ReplicaGroup) -> float:
         """Of the autoscaler's metric, for each replica.

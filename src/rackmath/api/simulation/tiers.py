@@ -1,4 +1,4 @@
-"""Tiers of a prefix cache, as they are written in one text."""
+"""Tiers of a prefix cache, as they are written in one text, and stores of weights."""
 
 from __future__ import annotations
 
@@ -46,3 +46,16 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
             )
         )
     return tuple(tiers)
+
+
+def rate_of(text: str) -> float:
+    """Bandwidth of a device of the catalogue, or of a text as ``5GB/s``. [B/s]
+
+    Errors: :class:`InputError` for what is neither.
+    """
+    device = catalogue.tiers().get(text)
+    if device is not None:
+        return device.bandwidth
+    if not text[:1].isdigit():
+        raise InputError("--weights-from", text, f"write host, {', '.join(catalogue.tiers())}, or a rate, as 5GB/s")
+    return parse(text, "B/s", "--weights-from")

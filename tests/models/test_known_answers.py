@@ -1,0 +1,28 @@
+"""Figures of models that no other test states: they notice mutants that lived (`tools/mutants.py`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from rackmath.io import catalogue
+from rackmath.models.cache import Cache, cache_bytes, stored_bytes
+from rackmath.models.formats import BF16, FP32
+from rackmath.models.operators import Pass, operators
+
+
+def test_what_a_sequence_of_llama_holds() -> None:
+    """2 · 8 heads · 128 · 32 layers at 16 bit for each of 1,000 tokens."""
+    assert cache_bytes(catalogue.model("llama-3.1-8b"), 1000.0) == 1000 * 2 * 8 * 128 * 32 * 2
+
+
+def test_an_entry_for_several_tokens_is_held_when_they_are_all_there() -> None:
+    cache = Cache(growing=96, per=4)
+    for context, entries in ((3, 0), (4, 1), (7, 1), (1001, 250)):
+        assert stored_bytes(cache, float(context), BF16, FP32) == entries * 96 * 2
+
+
+def test_attention_of_a_pass_is_one_matrix_for_each_sequence_and_pair_of_heads() -> None:
+    work = Pass(phase="decode", sequences=7.0, new_tokens=1.0, context=500.0)
+    attention = next(op for op in operators(catalogue.model("llama-3.1-8b"), work) if op.name == "attention")
+    assert attention.matrices == pytest.approx(7 * 8)
+    assert attention.rows == 500
