@@ -183,7 +183,7 @@ class SimulateRequest(PromptFields):
     scale_target: Annotated[
         float | None,
         Option(
-            help="Of it, for each replica (default: 70% of what a replica holds, 5 that wait; a rate is asked for).",
+            help="Target of --scale-on for each replica (default: 70% of what one holds, 5 that wait; none of a rate).",
             kind=kinds.NUMBER,
         ),
     ] = None
