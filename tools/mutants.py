@@ -112,12 +112,20 @@ def equivalents() -> set[tuple[str, str, str]]:
     return {(row["file"], row["operator"], row["line"]) for row in rows}
 
 
+def _differs(code: str, changed: str) -> bool:
+    """Whether a change is a program, and another one; operators also change a bare * among parameters."""
+    try:
+        return ast.dump(ast.parse(changed)) != ast.dump(ast.parse(code))
+    except SyntaxError:
+        return False
+
+
 def noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
     """Whether tests fail on a copy of the sources with the mutant in it; None where it changes nothing."""
     target = copy / mutant.file.relative_to(ROOT / "src")
     code = mutant.file.read_text(encoding="utf-8")
     changed = mutate_code(code, get_operator(mutant.operator)(), mutant.occurrence)
-    if changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(code)):
+    if changed is None or not _differs(code, changed):
         return None
     target.write_text(changed, encoding="utf-8")
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not long", *tests]
