@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import exp, inf
 
 import numpy as np
 import pytest
 
 from rackmath.caching.lifetimes import best_lifetime, exponential, kept_cost
-from rackmath.caching.sessions import Session
-from rackmath.caching.tiers import LIFETIME, TierCost, by_drain_time, tier_costs
+from rackmath.caching.sessions import Session, turns
+from rackmath.caching.tiers import LIFETIME, TierCost, by_drain_time, prompt_cost, tier_costs
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
 from tests.conftest import make_system
@@ -81,3 +81,24 @@ def test_a_session_is_summarised_where_a_turn_after_the_summary_fits() -> None:
     assert Session(**session, compact_at=3501.0).compact_to == 2000
     with pytest.raises(InputError, match="3,500"):
         Session(**session, compact_at=3500.0)
+
+
+def test_a_session_is_summarised_before_a_turn_would_pass_its_limit() -> None:
+    """The sixth turn would end at 4,000 of 3,600 tokens: a call reads 3,500, and 1,000 + 2,000 go on."""
+    calls = turns(Session(turns=6, first=1000, added=300, output=200, think=0, keep=1, compact_at=3600))
+    assert calls.prompt.tolist() == [1300, 1800, 2300, 2800, 3300, 3500, 3300]
+    assert calls.prefix.tolist() == [0, 1300, 1800, 2300, 2800, 3300, 1000]
+    assert calls.output.tolist() == [200] * 5 + [2000, 200]
+    assert calls.summary.tolist() == [False] * 5 + [True, False]
+    assert calls.hit == 1
+
+
+def test_a_turn_may_end_just_at_its_limit() -> None:
+    calls = turns(Session(turns=6, first=1000, added=300, output=200, think=0.5, keep=1, compact_at=4000))
+    assert not calls.summary.any()
+    assert calls.hit == pytest.approx(1 - exp(-2))
+
+
+def test_a_prompt_half_cached_costs_half_of_each() -> None:
+    assert prompt_cost(4.0, 3.0, 0.5) == 3.5
+    assert prompt_cost(4.0, 3.0, 0.25) == 3.75
