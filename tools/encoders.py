@@ -29,7 +29,7 @@ def encoded(row: Row) -> Encoding:
     model, system = catalogue.model(row["model"]), catalogue.system(row["system"])
     assert model.encoder is not None, row["model"]
     image = image_of(model.encoder.sizing, int(row["width"]), int(row["height"]))
-    model = replace(model, images=Images(count=float(row["images"]), image=image, way=row["way"]))
+    model = replace(model, images=Images(count=float(row["images"]), image=image, tp_mode=row["way"]))
     losses = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.5), "prompt pass")
     return encoding(model, system, Layout(tensor=int(row["tp"])), 1.0, losses)
 

@@ -45,8 +45,8 @@ ROOMS = {
 """Core rooms and the tests that own them."""
 LIMIT = 240.0
 """Time after which a mutant counts as noticed: it does not end. [s]"""
-_NO_MEANING = ("core/ReplaceBinaryOperator_BitOr", "core/RemoveDecorator", "core/ExceptionReplacer")
-"""Operators whose mutants say nothing of numbers: unions of types, decorators, which error is caught."""
+_NO_MEANING = ("core/RemoveDecorator", "core/ExceptionReplacer")
+"""Operators whose mutants change no number: decorators, and which error is caught; so those of | between types."""
 _NO_ENDS = ("Eq_Is", "NotEq_IsNot")
 """Equal small numbers and names are identical in CPython, so no test can tell these."""
 
@@ -120,7 +120,7 @@ def _differs(code: str, changed: str) -> bool:
         return False
 
 
-def noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
+def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
     """Whether tests fail on a copy of the sources with the mutant in it; None where it changes nothing."""
     target = copy / mutant.file.relative_to(ROOT / "src")
     code = mutant.file.read_text(encoding="utf-8")
@@ -145,7 +145,7 @@ def noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
         target.write_text(code, encoding="utf-8")
 
 
-def tried(mutants: Sequence[Mutant], tests: Sequence[str], workers: int) -> Iterator[tuple[Mutant, bool | None]]:
+def results(mutants: Sequence[Mutant], tests: Sequence[str], workers: int) -> Iterator[tuple[Mutant, bool | None]]:
     """Try mutants, each worker on a copy of its own."""
     with tempfile.TemporaryDirectory() as folder:
         copies: Queue[Path] = Queue()
@@ -157,7 +157,7 @@ def tried(mutants: Sequence[Mutant], tests: Sequence[str], workers: int) -> Iter
         def run(mutant: Mutant) -> bool | None:
             copy = copies.get()
             try:
-                return noticed(mutant, copy, tests)
+                return is_noticed(mutant, copy, tests)
             finally:
                 copies.put(copy)
 
@@ -175,8 +175,12 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    given = parser.parse_args()
-    files = [file.resolve() for file in given.files] if given.files else sorted((SOURCE / given.room).rglob("*.py"))
+    arguments = parser.parse_args()
+    files = (
+        [file.resolve() for file in arguments.files]
+        if arguments.files
+        else sorted((SOURCE / arguments.room).rglob("*.py"))
+    )
     known = equivalents()
     mutants = [
         mutant
@@ -184,17 +188,19 @@ def main() -> None:
         for mutant in mutants_of(file)
         if (str(mutant.file.relative_to(ROOT)), mutant.operator.removeprefix("core/"), mutant.text) not in known
     ]
-    if not given.all:
-        mutants = random.Random(given.seed).sample(mutants, min(given.count, len(mutants)))
-    counted = lived = 0
-    for mutant, seen in tried(mutants, given.tests or ROOMS[given.room], given.workers):
-        if seen is None:
+    if not arguments.all:
+        mutants = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
+    total = survivors = 0
+    for mutant, failed in results(mutants, arguments.tests or ROOMS[arguments.room], arguments.workers):
+        if failed is None:
             continue
-        counted += 1
-        if not seen:
-            lived += 1
+        total += 1
+        if not failed:
+            survivors += 1
             print(f"lives: {mutant.name}\n    {mutant.text}", flush=True)
-    print(f"{counted - lived} of {counted} mutants noticed ({1 - lived / max(counted, 1):.0%}), seed {given.seed}")
+    print(
+        f"{total - survivors} of {total} mutants noticed ({1 - survivors / max(total, 1):.0%}), seed {arguments.seed}"
+    )
 
 
 if __name__ == "__main__":

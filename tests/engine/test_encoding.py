@@ -27,10 +27,14 @@ ROWS = list(csv.DictReader(TIMINGS.read_text().splitlines()))
 MODELS = ["qwen3-vl-235b-a22b", "gemma-3-27b", "gemma-4-31b", "llama-4-scout", "kimi-k2.5", "mistral-small-3.2-24b"]
 
 
-def pictured(name: str, count: float, width: int = 1024, height: int = 1024, way: str = "weights") -> Architecture:
+def with_images(
+    name: str, count: float, width: int = 1024, height: int = 1024, tp_mode: str = "weights"
+) -> Architecture:
     model = catalogue.model(name)
     assert model.encoder is not None
-    return replace(model, images=Images(count=count, image=image_of(model.encoder.sizing, width, height), way=way))
+    return replace(
+        model, images=Images(count=count, image=image_of(model.encoder.sizing, width, height), tp_mode=tp_mode)
+    )
 
 
 def losses_on(system: System) -> Losses:
@@ -40,7 +44,7 @@ def losses_on(system: System) -> Losses:
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: f"{r['system']} {r['images']} x {r['width']} {r['compiled']}")
 def test_published_encodes(row: dict[str, str]) -> None:
     system = catalogue.system(row["system"])
-    model = pictured(row["model"], float(row["images"]), int(row["width"]), int(row["height"]), row["way"])
+    model = with_images(row["model"], float(row["images"]), int(row["width"]), int(row["height"]), row["way"])
     e = encoding(model, system, Layout(tensor=int(row["tp"])), 1.0, losses_on(system))
     measured = float(row["milliseconds"]) / 1e3
     if row["compiled"] == "yes":
@@ -54,7 +58,7 @@ def test_published_encodes(row: dict[str, str]) -> None:
 def test_bound_is_products_and_attention_at_the_peak() -> None:
     """Qwen3-VL's tower, four images of 2048 x 2048 on one H100: compute alone, 27 blocks of hidden width 1,152."""
     system, n, hidden, width = catalogue.system("h100-sxm"), 128 * 128, 1152, 4304
-    e = encoding(pictured("qwen3-vl-235b-a22b", 4, 2048, 2048), system, Layout(), 1.0, None)
+    e = encoding(with_images("qwen3-vl-235b-a22b", 4, 2048, 2048), system, Layout(), 1.0, None)
     block = 2 * n * (4 * hidden**2 + 2 * hidden * width) + 4 * n**2 * hidden
     merged = n // 4 * 2 * 4 * ((4 * hidden) ** 2 + 4 * hidden * 4096)
     flops = 4 * (27 * block + 2 * n * 3 * 2 * 16**2 * hidden + merged)
@@ -66,7 +70,7 @@ def test_bound_is_products_and_attention_at_the_peak() -> None:
 
 def test_what_losses_add_is_the_moved_width_and_the_setting() -> None:
     """The compiled end of the range differs from the middle by what is not compiled."""
-    system, model = catalogue.system("h100-sxm"), pictured("gemma-3-27b", 2)
+    system, model = catalogue.system("h100-sxm"), with_images("gemma-3-27b", 2)
     e = encoding(model, system, Layout(), 1.0, Losses())
     # 27 layers, two images of 4,096 patches, width 1,152 in 16 bit.
     moved = 27 * 2 * 4096 * 1152 * 2 / system.chip.memory_bandwidth
@@ -82,12 +86,12 @@ def test_what_losses_add_is_the_moved_width_and_the_setting() -> None:
     count=st.floats(0.1, 20),
     side=st.integers(50, 3000),
     ranks=st.sampled_from([1, 2, 4, 8]),
-    way=st.sampled_from(["weights", "data"]),
+    tp_mode=st.sampled_from(["weights", "data"]),
     prompts=st.floats(1, 30),
 )
-def test_limits_of_every_encoder(name: str, count: float, side: int, ranks: int, way: str, prompts: float) -> None:
+def test_limits_of_every_encoder(name: str, count: float, side: int, ranks: int, tp_mode: str, prompts: float) -> None:
     system = catalogue.system("h200-sxm")
-    model, losses = pictured(name, count, side, 500, way), losses_on(system)
+    model, losses = with_images(name, count, side, 500, tp_mode), losses_on(system)
     e = encoding(model, system, Layout(tensor=ranks), prompts, losses)
     assert 0 < e.ideal <= e.low <= e.time <= e.high < np.inf
     more = encoding(model, system, Layout(tensor=ranks), 2 * prompts, losses)
@@ -96,16 +100,16 @@ def test_limits_of_every_encoder(name: str, count: float, side: int, ranks: int,
     assert encoding(model, faster, Layout(tensor=ranks), prompts, losses).time <= e.time * (1 + 1e-9)
 
 
-def test_dealt_images_take_as_long_as_those_of_the_fullest_rank() -> None:
+def test_images_on_one_rank_each_take_as_long_as_those_of_the_fullest_rank() -> None:
     system, losses = catalogue.system("h200-sxm"), losses_on(catalogue.system("h200-sxm"))
-    dealt = pictured("qwen3-vl-235b-a22b", 5, way="data")
-    alone = pictured("qwen3-vl-235b-a22b", 2)
-    whole = encoding(dealt, system, Layout(tensor=4), 1.0, losses)
+    spread = with_images("qwen3-vl-235b-a22b", 5, tp_mode="data")
+    alone = with_images("qwen3-vl-235b-a22b", 2)
+    whole = encoding(spread, system, Layout(tensor=4), 1.0, losses)
     assert whole.time == pytest.approx(encoding(alone, system, Layout(), 1.0, losses).time)
 
 
 def test_a_projector_is_its_matrices_and_looks_nothing_up() -> None:
-    model = pictured("gemma-3-27b", 1)
+    model = with_images("gemma-3-27b", 1)
     assert model.encoder is not None
     work = Pass(phase="prefill", sequences=1, new_tokens=256, context=256)
     names = [(o.name, o.flops) for o in operators(projector(model.encoder), work)]
@@ -114,7 +118,7 @@ def test_a_projector_is_its_matrices_and_looks_nothing_up() -> None:
 
 def test_layouts_broadcast() -> None:
     system, losses = catalogue.system("h200-sxm"), losses_on(catalogue.system("h200-sxm"))
-    model = pictured("qwen3-vl-235b-a22b", 3)
+    model = with_images("qwen3-vl-235b-a22b", 3)
     widths = np.array([1, 2, 4])
     together = encoding(model, system, Layout(tensor=widths), np.array([[1.0], [6.0]]), losses).time
     for i, prompts in enumerate((1.0, 6.0)):
@@ -125,7 +129,7 @@ def test_layouts_broadcast() -> None:
 
 @pytest.mark.parametrize("lossy", [False, True])
 def test_a_prompt_with_images_is_its_encoding_and_its_pass(lossy: bool) -> None:
-    system, model = catalogue.system("h200-sxm"), pictured("qwen3.5-27b", 3)
+    system, model = catalogue.system("h200-sxm"), with_images("qwen3.5-27b", 3)
     layout = Layout(tensor=2, data=2)
     losses = losses_on(system) if lossy else None
     point = {"batch": 4.0, "context": 4000.0, "phase": "prefill", "losses": losses}
@@ -140,16 +144,16 @@ def test_a_prompt_with_images_is_its_encoding_and_its_pass(lossy: bool) -> None:
     assert timed_pass(model, system, layout, decode).time == estimate(model, system, layout, **decode).time
 
 
-@pytest.mark.parametrize(("way", "part"), [("weights", 0.25), ("data", 1.0)])
-def test_memory_holds_the_encoder(way: str, part: float) -> None:
-    system, model = catalogue.system("h200-sxm"), pictured("qwen3.5-27b", 1, way=way)
+@pytest.mark.parametrize(("tp_mode", "part"), [("weights", 0.25), ("data", 1.0)])
+def test_memory_holds_the_encoder(tp_mode: str, part: float) -> None:
+    system, model = catalogue.system("h200-sxm"), with_images("qwen3.5-27b", 1, tp_mode=tp_mode)
     point = {"batch": 1, "context": 1000, "phase": "prefill"}
     held = [estimate(m, system, Layout(tensor=4), **point).memory.weights for m in (model, replace(model, images=None))]
     assert held[0] - held[1] == pytest.approx(part * 2 * encoder_params(model))
 
 
 def test_embeddings_cross_the_network_of_their_domain() -> None:
-    system, model = catalogue.system("h200-sxm"), pictured("qwen3.5-27b", 3)
+    system, model = catalogue.system("h200-sxm"), with_images("qwen3.5-27b", 3)
     size = 3 * 1024 * 5120 * 2
     assert system.scale_up is not None
     assert system.scale_out is not None

@@ -63,7 +63,7 @@ def test_a_step_costs_a_pass_of_the_head_for_each_draft() -> None:
 
 def test_a_wider_target_is_joined_into_the_width_of_its_head() -> None:
     narrow = read_config(CONFIG | {"target_hidden_size": 8192}, "head")
-    assert narrow.drafts_from == 8192
+    assert narrow.target_hidden == 8192
     assert total_params(narrow) - total_params(read_config(CONFIG, "head")) == 3 * 4096 * 4096
     assert draft_model_of(narrow, catalogue.model("llama-3.1-70b")) is narrow
 

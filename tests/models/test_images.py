@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.counts import encoder_params
-from rackmath.models.images import Budget, Image, Longest, Native, Padded, Sizing, Square, Tiles, image_of
+from rackmath.models.images import Budget, Image, LongestSide, Native, PatchLimit, Sizing, Square, Tiles, image_of
 from rackmath.models.operators import Pass, operators, total_flops
 
 SIZES = Path(__file__).parents[1] / "data" / "image_sizes.csv"
@@ -20,7 +20,7 @@ SIZES = Path(__file__).parents[1] / "data" / "image_sizes.csv"
 RULES: dict[str, Sizing] = {
     "native": Native(patch=16, merge=2),
     "budget": Budget(patch=16, merge=3, tokens=280),
-    "longest": Longest(side=1540, patch=14, merge=2),
+    "longest": LongestSide(side=1540, patch=14, merge=2),
     "tiles": Tiles(side=336, patch=14, merge=2, most=16),
 }
 ROWS = list(csv.DictReader(SIZES.read_text().splitlines()))
@@ -39,12 +39,16 @@ def test_patches_and_tokens_are_those_of_transformers(row: dict[str, str]) -> No
     [(28, 28, 4), (29, 28, 8), (1024, 768, 74 * 56), (1920, 1080, 138 * 78), (14 * 1024, 14, 512 * 2)],
 )
 def test_images_of_kimi_are_padded_and_shrunk(width: int, height: int, patches: int) -> None:
-    assert image_of(Padded(patch=14, merge=2, patches=16_384, side=512), width, height) == (1, patches, patches // 4)
+    assert image_of(PatchLimit(patch=14, merge=2, patches=16_384, side=512), width, height) == (
+        1,
+        patches,
+        patches // 4,
+    )
 
 
 @given(width=sides, height=sides)
 def test_no_image_leaves_its_bounds(width: int, height: int) -> None:
-    kimi = image_of(Padded(patch=14, merge=2, patches=16_384, side=512), width, height)
+    kimi = image_of(PatchLimit(patch=14, merge=2, patches=16_384, side=512), width, height)
     # Padding adds at most a row and a column of tokens.
     assert kimi.patches <= 16_384 + 2 * 2 * (512 + 1)
     assert image_of(RULES["budget"], width, height).tokens <= 280

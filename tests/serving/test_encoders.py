@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rackmath.api.plan import PlanRequest, run_plan
 from rackmath.serving.encoders import BUSY, with_encoders
 from rackmath.serving.points import Points
-from rackmath.serving.renting import rented, shared_out
+from rackmath.serving.renting import most_units, rented
 from rackmath.serving.workload import Space, Workload
 
 
@@ -31,7 +31,7 @@ def point(gpus: float, units: float, rate: float) -> Points:
 @settings(max_examples=200, deadline=None)
 @given(gpus=st.integers(2, 200), unit=st.integers(1, 16), each=st.floats(0.001, 20))
 def test_as_many_units_as_leave_room_for_their_encoders(gpus: int, unit: int, each: float) -> None:
-    units, encoders = (float(x[0]) for x in shared_out(float(gpus), np.array([float(unit)]), np.array([each])))
+    units, encoders = (float(x[0]) for x in most_units(float(gpus), np.array([float(unit)]), np.array([each])))
     assert encoders == ceil(units * each - 1e-9)
     holding = [n for n in range(1, gpus + 1) if n * unit + ceil(n * each - 1e-9) <= gpus]
     if holding:

@@ -59,9 +59,9 @@ def draft_model_of(model: str | Architecture | None, target: Architecture) -> Ar
     if not model:
         return None
     draft = typical_head(target) if model == EAGLE3 else load_model(model)
-    if draft.drafts_from not in (None, target.hidden):
+    if draft.target_hidden not in (None, target.hidden):
         raise InputError(
-            "--draft-model", draft.name, f"reads states {draft.drafts_from} wide, not {target.hidden} wide"
+            "--draft-model", draft.name, f"reads states {draft.target_hidden} wide, not {target.hidden} wide"
         )
     return draft
 
@@ -107,7 +107,7 @@ def drafting(
         else f"each accepted with chance {chances[0]:.2f} given those before, fitted on layers that models bring"
     )
     if draft is not None:
-        size = f" ({total_params(draft) / 1e6:,.0f} M parameters)" if draft.drafts_from is not None else ""
+        size = f" ({total_params(draft) / 1e6:,.0f} M parameters)" if draft.target_hidden is not None else ""
         maker = f"tokens are drafted by {draft.name}{size}, one pass each, in memory beside {architecture.name}"
     elif architecture.mtp:
         maker = f"tokens are drafted by {architecture.name}'s own layers"

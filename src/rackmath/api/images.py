@@ -10,7 +10,7 @@ from rackmath.api.adapters import with_adapters
 from rackmath.api.fields import Option
 from rackmath.api.routing import ServedFields, with_routing
 from rackmath.api.subjects import load_model
-from rackmath.engine.encoding import WAYS
+from rackmath.engine.encoding import TP_MODES
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, Images
@@ -33,11 +33,11 @@ class PromptFields(ServedFields):
     mm_encoder_tp_mode: Annotated[
         str,
         Option(
-            help="How ranks share the encoder of images: each matrix split, or images dealt out.",
-            kind=kinds.choice(*WAYS),
+            help="How tensor-parallel ranks share the vision encoder: weights split, or each image on one rank (data).",
+            kind=kinds.choice(*TP_MODES),
             flags={"vllm": "--mm-encoder-tp-mode", "sglang": "--mm-enable-dp-encoder"},
         ),
-    ] = WAYS[0]
+    ] = TP_MODES[0]
 
 
 def served_fields(r: PromptFields) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def with_images(architecture: Architecture, r: PromptFields) -> Architecture:
         missing = "takes no images" if architecture.encoder_exact else "holds no encoder of images in its config"
         raise InputError("--images", r.images, f"{architecture.name} {missing}")
     image = image_of(architecture.encoder.sizing, width, height)
-    return replace(architecture, images=Images(count=r.images, image=image, way=r.mm_encoder_tp_mode))
+    return replace(architecture, images=Images(count=r.images, image=image, tp_mode=r.mm_encoder_tp_mode))
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -94,7 +94,7 @@ def image_facts(architecture: Architecture) -> dict[str, Any] | None:
         "patches": images.image.tiles * images.image.patches,
         "tokens": images.image.tokens,
         "tokens_per_prompt": images.tokens,
-        "encoder": images.way,
+        "encoder": images.tp_mode,
     }
 
 
@@ -105,12 +105,12 @@ def image_note(architecture: Architecture) -> tuple[str, ...]:
         return ()
     image = images.image
     tiles = f" in {image.tiles} tiles" if image.tiles > 1 else ""
-    split = "each matrix split over the tensor ranks" if images.way == WAYS[0] else "images dealt to the tensor ranks"
+    split = "encoder weights split over" if images.tp_mode == TP_MODES[0] else "whole images spread over"
     notes = (
         f"{images.count:g} image{'s' * (images.count != 1)} in each prompt: {image.tiles * image.patches:,} patches"
-        f"{tiles} become {image.tokens:,} tokens each, on top of the text; {split}",
-        "times of encoders rest on eight encodes by two engines (docs/accuracy-of-encoders.md); what a host decodes and"
-        " resizes before is left out",
+        f"{tiles} become {image.tokens:,} tokens each, on top of the text; {split} the tensor-parallel ranks",
+        "encoder times rest on nine measured encodes by two engines (docs/accuracy-of-encoders.md); "
+        "decoding and resizing of images on the host are left out",
     )
     if not architecture.encoder_exact:
         notes += (f"the encoder of {architecture.name} is of no known kind: a plain transformer of its widths",)

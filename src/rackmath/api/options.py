@@ -46,13 +46,13 @@ ACCEPTANCE = Option(
     help="Chance that a draft is accepted, for all or by position as 0.8,0.6 [as measured].", kind=kinds.NUMBERS
 )
 DRAFT_MODEL = Option(
-    help="Model that drafts, one pass per token, or eagle3 for a head (default: the model's own layers).",
+    help="Draft model, or eagle3 for a typical EAGLE-3 head (default: the model's own MTP layers).",
     kind=kinds.SUBJECT,
     metavar="MODEL",
     flags={"vllm": "--speculative-config", "sglang": "--speculative-draft-model-path"},
 )
 EAGER = Option(
-    help="Replay no graphs: the host starts each kernel of a step.",
+    help="Run without CUDA graphs: the host launches every kernel of a step.",
     kind=kinds.FLAG,
     names=("--enforce-eager", "--disable-cuda-graph"),
     flags={"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"},

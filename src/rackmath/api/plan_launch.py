@@ -38,7 +38,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
             longest=longest_request(work.input + work.output, a.max_context),
             drafted=float(p.drafted[place]),
             draft=_drafter(drafter) if drafter else OWN if a.mtp else TEXT,
-            eagle=space.draft is not None and space.draft.drafts_from is not None,
+            eagle=space.draft is not None and space.draft.target_hidden is not None,
             experts=int(expert_count(a)),
             quantise="" if native else variant.weights,
             cache=variant.kv,
@@ -49,7 +49,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
             redundant=0 if a.routing is None else a.routing.redundant or 0,
             adapters=a.adapters,
             eager=question.request.enforce_eager,
-            dealt=variant.architecture.images is not None and variant.architecture.images.way == "data",
+            encoder_data=variant.architecture.images is not None and variant.architecture.images.tp_mode == "data",
         )
 
     write = search.layouts[int(p.layout[place])]

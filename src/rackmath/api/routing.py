@@ -123,4 +123,7 @@ def eager_note(r: ServedFields) -> tuple[str, ...]:
     """What a reader has to know of steps that are no graphs; nothing where they are."""
     if not r.enforce_eager:
         return ()
-    return ("steps replay no graphs (--enforce-eager): by physics alone, measurements near are of engines that do",)
+    return (
+        "steps run without CUDA graphs (--enforce-eager): times by physics alone, "
+        "since measurements nearby are with graphs",
+    )

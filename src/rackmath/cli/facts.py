@@ -111,8 +111,7 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
     if a.encoder is not None:
         exact = "" if a.encoder_exact else " (estimate)"
         pairs.append(("vision tower, apart", f"{render.count(counts.encoder_params(a))}{exact}"))
-        image = image_of(a.encoder.sizing, _SIDE, _SIDE)
-        size = f"{image.tiles * image.patches:,} patches, {image.tokens:,} tokens"
+        size = f"{facts['image']['patches']:,} patches, {facts['image']['tokens']:,} tokens"
         pairs.append((f"image of {_SIDE} x {_SIDE}", size))
     elif not a.encoder_exact:
         pairs.append(("vision tower, apart", "not in the config"))

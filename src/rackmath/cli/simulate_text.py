@@ -58,7 +58,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
         pairs.append(
             (
                 "scaled",
-                f"to {facts['most_replicas']} replicas at most, {facts['mean_replicas']:.2f} paid for in the mean",
+                f"up to {facts['most_replicas']} replicas, {facts['mean_replicas']:.2f} on average",
             )
         )
     if dollars is not None:

@@ -32,8 +32,8 @@ UNMEASURED = 1.5
 IMAGES = "images"
 """What a pass spends on encoding images."""
 
-WAYS = ("weights", "data")
-"""How ranks of a tensor group share an encoder: each matrix split, or each image on one of them."""
+TP_MODES = ("weights", "data")
+"""How ranks share an encoder (vLLM's --mm-encoder-tp-mode): each matrix is split, or each image is on one rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,8 +78,8 @@ def encoding(
         return NOTHING
     count = images.count * prompts
     ranks: Number = layout.tensor * 1.0
-    if images.way == "data":
-        # Whole images are dealt out: the fullest rank takes longest.
+    if images.tp_mode == "data":
+        # Each image runs on one rank: the one with most images takes longest.
         count, ranks = ceiling(np.asarray(count / ranks)), 1.0
     pieces = maximum(count * images.image.tiles, 1.0)
     plain = None if losses is None else _of_kernels(losses)

@@ -118,9 +118,8 @@ def memory(
     if architecture.adapters is not None:
         weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
     if architecture.images is not None:
-        dealt = architecture.images.way == "data"
         encoder = encoder_params(architecture) * BF16.bytes_per_element
-        weights = weights + (encoder if dealt else encoder / layout.tensor)
+        weights = weights + (encoder if architecture.images.tp_mode == "data" else encoder / layout.tensor)
     held = sum(
         (
             count

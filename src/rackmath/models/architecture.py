@@ -146,7 +146,7 @@ class Architecture:
     """What turns images into tokens, outside every total."""
     encoder_exact: bool = True
     """False where the config does not tell all of its encoder."""
-    drafts_from: int | None = None
+    target_hidden: int | None = None
     """Hidden width of the model from whose states it drafts, as an EAGLE head does; None of a model of its own."""
     mtp: tuple[Layer, ...] = ()
     """Multi-token-prediction layers, outside every total."""
@@ -201,8 +201,8 @@ class Images:
     """Of one prompt. [images]"""
     image: Image
     """Pieces, patches and tokens of each."""
-    way: str = "weights"
-    """How ranks of a tensor group share the encoder: weights (each matrix split) or data (whole images dealt out)."""
+    tp_mode: str = "weights"
+    """How ranks of a tensor group share the encoder: weights (each matrix split) or data (whole images, one rank each)."""
 
     @property
     def tokens(self) -> float:

@@ -56,7 +56,7 @@ def as_head(plain: Architecture, target_hidden: int, vocabulary: int) -> Archite
         tied=True,
         layers=(wide, *rest),
         extras=(*plain.extras, joined),
-        drafts_from=target_hidden,
+        target_hidden=target_hidden,
     )
 
 

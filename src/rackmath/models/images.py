@@ -55,7 +55,7 @@ class Native:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Padded:
+class PatchLimit:
     """Shrunk to a number of patches and a longest side, then padded to multiples (Kimi)."""
 
     patch: int
@@ -139,7 +139,7 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Longest:
+class LongestSide:
     """Shrunk to a longest side, sides rounded up to multiples; a token ends every row (Pixtral)."""
 
     side: int
@@ -158,7 +158,7 @@ class Longest:
         return image._replace(tokens=image.tokens + rows)
 
 
-Sizing = Native | Padded | Square | Budget | Tiles | Longest
+Sizing = Native | PatchLimit | Square | Budget | Tiles | LongestSide
 
 
 def image_of(sizing: Sizing, width: int, height: int) -> Image:

@@ -20,7 +20,7 @@ from rackmath.hardware import System
 from rackmath.serving.choice import frontier, runners_up, within
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Corrections, Ints, Points
-from rackmath.serving.renting import rented, shared_out
+from rackmath.serving.renting import most_units, rented, repeated
 from rackmath.serving.search import Found, search
 from rackmath.serving.workload import Limits, Space, Workload
 
@@ -168,17 +168,11 @@ def _repeated(points: Points, work: Workload, space: Space, steps: Array, prompt
     faster = np.where(busy > 0, np.minimum(faster, keeping_up), faster)
     unit = points.workers * points.batch / (work.output * points.time_per_output_token) * faster
     own = (points.gpus - points.encoders) / points.units
-    units, encoders = shared_out(float(space.gpus), own, points.encoders / points.units * faster)
+    units, encoders = most_units(float(space.gpus), own, points.encoders / points.units * faster)
     # Slower encoders wait longer rather than take what the deployment runs on.
     encoders = np.minimum(encoders, np.floor(space.gpus - units * own))
-    gpus = units * own + encoders
     return replace(
-        points,
-        units=units,
-        encoders=encoders,
-        gpus=gpus,
-        billed=gpus,
-        rate=units * unit,
+        repeated(points, units, own, encoders, unit),
         concurrency=unit * (prompts + work.output * steps),
         time_to_first_token=prompts,
         time_per_output_token=steps,

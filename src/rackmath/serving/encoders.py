@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rackmath.serving.points import Points, joined
-from rackmath.serving.renting import shared_out
+from rackmath.serving.renting import most_units, repeated
 from rackmath.serving.waits import queued
 from rackmath.serving.workload import Space
 
@@ -36,22 +36,12 @@ def with_encoders(points: Points, time: float, transfer: float, space: Space) ->
     parts: list[Points] = []
     for part in BUSY:
         unit, rate = points.gpus / points.units, points.rate / points.units
-        units, encoders = shared_out(float(space.gpus), unit, rate * time / part)
+        units, encoders = most_units(float(space.gpus), unit, rate * time / part)
         fits = (units >= 1) & (units * unit + encoders <= space.gpus)
         at = points.taken(fits)
         units, encoders, unit, rate = units[fits], encoders[fits], unit[fits], rate[fits]
         busy = units * rate * time / encoders
         wait = np.asarray(queued(time, busy)) / encoders
-        gpus = units * unit + encoders
-        parts.append(
-            replace(
-                at,
-                units=units,
-                encoders=encoders,
-                gpus=gpus,
-                billed=gpus,
-                rate=units * rate,
-                time_to_first_token=at.time_to_first_token + time + wait + transfer,
-            )
-        )
+        first = at.time_to_first_token + time + wait + transfer
+        parts.append(replace(repeated(at, units, unit, encoders, rate), time_to_first_token=first))
     return joined(parts)

@@ -75,8 +75,8 @@ class Server:
     """Low-rank adapters that requests choose from."""
     eager: bool = False
     """Whether steps replay no graphs."""
-    dealt: bool = False
-    """Whether images are dealt to the ranks of a tensor group, instead of each matrix of their encoder split."""
+    encoder_data: bool = False
+    """Whether the vision encoder is data-parallel over the tensor ranks, instead of each matrix split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8")
     flags += _adapters(server, "vllm")
-    flags += ["--mm-encoder-tp-mode data"] if server.dealt else []
+    flags += ["--mm-encoder-tp-mode data"] if server.encoder_data else []
     flags += ["--enforce-eager"] if server.eager else []
     flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
     if server.drafted and server.role != "prefill":
@@ -193,7 +193,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
     if server.cache == "fp8":
         flags.append("--kv-cache-dtype fp8_e4m3")
     flags += _adapters(server, "sglang")
-    flags += ["--mm-enable-dp-encoder"] if server.dealt else []
+    flags += ["--mm-enable-dp-encoder"] if server.encoder_data else []
     flags += ["--disable-cuda-graph"] if server.eager else []
     if not server.cached:
         flags.append("--disable-radix-cache")

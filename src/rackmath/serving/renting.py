@@ -36,13 +36,19 @@ def rented(points: Points, work: Workload, space: Space) -> tuple[Points, Mask]:
     return replace(served, billed=np.minimum(np.ceil(served.gpus / space.box) * space.box, space.gpus)), enough
 
 
-def shared_out(gpus: float, unit: Array, each: Array) -> tuple[Array, Array]:
+def most_units(gpus: float, unit: Array, each: Array) -> tuple[Array, Array]:
     """Most units of so many accelerators, and encoders, ``each`` for a unit before rounding, that ``gpus`` hold."""
     units = np.maximum(np.floor(gpus / (unit + each) + 1e-9), 1.0)
     encoders = _whole(units * each)
     over = units * unit + encoders > gpus
     units = np.where(over, np.maximum(np.floor((gpus - encoders) / unit + 1e-9), 1.0), units)
     return units, np.where(over, _whole(units * each), encoders)
+
+
+def repeated(points: Points, units: Array, own: Array, encoders: Array, rate: Array) -> Points:
+    """The same deployments as so many units of ``own`` accelerators and ``rate`` each, with encoders beside them."""
+    gpus = units * own + encoders
+    return replace(points, units=units, encoders=encoders, gpus=gpus, billed=gpus, rate=units * rate)
 
 
 def _whole(encoders: Array) -> Array:

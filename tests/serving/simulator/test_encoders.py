@@ -73,6 +73,26 @@ def test_the_range_of_steps_is_that_of_encoders_too() -> None:
     assert twice == 2 * together.groups[0].deployment.times.images
 
 
+def test_encoders_are_of_the_chip_of_on_where_another_prefills() -> None:
+    """Of H200 beside readers on H100: the H200's price and the H200's range."""
+    asked = ASKED | {"on": "h200-sxm", "prefill_on": "h100-sxm", "prefill_gpus": 1}
+    apart = setup_of(SimulateRequest(**asked, images=2, encoder_gpus=1))
+    assert apart.encoders is not None
+    prefill, decode = apart.groups
+    assert prefill.price != decode.price
+    assert apart.encoders.price == decode.price
+    slow = slowed(apart, {prefill.system.chip.name: 3.0, decode.system.chip.name: 2.0}).encoders
+    assert slow is not None
+    assert slow.time == 2 * apart.encoders.time
+    outcomes = run(apart)
+    span = max(outcomes[-1].end - float(outcomes[0].requests["arrival"].min()), 1e-9)
+    written = float(apart.work.output.sum())
+    assert prefill.price is not None
+    assert decode.price is not None
+    paid = facts_of(apart, outcomes)["usd_per_million_tokens"] * written / 1e6
+    assert paid == pytest.approx(span * (prefill.price + 2 * decode.price), rel=0.02)
+
+
 @pytest.mark.parametrize(
     ("more", "field"),
     [

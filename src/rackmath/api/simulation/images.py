@@ -13,14 +13,14 @@ from rackmath.engine import Layout
 from rackmath.engine.encoding import encoding
 from rackmath.engine.transfer import embeddings_time
 from rackmath.errors import InputError
-from rackmath.io import constants_file
+from rackmath.io import catalogue, constants_file
 from rackmath.serving.simulator.encoders import Encoders
 from rackmath.serving.simulator.workload import Workload, checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageTraffic:
-    """A simulated request's images, dealt with."""
+    """What the images of a simulated request make of it."""
 
     work: Workload
     """Requests with the tokens of their images."""
@@ -59,6 +59,8 @@ def with_image_traffic(r: SimulateRequest, work: Workload) -> ImageTraffic:
         gpus=r.encoder_gpus,
         time=float(encoding(architecture, system, Layout(), 1.0, losses).time),
         transfer=float(embeddings_time(architecture, system, r.gpus)),
+        chip=system.chip.name,
+        price=catalogue.price_of(system, r.usd_per_gpu_hour),
     )
     apart = f"{r.encoder_gpus} of the accelerators encode, one request each at a time; their energy is not counted"
     return ImageTraffic(

@@ -93,7 +93,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "tier_bytes": held,
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, written, rent + _encoders_cost(setup, span)),
-        **({} if setup.encoders is None else {"encoders": _encoders(setup, rates)}),
+        **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
@@ -145,20 +145,23 @@ def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more:
 
 
 def _encoders(setup: Setup, rates: Balance) -> dict[str, Any]:
-    """Accelerators that encode images only, part of their time in which they do, and what requests wait for them."""
-    assert setup.encoders is not None, "asked for where there are some"
+    """Accelerators that only encode images, their utilisation, and the time until images are encoded; empty without."""
     e = setup.encoders
+    if e is None:
+        return {}
     return {
-        "gpus": e.gpus,
-        "time": e.time,
-        "utilisation": None if rates.offered is None else min(rates.offered * e.time / e.gpus, 1.0),
-        "time_to_encode": _spread(e.ends(setup.work.arrival) - setup.work.arrival),
+        "encoders": {
+            "gpus": e.gpus,
+            "time": e.time,
+            "utilisation": None if rates.offered is None else min(rates.offered * e.time / e.gpus, 1.0),
+            "time_to_encode": _spread(e.ends(setup.work.arrival) - setup.work.arrival),
+        }
     }
 
 
 def _encoders_cost(setup: Setup, span: float) -> float:
-    """What accelerators that encode images only cost over a run. [USD]"""
-    return 0.0 if setup.encoders is None else setup.encoders.gpus * span * (setup.groups[0].price or 0.0)
+    """What accelerators that only encode images cost over a run. [USD]"""
+    return 0.0 if setup.encoders is None else setup.encoders.gpus * span * (setup.encoders.price or 0.0)
 
 
 def _services(
@@ -263,12 +266,13 @@ def _scaling_note(setup: Setup) -> list[str]:
     rules = setup.fleet(setup.groups[0]).scaling
     if rules is None:
         return []
-    each = {"concurrency": "requests in flight", "queue": "waiting requests", "rate": "requests per second"}[
+    each = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}[
         rules.metric
     ]
     loading = setup.loading(setup.groups[0])
-    read = f", {loading:.3g} s of them to read weights from {setup.request.weights_from}" if loading else ""
+    read = f" ({loading:.3g} s of it to load weights from {setup.request.weights_from})" if loading else ""
     return [
-        f"every {rules.interval:g} s as many replicas as {rules.target:.3g} {each} each ask for, {rules.least} to "
-        f"{rules.most}; they start in {rules.startup:.4g} s{read} and stop after {rules.window:g} s of less"
+        f"autoscaler: every {rules.interval:g} s it aims at {rules.target:.3g} {each} per replica, "
+        f"between {rules.least} and {rules.most} replicas; a replica starts in {rules.startup:.4g} s{read}, "
+        f"scale-down waits for {rules.window:g} s of lower load"
     ]

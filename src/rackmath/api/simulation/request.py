@@ -10,7 +10,7 @@ from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.images import PromptFields
 from rackmath.api.rates import Tokens, requests_per_second
-from rackmath.api.simulation.tiers import rate_of
+from rackmath.api.simulation.tiers import store_rate
 from rackmath.api.simulation.traffic import TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -58,7 +58,7 @@ class SimulateRequest(PromptFields):
         Option(help="System that prefills (default: as --on).", kind=kinds.SUBJECT, metavar="SYSTEM"),
     ] = None
     encoder_gpus: Annotated[
-        int | None, Option(help="Accelerators, of all, that encode images only.", kind=kinds.whole(1))
+        int | None, Option(help="Accelerators, out of --gpus, that only encode images.", kind=kinds.whole(1))
     ] = None
     beside: Annotated[
         tuple[str, ...],
@@ -176,14 +176,14 @@ class SimulateRequest(PromptFields):
     scale_on: Annotated[
         str,
         Option(
-            help="What the autoscaler looks at: requests in flight, requests that wait, or arrivals per second.",
+            help="Metric of the autoscaler: requests in flight, queued requests, or arrivals per second.",
             kind=kinds.choice(*METRICS),
         ),
     ] = METRICS[0]
     scale_target: Annotated[
         float | None,
         Option(
-            help="Target of --scale-on for each replica (default: 70% of what one holds, 5 that wait; none of a rate).",
+            help="Target of --scale-on per replica (default: 70% of the requests it holds, 5 queued; none for rate).",
             kind=kinds.NUMBER,
         ),
     ] = None
@@ -194,13 +194,14 @@ class SimulateRequest(PromptFields):
     startup: Annotated[
         float,
         Option(
-            help="Time that a replica takes to start, in s; its weights apart with --weights-from.", kind=kinds.SECONDS
+            help="Time that a replica takes to start, in s; --weights-from adds the loading of weights.",
+            kind=kinds.SECONDS,
         ),
     ] = 60.0
     weights_from: Annotated[
         str | None,
         Option(
-            help="What a replica that starts reads its weights from: host, a device as nvme-tlc, or a rate as 5GB/s.",
+            help="Where a starting replica loads weights from: host (memory), a device as nvme-tlc, a rate as 5GB/s.",
             kind=kinds.TEXT,
         ),
     ] = None
@@ -226,8 +227,8 @@ class SimulateRequest(PromptFields):
                 raise InputError(field, limit, "write a positive time")
         if self.weights_from is not None and self.scale_to is None:
             raise InputError("--weights-from", self.weights_from, "add --scale-to, without which no replica starts")
-        if self.weights_from not in (None, "host"):
-            rate_of(self.weights_from)
+        if self.weights_from is not None:
+            store_rate(self.weights_from)
 
     @property
     def traffic(self) -> TrafficRequest:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
 from rackmath.api.simulation.images import with_image_traffic
 from rackmath.api.simulation.request import SimulateRequest
-from rackmath.api.simulation.tiers import rate_of, tiers_of
+from rackmath.api.simulation.tiers import store_rate, tiers_of
 from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import InputError
 from rackmath.io.machine_code import code_for
@@ -44,8 +44,8 @@ class Setup:
     """Accelerators that encode images only."""
 
     @property
-    def met(self) -> Workload:
-        """Requests as servers meet them."""
+    def served_work(self) -> Workload:
+        """Requests as they reach the servers: after their images are encoded."""
         return self.work if self.encoders is None else self.encoders.encoded(self.work)
 
     @property
@@ -75,11 +75,10 @@ class Setup:
         )
 
     def loading(self, group: ReplicaGroup) -> float:
-        """Time until the weights of a replica that starts are there, where somebody says whence they come. [s]"""
-        text = self.request.weights_from
-        if text is None:
+        """Time in which a starting replica loads its weights; 0 without ``--weights-from``. [s]"""
+        if self.request.weights_from is None:
             return 0.0
-        rate = inf if text == "host" else rate_of(text)
+        rate = store_rate(self.request.weights_from)
         return loading_time(group.architecture, group.system, group.deployment.layout, rate)
 
     def _target(self, group: ReplicaGroup) -> float:
@@ -106,8 +105,8 @@ def setup_of(r: SimulateRequest) -> Setup:
     work, notes = traffic(r.traffic)
     beside = beside_of(r.beside)
     work, numbers = services(work, beside, r.seed)
-    whole, pictured = r, with_image_traffic(r, work)
-    work, r = pictured.work, pictured.servers
+    request, images = r, with_image_traffic(r, work)
+    work, r = images.work, images.servers
     prefilling = r.prefill_gpus or 0
     if prefilling >= r.gpus:
         raise InputError("--prefill-gpus", prefilling, f"leave some of the {r.gpus} accelerators to decode")
@@ -128,8 +127,8 @@ def setup_of(r: SimulateRequest) -> Setup:
             groups.append(group_of(other, work, number))
     first, last = groups[0], groups[-1]
     return Setup(
-        request=whole,
-        notes=(*notes, *pictured.notes),
+        request=request,
+        notes=(*notes, *images.notes),
         work=work,
         cache=PrefixCache(
             # As engines do by default: what requests leave of the cache keeps prefixes.
@@ -142,7 +141,7 @@ def setup_of(r: SimulateRequest) -> Setup:
             overlapped=not r.wait_for_loads,
         ),
         groups=tuple(groups),
-        encoders=pictured.encoders,
+        encoders=images.encoders,
         transfer=transfer_of(
             first.architecture, (first.system, last.system), first.deployment.layout, last.deployment.layout, r.gpus
         )
@@ -167,7 +166,7 @@ def run(
     if setup.transfer is None:
         return (
             simulate(
-                setup.met,
+                setup.served_work,
                 first.deployment.times,
                 batching=first.batching,
                 cache=setup.cache,
@@ -182,7 +181,7 @@ def run(
         )
     prefill, decode = setup.groups
     pools = two_pools(
-        setup.met,
+        setup.served_work,
         prefill.kind,
         decode.kind,
         cache=setup.cache,
@@ -211,7 +210,7 @@ def slowed(setup: Setup, factors: Mapping[str, float]) -> Setup:
     encoders = setup.encoders
     return replace(
         setup,
-        encoders=None if encoders is None else encoders.slowed(factors[setup.groups[0].system.chip.name]),
+        encoders=None if encoders is None else encoders.slowed(factors[encoders.chip]),
         groups=tuple(
             replace(group, deployment=group.deployment.slowed(factors[group.system.chip.name]))
             for group in setup.groups

@@ -48,11 +48,13 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
     return tuple(tiers)
 
 
-def rate_of(text: str) -> float:
-    """Bandwidth of a device of the catalogue, or of a text as ``5GB/s``. [B/s]
+def store_rate(text: str) -> float:
+    """Bandwidth of a store of weights: ``nvme-tlc``, ``5GB/s``; infinite of ``host``, whose links bind. [B/s]
 
-    Errors: :class:`InputError` for what is neither.
+    Errors: :class:`InputError` for what is neither a device of the catalogue nor a rate.
     """
+    if text == "host":
+        return float("inf")
     device = catalogue.tiers().get(text)
     if device is not None:
         return device.bandwidth

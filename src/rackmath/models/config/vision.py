@@ -9,7 +9,7 @@ from typing import Any, cast
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture, Dense, Encoder, Layer, Weight
 from rackmath.models.config.fields import Fields, checked_integer
-from rackmath.models.images import Budget, Longest, Native, Padded, Sizing, Square, Tiles
+from rackmath.models.images import Budget, LongestSide, Native, PatchLimit, Sizing, Square, Tiles
 from rackmath.models.mixers import Grouped
 from rackmath.models.weights import matrix, vector
 
@@ -186,7 +186,7 @@ def _pixtral(tower: Fields, whole: Fields, text: int) -> Encoder:
         (layer,) * layers,
         (*_linear("patch_embed", _patch(tower), hidden, False), *_loose(2 * hidden)),
         (*merger, *_linear("projector.1", hidden, text, False), *_linear("projector.2", text, text, False)),
-        Longest(side=tower.integer("image_size", default=1540), patch=_side(tower), merge=merge),
+        LongestSide(side=tower.integer("image_size", default=1540), patch=_side(tower), merge=merge),
     )
 
 
@@ -229,7 +229,7 @@ def _moon(tower: Fields, whole: Fields, text: int) -> Encoder:
         (layer,) * layers,
         (*embedding, *_loose(rows * hidden + norm * hidden + 2 * hidden)),
         (*_linear("projector.1", wide, wide), *_linear("projector.2", wide, text)),
-        Padded(
+        PatchLimit(
             patch=_side(tower),
             merge=merge[0],
             # The wide heads came with K3, whose processor keeps larger images.

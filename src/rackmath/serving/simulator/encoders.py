@@ -23,6 +23,10 @@ class Encoders:
     """Of the images of a request. [s]"""
     transfer: float = 0.0
     """Sending what they become to a server. [s]"""
+    chip: str = ""
+    """Name of their chip."""
+    price: float | None = None
+    """Of one accelerator; None where nobody says. [USD/s]"""
 
     def slowed(self, factor: float) -> Encoders:
         """All encodes so many times as long."""

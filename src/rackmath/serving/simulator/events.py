@@ -126,7 +126,7 @@ class Events:
         return {
             "heap": np.array(self.heap).reshape(-1, 3),
             "counts": np.array([self.failures, self.peak]),
-            "advice": np.array(self.advice.given).reshape(-1, 2),
+            "advice": np.array(self.advice.history).reshape(-1, 2),
             "starting": np.array(sorted(self.starting), np.int64),
             "leaving": np.array(sorted(self.leaving), np.int64),
             "bill": np.array(sorted(self.bill.items())).reshape(-1, 2),
@@ -139,7 +139,7 @@ class Events:
         """Take what :meth:`arrays` gave."""
         self.heap = [(float(t), int(kind), int(r)) for t, kind, r in kept["heap"]]
         self.failures, self.peak = int(kept["counts"][0]), int(kept["counts"][1])
-        self.advice.given = [(float(t), int(n)) for t, n in kept["advice"]]
+        self.advice.history = [(float(t), int(n)) for t, n in kept["advice"]]
         self.bill = {int(r): float(t) for r, t in kept["bill"]}
         self.starting, self.leaving = set(kept["starting"].tolist()), set(kept["leaving"].tolist())
         self.since = {int(r): float(t) for r, t in kept["since"]}

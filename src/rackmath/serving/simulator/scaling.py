@@ -45,11 +45,11 @@ class Advice:
     def __init__(self, window: float) -> None:
         """Advice that counts for a time. [s]"""
         self.window = window
-        self.given: list[tuple[float, int]] = []
+        self.history: list[tuple[float, int]] = []
         """Moment and replicas, oldest first."""
 
     def settled(self, now: float, wanted: int, current: int) -> int:
         """Replicas to go to: at once upwards, downwards to the most that was asked for within the window."""
-        self.given = [(t, n) for t, n in self.given if t > now - self.window]
-        self.given.append((now, wanted))
-        return wanted if wanted > current else min(current, max(n for _, n in self.given))
+        self.history = [(t, n) for t, n in self.history if t > now - self.window]
+        self.history.append((now, wanted))
+        return wanted if wanted > current else min(current, max(n for _, n in self.history))
