@@ -20,4 +20,4 @@ def bits_of_model(architecture: Architecture) -> str:
 
 def layout_text(prefill: Layout | None, layout: Layout) -> str:
     """Layout of a deployment: that of its decode workers, and of its prefill workers where they stand apart."""
-    return str(layout) if prefill is None else f"{prefill} > {layout}"
+    return layout.text() if prefill is None else f"{prefill.text()} > {layout.text()}"

@@ -202,7 +202,7 @@ class Images:
     image: Image
     """Pieces, patches and tokens of each."""
     tp_mode: str = "weights"
-    """How ranks of a tensor group share the encoder: weights (each matrix split) or data (whole images, one rank each)."""
+    """How ranks of a tensor group share the encoder: weights (each matrix split) or data (an image on one rank)."""
 
     @property
     def tokens(self) -> float:
