@@ -22,6 +22,8 @@ class Grouped:
     """Each query sees its own chunk of this length up to itself (Llama 4). [tokens]"""
     input_width: int | None = None
     """Width that the projections read, if not the hidden width (Zamba 2)."""
+    query_rank: int | None = None
+    """Width between the two matrices of queries, with a norm there; None for one matrix (Step-3 has two)."""
     gate_width: int = 0
     """Width of a gate on the output, projected from the input; 0 without one."""
     query_bias: bool = False

@@ -42,6 +42,13 @@ def above_one(n: Number) -> Number:
     return 1.0 if n > 1 else 0.0
 
 
+def above_zero(n: Number) -> Number:
+    """1 where ``n`` is positive, else 0."""
+    if isinstance(n, np.ndarray):
+        return np.where(n > 0, 1.0, 0.0)
+    return 1.0 if n > 0 else 0.0
+
+
 def largest_part(total: Number, parts: Number) -> Number:
     """Largest of ``parts`` groups that ``total`` things are dealt to: whole numbers are rounded up, means interpolated.
 

@@ -154,7 +154,12 @@ def _grouped(a: Grouped, hidden: int) -> Iterator[Weight]:
     keys = a.kv_heads * a.key_dim
     values = a.kv_heads * a.value_dim
     own = a.owned
-    yield matrix("self_attn.q_proj", "attention", width, queries, "heads", own)
+    if a.query_rank is None:
+        yield matrix("self_attn.q_proj", "attention", width, queries, "heads", own)
+    else:
+        yield matrix("self_attn.q_proj", "attention", width, a.query_rank, owned=own)
+        yield vector("self_attn.inter_norm", "norm", a.query_rank, owned=own)
+        yield matrix("self_attn.wq", "attention", a.query_rank, queries, "heads", own)
     yield matrix("self_attn.q_proj.gate", "attention", width, a.gate_width, "heads", own)
     if a.stores:
         yield matrix("self_attn.k_proj", "attention", width, keys, "kv_heads", own)

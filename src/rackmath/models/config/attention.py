@@ -93,6 +93,7 @@ def _grouped(fields: Fields, kind: str, layer: int, hidden: int, convention: Con
         kv_heads=groups,
         key_dim=key,
         value_dim=value,
+        query_rank=fields.optional("share_q_dim", low=1),
         window=fields.integer(*WINDOW, kind="tokens") if kind == "window" else None,
         chunk=fields.integer("attention_chunk_size", kind="tokens") if kind == "chunk" else None,
         gate_width=_gate_width(fields, convention, heads, value),
