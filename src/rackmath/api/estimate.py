@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.api.adapters import adapter_note
+from rackmath.api.apart import apart_note
 from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.energy import NOTE, energy_of
 from rackmath.api.estimate_facts import facts_of_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
-from rackmath.api.images import image_note, image_tokens, served_model
+from rackmath.api.images import image_tokens, prompt_notes, served_model
 from rackmath.api.measured_points import measured_steps
 from rackmath.api.near import Near, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html
-from rackmath.api.routing import eager_note, routing_note
 from rackmath.api.subjects import Cluster, Engine, engine_of, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
@@ -274,7 +273,8 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
     computed = timed_pass(architecture, system, layout, settings)
-    at = None if r.ideal or r.no_evidence or r.enforce_eager else near_pass(r, architecture, system, layout, version)
+    alone = r.ideal or r.no_evidence or r.enforce_eager or layout.ffn > 0
+    at = None if alone else near_pass(r, architecture, system, layout, version)
     if at is not None:
         settings["losses"] = corrected(settings["losses"], {r.phase: at}, r.phase)
     return EstimateResult(
@@ -290,10 +290,8 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         notes=(
             *notes,
             *([drafts.note] if r.drafted else []),
-            *image_note(architecture),
-            *adapter_note(architecture, r.batch),
-            *routing_note(architecture),
-            *eager_note(r),
+            *prompt_notes(r, architecture, r.batch),
+            *apart_note(layout),
         ),
         settings=settings,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rackmath.api.adapters import adapter_facts
+from rackmath.api.apart import apart_facts
 from rackmath.api.images import image_facts
 from rackmath.api.plain import to_plain
 
@@ -18,6 +19,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
     low, high = result.time_range
     adapters = adapter_facts(result.architecture, result.request.batch)
     images = image_facts(result.architecture)
+    apart = apart_facts(e)
     return to_plain(
         {
             "model": result.architecture.name,
@@ -53,6 +55,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
             "energy": result.energy,
             **({} if adapters is None else {"adapters": adapters}),
             **({} if images is None else {"images": images}),
+            **({} if apart is None else {"experts_apart": apart}),
             "usd_per_million_tokens": cost,
             "usd_per_million_tokens_low": None if cost is None else cost * low / result.time,
             "usd_per_million_tokens_high": None if cost is None else cost * high / result.time,

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 from rackmath.api import kinds
-from rackmath.api.adapters import with_adapters
+from rackmath.api.adapters import adapter_note, with_adapters
 from rackmath.api.fields import Option
-from rackmath.api.routing import ServedFields, with_routing
+from rackmath.api.routing import ServedFields, eager_note, routing_note, with_routing
 from rackmath.api.subjects import load_model
 from rackmath.engine.encoding import TP_MODES
 from rackmath.errors import InputError
@@ -69,6 +69,16 @@ def with_images(architecture: Architecture, r: PromptFields) -> Architecture:
         raise InputError("--images", r.images, f"{architecture.name} {missing}")
     image = image_of(architecture.encoder.sizing, width, height)
     return replace(architecture, images=Images(count=r.images, image=image, tp_mode=r.mm_encoder_tp_mode))
+
+
+def prompt_notes(r: PromptFields, architecture: Architecture, sequences: float | None = None) -> tuple[str, ...]:
+    """What a reader has to know of images, adapters, experts and graphs, in lines; ``sequences`` of one pass."""
+    return (
+        *image_note(architecture),
+        *adapter_note(architecture, sequences),
+        *routing_note(architecture),
+        *eager_note(r),
+    )
 
 
 def _size(text: str) -> tuple[int, int]:

@@ -138,6 +138,8 @@ def _placed(r: MemoryRequest, model: Architecture, system: System, server: Serve
     """The layout that was asked for; else tensor parallel over the fewest accelerators that hold one request."""
     if r.layout is not None:
         layout = parse_layout(r.layout, r.gpus, model)
+        if layout.ffn:
+            raise InputError("--layout", r.layout, "no start with experts apart was measured: leave ffn out")
         return layout, start(model, system.chip, layout, server)
     counts = [r.gpus] if r.gpus is not None else [2**i for i in range(11) if 2**i <= max(system.domain, 1)]
     account = layout = None

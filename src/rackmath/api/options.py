@@ -15,7 +15,7 @@ MODEL = Option(
 SYSTEM = Option(help="Catalogue name, or path of a TOML file.", kind=kinds.SUBJECT, metavar="SYSTEM", names=("--on",))
 GPUS = Option(help="Accelerators together.", kind=kinds.whole(1, 1_000_000))
 LAYOUT = Option(
-    help="Such as tp8,ep8,pp1,dp1; by default the fastest that fits.",
+    help="Such as tp8,ep8,pp1,dp1, or tp1,ffn16 for experts apart (AFD); by default the fastest that fits.",
     kind=kinds.LAYOUT,
     flags={"vllm": "--tensor-parallel-size", "sglang": "--tp-size"},
 )

@@ -71,7 +71,8 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
     if encoders:
         said.append(f"{encoders} accelerators encode images, {ENCODERS}")
     name = slug(question.architecture.name)
-    pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 else {}
+    apart = any(worker.layout.ffn for worker, _ in workers)
+    pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 and not apart else {}
     return {
         "instances": int(result.found.points.units[place]),
         "engines": ENGINES,

@@ -7,18 +7,19 @@ from math import inf
 from typing import Annotated
 
 from rackmath.api import kinds, options
-from rackmath.api.adapters import adapter_note
+from rackmath.api.apart import AFD_NOTE, apart_range
 from rackmath.api.drafts import MOST, draft_model_of, drafting
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.images import PromptFields, image_note, image_tokens, served_model
+from rackmath.api.images import PromptFields, image_tokens, prompt_notes, served_model
 from rackmath.api.lists import names, numbers
 from rackmath.api.near_points import CLASSES, PointsNear
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.rates import requests_per_second
-from rackmath.api.routing import eager_note, routing_note
+from rackmath.api.rented import accelerators, billing_note
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
 from rackmath.engine.constants import Engine
+from rackmath.engine.layout import expert_count
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
@@ -104,6 +105,13 @@ class PlanRequest(PromptFields):
             names=("--one-pool", "--no-disaggregation"),
         ),
     ] = False
+    afd: Annotated[
+        bool,
+        Option(
+            help="Also try routed experts on accelerators of their own (attention-FFN disaggregation).",
+            kind=kinds.FLAG,
+        ),
+    ] = False
     grid: Annotated[float | None, options.GRID] = None
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
@@ -116,6 +124,8 @@ class PlanRequest(PromptFields):
         read_fields(self)
         if self.gpus is not None and self.usd_per_hour is not None:
             raise InputError("--budget", self.usd_per_hour, "give --gpus or --budget, not both")
+        if self.afd and self.one_pool:
+            raise InputError("--afd", self.afd, "prompts are read elsewhere then: leave --one-pool out")
 
     @property
     def percentiles(self) -> dict[tuple[str, str], float]:
@@ -155,7 +165,8 @@ class PlanQuestion:
     def range_at(self, search: Found, place: int, kind: str) -> tuple[float, float]:
         """The same of one point of a search, which may have a range of its own."""
         if search.corrections is None:
-            return self.range(kind)
+            layout = search.layouts[int(search.points.layout[place])]
+            return self.range(kind) if self.losses is None else apart_range(layout, kind, self.range(kind))
         low, high = search.corrections.ranges[kind][place]
         return float(low), float(high)
 
@@ -173,6 +184,8 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     system = system_of(r.on)
     architecture = served_model(r, r.model, system)
     gpus = accelerators(r, system)
+    if r.afd and not expert_count(architecture):
+        raise InputError("--afd", r.afd, f"{architecture.name} has no routed experts")
     work, limits = _asked(r, image_tokens(architecture))
     space = space_of(
         architecture,
@@ -183,13 +196,14 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         drafted=numbers(r.drafted, "--drafted", 0, MOST),
         draft=draft_model_of(r.draft_model, architecture),
         pools=not r.one_pool,
+        afd=r.afd,
         box=1 if r.bill_used else rented_together(system),
     )
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     drafts = drafting(architecture, engine, max(space.drafted), r.acceptance, space.draft)
     losses = None if r.ideal else constants_file.losses_of(system, engine, "time per token")
     at = None
-    if losses is not None and not (r.no_evidence or r.enforce_eager):
+    if losses is not None and not (r.no_evidence or r.enforce_eager or r.afd):
         first = space.variants[0].architecture
         at = service_near(
             first,
@@ -218,11 +232,9 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         notes=(
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
-            _billing(space),
-            *image_note(architecture),
-            *adapter_note(architecture),
-            *routing_note(architecture),
-            *eager_note(r),
+            billing_note(space),
+            *prompt_notes(r, architecture),
+            *([AFD_NOTE] if r.afd else []),
             *(losses.assumptions if losses else ()),
         ),
     )
@@ -244,27 +256,6 @@ def _asked(r: PlanRequest, images: float) -> tuple[Workload, Limits]:
         time_per_output_token=inf if r.tpot is None else r.tpot,
     )
     return work, limits
-
-
-def accelerators(r: PlanRequest, system: System) -> int:
-    """Accelerators that a request allows: as many as it says, or as its budget pays, in whole boxes from one on.
-
-    Errors: :class:`InputError` where neither is said, or the budget does not pay one accelerator.
-    """
-    if r.gpus is not None:
-        return r.gpus
-    if r.usd_per_hour is None:
-        raise InputError("--gpus", "", "say how many there are, or --budget; or --rate with a limit such as --ttft-p99")
-    price = catalogue.price_of(system, r.usd_per_gpu_hour)
-    if price is None:
-        raise InputError("--budget", r.usd_per_hour, f"no price of {system.name} is known: give --usd-per-gpu-hour")
-    paid = int(r.usd_per_hour / 3600 / price * (1 + 1e-9)) if 0 < r.usd_per_hour < 1e12 else 0
-    if not paid:
-        raise InputError(
-            "--budget", r.usd_per_hour, f"one accelerator of {system.name} is {price * 3600:.3g} $ per hour"
-        )
-    box = 1 if r.bill_used else rented_together(system)
-    return paid if paid < box else paid // box * box
 
 
 def _points_near(r: PlanRequest, system: System, work: Workload, space: Space, engine: Engine) -> PointsNear:
@@ -290,9 +281,3 @@ def _assumptions(engine: str, year: float, drafts: str, ideal: bool) -> list[str
         "a narrower format is taken as given: what it does to answers is not judged",
         "requests are alike, arrive as others finish, and never fail",
     ]
-
-
-def _billing(space: Space) -> str:
-    if space.box == 1:
-        return "accelerators in use are paid for, others are not"
-    return f"whole boxes of {space.box} are paid for, in use or not, up to --gpus (--bill-used: only what is used)"

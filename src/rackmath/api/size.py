@@ -9,8 +9,9 @@ from typing import Any
 
 from rackmath.api.plan import PlanResult, request_of, run_plan
 from rackmath.api.plan_launch import launched
-from rackmath.api.plan_question import PlanRequest, accelerators
+from rackmath.api.plan_question import PlanRequest
 from rackmath.api.rates import requests_per_second
+from rackmath.api.rented import accelerators
 from rackmath.api.result import Result
 from rackmath.api.simulation.copies import KEYS, Copies, Facts, Limits
 from rackmath.api.subjects import Cluster, Engine, Workload, system_of

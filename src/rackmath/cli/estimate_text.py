@@ -8,6 +8,7 @@ from typing import Any
 from rackmath.api.estimate import EstimateResult
 from rackmath.api.summary import estimate_summary
 from rackmath.cli import render
+from rackmath.engine import Estimate, Layout
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import held_sequences
@@ -63,11 +64,40 @@ def show_estimate(result: EstimateResult) -> None:
         pairs.append(("energy", energy_text(facts["energy"])))
     if phase == "decode":
         pairs.insert(1, ("speed", f"{show(facts['tokens_per_second_per_user'])} tokens/s for each user"))
+    if "experts_apart" in facts:
+        pairs.append(("pools", _pools(facts["experts_apart"], facts["time"])))
     render.show_pairs("in numbers", pairs)
     render.show_bars("where the ideal time goes", facts["terms"], lambda v: show(v, "s"))
     if any(facts["lost"].values()):
         render.show_bars("what is lost beyond it", facts["lost"], lambda v: show(v, "s"))
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _pools(apart: Mapping[str, Any], time: float) -> str:
+    """How busy attention, experts and the network between them are in a pass."""
+    parts = ", ".join(f"{name} {seconds / time:.0%}" for name, seconds in apart["busy"].items())
+    return (
+        f"{apart['attention_gpus']:g} for attention, {apart['expert_gpus']:g} for experts "
+        f"({show(apart['memory_per_expert_gpu'], 'B')} each); busy of the time: {parts}"
+    )
+
+
+def _parts(layout: Layout) -> str:
+    """What divides the sequences of a group: stages of a pipeline, or micro-batches in turn."""
+    return f"mb {layout.micro_batches:g}" if layout.ffn else f"pp {layout.pipeline:g}"
+
+
+def _turns(e: Estimate) -> list[str]:
+    """How long micro-batches in turns take, with numbers, where experts have accelerators of their own."""
+    if not e.busy:
+        return []
+    n = float(e.turns)
+    once = [show(float(seconds) / n, "s") for seconds in e.busy.values()]
+    all_of_them = ", ".join(show(float(seconds), "s") for seconds in e.busy.values())
+    return [
+        f"a micro-batch takes {' + '.join(once)} ({', '.join(e.busy)}); a step the longest of their sum and of "
+        f"{n:g} times each: {all_of_them}; then host and software"
+    ]
 
 
 def _cost(facts: Mapping[str, Any]) -> str:
@@ -105,12 +135,13 @@ def explain_estimate(result: EstimateResult) -> None:
         (
             "time of an operator = max(FLOPs / rate, bytes / bandwidth) on the busiest GPU; one follows the other",
             f"sequences per group = ceil({settings['batch']:g} / dp {layout.data:g}) = {held:g}; "
-            f"in one pass ceil({held:g} / pp {layout.pipeline:g}) = {work.sequences:g}",
+            f"in one pass ceil({held:g} / {_parts(layout)}) = {work.sequences:g}",
             f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, "
             f"bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
             f"sum of operators and collectives = {show(float(e.time_ideal), 's')}; "
             f"with losses of {show(sum(float(v) for v in e.lost.values()), 's')} it is {show(float(e.time), 's')}",
             *drafts,
+            *_turns(e),
         ),
     )
     render.show_table(

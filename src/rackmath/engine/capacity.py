@@ -42,4 +42,5 @@ def largest_batch(
         weights, cache = weights + beside.weights, cache + beside.cache
     free = USABLE * none.capacity - weights - none.activations
     per_sequence = maximum(cache + single.activations, 1.0)
-    return wide.data * np.floor(maximum(free, 0.0) / per_sequence)
+    hold = np.less_equal(none.experts, USABLE * none.capacity) * 1.0
+    return wide.data * hold * np.floor(maximum(free, 0.0) / per_sequence)

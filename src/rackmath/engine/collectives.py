@@ -65,6 +65,27 @@ def all_to_all(size: Number, ranks: Number, system: System, crossing: Number | N
     return wire + up_latency * above_one(inner) + out_latency * above_one(outer)
 
 
+def many_to_many(size: Number, crossing: Number, senders: Number, receivers: Number, system: System) -> Number:
+    r"""Time in which ``senders`` send ``size`` bytes each, evenly to ``receivers`` that are other accelerators. [s]
+
+    .. math:: t = m S / (\min(m, n) \beta) + \alpha
+
+    for m senders and n receivers: links of the smaller pool carry all bytes. It is the time of the way back as well.
+    Pools that fill more than one domain together stand in domains of their own: ``crossing`` bytes of each sender
+    cross between them, and all bytes are spread over the receivers inside their domains; the two networks work at
+    once.
+
+    Source: M2N communication of MegaScale-Infer (Zhu et al. 2025, arXiv:2504.02263).
+    """
+    up_bandwidth, up_latency = _scale_up(system)
+    out_bandwidth, out_latency = _scale_out(system)
+    outside = above_one((senders + receivers) / system.domain)
+    lanes = minimum(senders, receivers)
+    near = senders * size / lanes / up_bandwidth
+    far = maximum(senders * crossing / lanes / out_bandwidth, senders * size / receivers / up_bandwidth)
+    return near + outside * (far - near) + up_latency + outside * out_latency
+
+
 def send(size: Number, stage: Number, stages: Number, system: System) -> Number:
     """Time to hand ``size`` bytes to the next of ``stages`` stages of ``stage`` accelerators. [s]"""
     up_bandwidth, up_latency = _scale_up(system)

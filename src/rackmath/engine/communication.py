@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, domains, send
+from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, domains, many_to_many, send
 from rackmath.engine.layout import Layout
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, Experts, Layer, Pool
 from rackmath.models.counts import weight_format_of
 from rackmath.models.mixers import Grouped, Latent, PooledCache
-from rackmath.models.numbers import Number
+from rackmath.models.numbers import Number, above_one, maximum
 from rackmath.models.weights import layer_weights
 
 ACTIVATION_BYTES = 2
@@ -60,7 +60,7 @@ def communication(
     tensor: Number = 0.0
     dispatch: Number = 0.0
     combine: Number = 0.0
-    spread = np.greater(layout.expert, layout.tensor) * 1.0
+    spread = maximum(above_one(layout.expert / layout.tensor), layout.apart)
     reduction = all_reduce(size, layout.tensor, system)
     for layer, count in architecture.groups:
         if decode:
@@ -124,15 +124,19 @@ def _exchange(
 ) -> tuple[Number, Number]:
     """Dispatch and combine of one layer: one copy per distinct rank, out quantised, back in 16 bit.
 
-    Each of the ``tensor`` ranks of a group sends its part of the tokens. Between domains
-    one copy per distinct domain travels (DeepEP).
+    Each of the ``tensor`` ranks of a group sends its part of the tokens, to the other ranks or to accelerators that
+    hold experts only. Between domains one copy per distinct domain travels (DeepEP).
     """
     width = mixture.latent or architecture.hidden
     copies = distinct_ranks(mixture.experts, mixture.expected_active, layout.expert)
     outside = distinct_ranks(mixture.experts, mixture.expected_active, domains(layout.expert, system))
     own = tokens / layout.tensor * width
     sizes = (own * _dispatch_bytes(architecture, layer), own * ACTIVATION_BYTES)
-    out, back = (all_to_all(copies * size, layout.expert, system, outside * size) for size in sizes)
+    if np.max(layout.ffn) == 0:
+        out, back = (all_to_all(copies * size, layout.expert, system, outside * size) for size in sizes)
+        return out, back
+    senders = layout.tensor * layout.data
+    out, back = (many_to_many(copies * size, outside * size, senders, layout.ffn, system) for size in sizes)
     return out, back
 
 

@@ -17,6 +17,8 @@ OUTSIDE = 6
 _NORM = 1
 _DENSE = 3
 _EXPERTS = 8
+EXPERT_KERNELS = 5
+"""Of those, what accelerators launch that hold experts only: sort, permute, two products, activation."""
 _SHARED = 2
 _INDEXER = 4
 _GROUPED = 5

@@ -11,11 +11,16 @@ import numpy as np
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.cache import mixer_cache
-from rackmath.models.numbers import Number, maximum
+from rackmath.models.numbers import Number, above_zero, maximum
 from rackmath.models.weights import cache_parts, mixer_parts
 
-_TOKEN = re.compile(r"^(tp|ep|pp|dp|cp)(\d{1,7})$")
-_NAMES = {"tp": "tensor", "ep": "expert", "pp": "pipeline", "dp": "data", "cp": "context_parallel"}
+_NAMES = {
+    "tp": "tensor", "ep": "expert", "pp": "pipeline", "dp": "data", "cp": "context_parallel",
+    "ffn": "ffn", "mb": "micro_batches",
+}  # fmt: skip
+_TOKEN = re.compile(rf"^({'|'.join(_NAMES)})(\d{{1,7}})$")
+_TURNS = 2
+"""Micro-batches of accelerators that hold experts only, where a layout does not say: vLLM's dual-batch overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,6 +33,9 @@ class Layout:
     ``expert <= tensor`` (an expert is then cut into ``tensor / expert`` slices), else
     across ``expert / tensor`` groups, which meet in an all-to-all. Where ranks of a tensor
     group would hold copies of one cache, ``context_parallel`` of them share it by tokens.
+
+    With ``ffn`` accelerators beside them that hold the routed experts and nothing else (attention-FFN disaggregation),
+    ``expert`` is their number; ``micro_batches`` of the sequences of a group take turns between the two pools.
     """
 
     tensor: Number = 1
@@ -35,26 +43,37 @@ class Layout:
     pipeline: Number = 1
     data: Number = 1
     context_parallel: Number = 1
+    ffn: Number = 0
+    micro_batches: Number = 1
 
     @property
     def gpus(self) -> Number:
         """Accelerators in use."""
-        return self.tensor * self.data * self.pipeline
+        return self.tensor * self.data * self.pipeline + self.ffn
 
     @property
     def expert_groups(self) -> Number:
         """Data-parallel groups whose tokens share one set of experts."""
-        return maximum(1, self.expert / self.tensor)
+        return self.apart * self.data + (1 - self.apart) * maximum(1, self.expert / self.tensor)
 
     @property
     def expert_slices(self) -> Number:
         """Ranks that one expert is cut over."""
-        return maximum(1, self.tensor / self.expert)
+        return self.apart + (1 - self.apart) * maximum(1, self.tensor / self.expert)
+
+    @property
+    def apart(self) -> Number:
+        """1 where accelerators hold routed experts only, else 0."""
+        return above_zero(self.ffn)
 
     def text(self) -> str:
-        """Write the layout as ``tp8,ep8,pp1,dp1``, and ``cp2`` behind it where caches are cut by tokens."""
+        """Write the layout as ``tp8,ep8,pp1,dp1``.
+
+        Behind it ``cp2`` where caches are cut by tokens, ``ffn8,mb2`` where accelerators hold experts only.
+        """
         cut = f",cp{self.context_parallel:g}" if self.context_parallel > 1 else ""
-        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}{cut}"
+        apart = f",ffn{self.ffn:g},mb{self.micro_batches:g}" if self.ffn else ""
+        return f"tp{self.tensor:g},ep{self.expert:g},pp{self.pipeline:g},dp{self.data:g}{cut}{apart}"
 
 
 def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Layout:
@@ -73,11 +92,13 @@ def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Lay
         widths[match.group(1)] = int(match.group(2))
     if any(w < 1 for w in widths.values()):
         raise InputError("layout", text, "each width is at least 1")
+    if "ffn" in widths:
+        widths = {"ep": widths["ffn"], "mb": _TURNS} | widths
     if "dp" not in widths and gpus is not None:
-        held = widths.get("tp", 1) * widths.get("pp", 1)
-        if gpus % held:
-            raise InputError("layout", text, f"{gpus} accelerators do not divide into groups of {held}")
-        widths["dp"] = gpus // held
+        held, left = widths.get("tp", 1) * widths.get("pp", 1), gpus - widths.get("ffn", 0)
+        if left < held or left % held:
+            raise InputError("layout", text, f"{left} accelerators do not divide into groups of {held}")
+        widths["dp"] = left // held
     layout = Layout(**{_NAMES[k]: v for k, v in widths.items()})
     if gpus is not None and layout.gpus != gpus:
         raise InputError("layout", text, f"uses {layout.gpus} accelerators, --gpus says {gpus}")
@@ -105,6 +126,22 @@ def candidate_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]
             data = gpus // pipeline // tensor
             for expert in sorted({1, tensor, tensor * data}) if experts else (1,):
                 layout = Layout(tensor=tensor, expert=expert, pipeline=pipeline, data=data)
+                if _misfit(layout, architecture) is None:
+                    yield layout
+
+
+def apart_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]:
+    """Yield sensible layouts of ``gpus`` accelerators some of which hold routed experts only.
+
+    Each of those holds equally many experts and meets the tokens of equally many of the others, in one micro-batch or
+    two in turn, as vLLM's plugin for attention-FFN disaggregation has it (vllm-project/afd-plugin).
+    """
+    experts = expert_count(architecture)
+    for ffn in [n for n in _divisors(gpus)[:-1] if experts % n == 0]:
+        for tensor in _divisors(gpus - ffn):
+            for turns in (1, _TURNS):
+                data = (gpus - ffn) // tensor
+                layout = Layout(tensor=tensor, expert=ffn, data=data, ffn=ffn, micro_batches=turns)
                 if _misfit(layout, architecture) is None:
                     yield layout
 
@@ -168,19 +205,30 @@ def _misfit(layout: Layout, architecture: Architecture) -> str | None:
         return f"tp must divide the {heads} heads of the model"
     if pipeline > layers:
         return f"pp cannot exceed the {layers} layers of the model"
-    if expert > 1 and not experts:
-        return "the model has no experts; leave ep at 1"
+    if (expert > 1 or layout.ffn) and not experts:
+        return "the model has no experts; leave ep at 1" + (", and ffn out" if layout.ffn else "")
     if expert > max(experts, 1):
         return f"ep cannot exceed the {experts} experts of the model"
     cut = int(layout.context_parallel)
     copies = _copies(tensor, architecture)
     if cut > 1 and (tensor % cut or cut > copies):
         return f"cp must divide tp and not exceed {copies}, the ranks that hold the same cache"
+    if layout.ffn or layout.micro_batches > 1:
+        return _misfit_apart(layout)
     if expert <= tensor:
         return None if tensor % expert == 0 else "ep below tp must divide it"
     if expert % tensor or (tensor * data) % expert:
         return "ep above tp must be a multiple of it and divide tp x dp"
     return None
+
+
+def _misfit_apart(layout: Layout) -> str | None:
+    """Why accelerators that hold experts only do not fit a model whose experts are enough for them."""
+    if not layout.ffn:
+        return "mb is for accelerators that hold experts only: add ffn"
+    if layout.expert != layout.ffn:
+        return f"ep is the number of accelerators that hold experts, ffn{layout.ffn:g}: leave it out"
+    return None if layout.pipeline == 1 else "ffn goes with pp1: micro-batches fill its pipeline"
 
 
 def _divisors(n: int) -> list[int]:

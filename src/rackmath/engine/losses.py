@@ -9,7 +9,7 @@ Where measurements lie near, their correction multiplies what all of this gives 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import NamedTuple
 
@@ -105,6 +105,11 @@ class Losses:
                 raise InputError(f.name, value, "a part is at most 1")
             if f.name in _AT_LEAST_ONE and smallest < 1:
                 raise InputError(f.name, value, "a factor on time is at least 1")
+
+
+def wider(k: Losses, low: float, high: float) -> Losses:
+    """The same losses with a range that is so many times as far down and up."""
+    return replace(k, low=k.low * low, high=k.high * high)
 
 
 class Factors(NamedTuple):

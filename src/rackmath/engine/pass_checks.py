@@ -1,4 +1,4 @@
-"""Numbers that a pass may be asked for."""
+"""Numbers that a pass may be asked for, and what it takes for granted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from math import isfinite
 
 import numpy as np
 
+from rackmath.engine.layout import Layout, expert_count
 from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.models.operators import PHASES
 
@@ -40,3 +43,35 @@ def check_accepted(phase: str, accepted: Number | None, drafted: Number) -> None
     inside = np.greater_equal(accepted, 1) & np.less_equal(accepted, 1 + np.asarray(drafted))
     if not np.all(inside):
         raise InputError("accepted", float(np.max(accepted)), "write 1 to 1 + drafted tokens")
+
+
+def check_apart(layout: Layout, architecture: Architecture, phase: str, two_batch: Number) -> None:
+    """Refuse what accelerators that hold experts only do not do. Errors: :class:`InputError`."""
+    apart = np.asarray(layout.apart)
+    if not apart.any():
+        return
+    if not apart.all():
+        raise InputError("layout", "ffn", "layouts with accelerators that hold experts only are asked by themselves")
+    if phase == "train":
+        raise InputError("layout", "ffn", "accelerators that hold experts only serve, they do not train")
+    if np.any(two_batch):
+        raise InputError("two batch overlap", float(np.max(two_batch)), "micro-batches of ffn already overlap")
+    if architecture.adapters is not None:
+        raise InputError("adapters", architecture.adapters.resident, "leave ffn out of the layout")
+
+
+def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:
+    """What a reader has to know of the numbers of any pass of a model on a system."""
+    notes = [f"{entry} (absent from the config)" for entry in a.defaulted]
+    if a.not_understood:
+        notes.append("not understood and left out: " + ", ".join(a.not_understood))
+    formats = {f for layer, _ in a.groups for _, f in layer.formats} | {a.format}
+    for precision in sorted({f.compute for f in formats}):
+        actual = system.chip.runs_at(precision)
+        if actual != precision:
+            notes.append(f"{precision} weights are multiplied at {actual}: {system.chip.name} has no {precision} rate")
+    if absorbed is not None:
+        notes.append(f"latent attention {'absorbed' if absorbed else 'naive'} by request in {phase}")
+    if expert_count(a):
+        notes.append("tokens choose experts independently and evenly")
+    return tuple(notes)

@@ -60,7 +60,7 @@ class PassWork:
             local = local + op.time
         tensor = self.wire.tensor + self.latency.tensor
         shown = self.wire.total + self.latency.total - self.training * minimum(local, tensor)
-        return shown - self.hideable(local, self.experts)
+        return maximum(shown - self.hideable(local, self.experts), 0.0)
 
     @property
     def experts(self) -> Number:

@@ -98,8 +98,8 @@ def local_pass(
 ) -> Pass:
     """What the fullest data-parallel group sends through a stage at once.
 
-    Every stage is kept busy with a micro-batch of its own. Groups that share experts
-    meet there with the tokens that they really have: at batch 1 there is one token,
+    Every stage is kept busy with a micro-batch of its own; so are accelerators that hold experts only. Groups
+    that share experts meet there with the tokens that they really have: at batch 1 there is one token,
     whatever the number of groups. Decode verifies ``drafted`` tokens with each new one.
     """
     new = 1.0 + drafted if phase == "decode" else context - cached
@@ -108,8 +108,9 @@ def local_pass(
         own = batch / layout.data
         shared = own * layout.expert_groups * new
         return Pass(phase=phase, sequences=own, new_tokens=new, context=context, expert_tokens=shared)
-    micro = maximum(largest_part(held_sequences(batch, layout), layout.pipeline), 1.0)
-    met = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * layout.pipeline))
+    parts = layout.pipeline * layout.micro_batches
+    micro = maximum(largest_part(held_sequences(batch, layout), parts), 1.0)
+    met = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * parts))
     return Pass(
         phase=phase,
         sequences=micro,

@@ -81,11 +81,13 @@ class Memory:
     cache: Number
     activations: Number
     capacity: float
+    experts: Number = 0.0
+    """Weights and activations on accelerators that hold experts only, which are none of the other parts."""
 
     @property
     def total(self) -> Number:
-        """Sum of all parts. [B]"""
-        return self.weights + self.cache + self.activations
+        """Sum of all parts of one accelerator: the fuller of those that hold caches and those that hold experts. [B]"""
+        return maximum(self.weights + self.cache + self.activations, self.experts)
 
     @property
     def fits(self) -> bool | NDArray[np.bool_]:
@@ -111,10 +113,12 @@ def memory(
     """
     in_stage = stage_share(architecture, layout)
     weights = _outside_weights(architecture, layout)
+    experts: Number = 0.0
     for layer, count in architecture.groups:
         for weight in layer_weights(layer, architecture.hidden):
-            if weight.owned:
-                weights = weights + count * in_stage * _weight_on_rank(architecture, layer, weight, layout)
+            size = count * in_stage * _weight_on_rank(architecture, layer, weight, layout) if weight.owned else 0.0
+            moved = layout.apart if weight.role == "experts" else 0.0
+            weights, experts = weights + (1 - moved) * size, experts + moved * size
     if architecture.adapters is not None:
         weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
     if architecture.images is not None:
@@ -136,6 +140,7 @@ def memory(
         cache=in_stage * sequences * held,
         activations=live + logits if architecture.vocabulary else 0.0 * tokens,
         capacity=capacity,
+        experts=experts + layout.apart * live * layout.data / maximum(layout.ffn, 1.0),
     )
 
 

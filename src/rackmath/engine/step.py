@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from rackmath.engine.adapters import UNMEASURED, adapter_loads, adapter_time
 from rackmath.engine.gather import gathered
-from rackmath.engine.layout import Layout, draft_layout, expert_count, widths
-from rackmath.engine.losses import CORRECTION, Losses
-from rackmath.engine.pass_checks import check_accepted, check_pass
-from rackmath.engine.pass_work import LOSSES, lost_seconds
-from rackmath.engine.roofline import TERMS, spent
+from rackmath.engine.layout import Layout, draft_layout, widths
+from rackmath.engine.losses import CORRECTION, Losses, wider
+from rackmath.engine.pass_checks import check_accepted, check_apart, check_pass, pass_assumptions
+from rackmath.engine.pass_time import APART_UNMEASURED, apart_time, pass_time
+from rackmath.engine.roofline import TERMS
 from rackmath.engine.sharding import Memory, memory
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
@@ -57,6 +57,10 @@ class Estimate:
     layout: Layout
     basis: str
     """What the losses and the range were fitted on."""
+    busy: Mapping[str, Number]
+    """Of the time, what each pool and each way between them works, where accelerators hold experts only. [s]"""
+    turns: Number
+    """Micro-batches that take turns between these pools; 1 without such. [micro-batches]"""
     assumptions: tuple[str, ...] = ()
 
     @property
@@ -136,6 +140,7 @@ def estimate(
     """
     check_pass(phase, batch, context, cached, drafted)
     check_accepted(phase, accepted, drafted)
+    check_apart(layout, architecture, phase, two_batch)
     system.require_network(int(np.max(layout.gpus)))
     point = {
         "batch": batch,
@@ -195,17 +200,16 @@ class _Call:
         """Evaluate one cache-sized set of points."""
         a, chip = self.architecture, self.system.chip
         gathered_work = gathered(a, self.system, self.phase, point, self.absorbed)
-        work, passes = gathered_work.work, gathered_work.passes
-        split = spent(work.operators)
-        terms = {name: passes * value for name, value in split.terms.items()}
-        terms["communication"] = passes * work.exchange
-        total = sum(terms.values(), 0.0)
-        overlapped = passes * maximum(maximum(split.compute, split.traffic), work.exchange)
-        lost: dict[str, Number] = dict.fromkeys(LOSSES, 0.0)
         k = self.losses or Losses()
+        if np.any(gathered_work.layout.apart):
+            spent = apart_time(gathered_work.work, gathered_work.turns, gathered_work.layout, self.losses)
+            k = k if self.losses is None else wider(k, *APART_UNMEASURED)
+        else:
+            spent = pass_time(gathered_work.work, self.losses).times(gathered_work.passes)
+        lost = dict(spent.lost)
         if self.losses is not None:
-            lost = {name: passes * value for name, value in lost_seconds(work, k).items()}
             lost["host"] = lost["host"] + adapter_loads(a, self.system, self.phase, gathered_work)
+        total = sum(spent.terms.values(), 0.0)
         time = total + sum(lost.values(), 0.0)
         if self.phase in k.correction:
             corrected = maximum(time * k.correction[self.phase], total)
@@ -216,11 +220,11 @@ class _Call:
             time_low=maximum(time * k.low - (1 - UNMEASURED[0]) * of_adapters, total),
             time_high=time * k.high + (UNMEASURED[1] - 1) * of_adapters,
             time_ideal=total,
-            time_overlapped=overlapped,
-            terms=terms,
+            time_overlapped=spent.overlapped,
+            terms=spent.terms,
             lost=lost,
-            compute_time=passes * split.compute,
-            memory_time=passes * split.traffic,
+            compute_time=spent.compute,
+            memory_time=spent.traffic,
             memory=memory(
                 a,
                 gathered_work.layout,
@@ -233,7 +237,9 @@ class _Call:
             gpus=gathered_work.layout.gpus,
             layout=gathered_work.layout,
             basis=k.basis,
-            assumptions=(*_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
+            busy=spent.busy,
+            turns=gathered_work.turns,
+            assumptions=(*pass_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
         )
 
 
@@ -254,22 +260,6 @@ def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
     )
 
 
-def _assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:
-    notes = [f"{entry} (absent from the config)" for entry in a.defaulted]
-    if a.not_understood:
-        notes.append("not understood and left out: " + ", ".join(a.not_understood))
-    formats = {f for layer, _ in a.groups for _, f in layer.formats} | {a.format}
-    for precision in sorted({f.compute for f in formats}):
-        actual = system.chip.runs_at(precision)
-        if actual != precision:
-            notes.append(f"{precision} weights are multiplied at {actual}: {system.chip.name} has no {precision} rate")
-    if absorbed is not None:
-        notes.append(f"latent attention {'absorbed' if absorbed else 'naive'} by request in {phase}")
-    if expert_count(a):
-        notes.append("tokens choose experts independently and evenly")
-    return tuple(notes)
-
-
 def _scalar_or_array(value: Number) -> Number:
     return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
 
@@ -284,12 +274,13 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
 
     first = results[0]
     times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
-    fields = (*times, "tokens", "gpus")
+    fields = (*times, "tokens", "gpus", "turns")
     return replace(
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},
         terms={name: join([r.terms[name] for r in results]) for name in TERMS},
-        lost={name: join([r.lost[name] for r in results]) for name in results[0].lost},
+        lost={name: join([r.lost[name] for r in results]) for name in first.lost},
+        busy={name: join([r.busy[name] for r in results]) for name in first.busy},
         memory=Memory(
             weights=join([r.memory.weights for r in results]),
             cache=join([r.memory.cache for r in results]),

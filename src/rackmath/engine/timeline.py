@@ -13,6 +13,7 @@ from rackmath.engine.layout import Layout, widths
 from rackmath.engine.losses import CORRECTION, Losses, host_time, launch_time
 from rackmath.engine.pass_work import PassWork, collectives_time, shown_time
 from rackmath.engine.step import estimate
+from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 
@@ -48,7 +49,10 @@ def step_parts(
         Other arguments of :func:`rackmath.engine.estimate`, numbers instead of arrays.
 
     Work that runs beside other work (half-batches, collectives under products) is told as what it adds.
+    Errors: :class:`InputError` where attention and experts work side by side.
     """
+    if layout.ffn:
+        raise InputError("picture", "step", "pools work side by side under ffn: use roofline, batch or memory")
     phase, losses = settings.get("phase", "decode"), settings.get("losses")
     names = ("batch", "context", "cached", "drafted", "two_batch")
     point = {name: settings.get(name, 0) for name in names} | widths(layout)

@@ -21,6 +21,7 @@ from rackmath.serving.launch_boxes import FRONT, box_size
 VLLM_IMAGE = "vllm/vllm-openai:v0.33.0"
 LLMD_IMAGE = "ghcr.io/llm-d/llm-d-cuda:latest"
 DYNAMO_IMAGE = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:${VERSION}"
+_FILES = ("compose.yaml", "kubernetes.yaml", "llm-d-values.yaml", "dynamo.yaml")
 _SECRET = "hf-token-secret"
 """Kubernetes secret that holds HF_TOKEN."""
 _CACHE = "/models"
@@ -58,6 +59,8 @@ def deployment_files(name: str, workers: Sequence[tuple[Server, int]], system: S
     total = sum(int(server.layout.gpus) * many for server, many in alone)
     nvidia = system.chip.vendor == "NVIDIA"
     text: dict[str, str] = {}
+    if any(server.layout.ffn for server, _ in workers):
+        return Files(text={}, missing=dict.fromkeys(_FILES, "servers of routed experts are known to vllm.sh alone"))
     reasons = {
         "compose.yaml": "two pools need a router between them: dynamo.yaml or llm-d-values.yaml" if pools
         else f"{total} accelerators do not stand in one box of {box_size(system)}" if total > box_size(system)

@@ -6,6 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from rackmath.engine import Layout, Losses
+from rackmath.engine.encoding import encoding
+from rackmath.engine.transfer import embeddings_time
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
 from rackmath.serving.points import Points, joined
 from rackmath.serving.renting import most_units, repeated
 from rackmath.serving.waits import queued
@@ -13,6 +18,16 @@ from rackmath.serving.workload import Space
 
 BUSY = (0.5, 0.8)
 """Parts of their time that encoders are planned to work: waits are short at the first, few are idle at the second."""
+
+
+def encoded_apart(
+    points: Points, system: System, space: Space, model: Architecture | None, losses: Losses | None
+) -> Points:
+    """The same points, with encoders beside them where a ``model`` is named whose images other accelerators encode."""
+    if model is None:
+        return points
+    time = float(encoding(model, system, Layout(), 1.0, losses).time)
+    return with_encoders(points, time, float(embeddings_time(model, system, float(space.gpus))), space)
 
 
 def with_encoders(points: Points, time: float, transfer: float, space: Space) -> Points:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rackmath.engine import Layout
 from rackmath.engine.expert_load import redundant_experts
 from rackmath.models.adapters import ALL_LINEAR, Adapters
+from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
 """Versions whose flags are written."""
@@ -75,6 +76,8 @@ class Server:
     """Low-rank adapters that requests choose from."""
     eager: bool = False
     """Whether steps replay no graphs."""
+    apart: ApartServer | None = None
+    """Which part it is of a worker whose routed experts have servers of their own."""
     encoder_data: bool = False
     """Whether the vision encoder is data-parallel over the tensor ranks, instead of each matrix split."""
 
@@ -91,6 +94,8 @@ class Place:
     """Names of its boxes where it spans several."""
     rank: int = 0
     """Which of these boxes the command is for."""
+    experts_host: str = "127.0.0.1"
+    """Where the first rank runs that holds this worker's routed experts only."""
 
 
 def longest_request(mean: float, trained: int | None) -> int:
@@ -105,7 +110,7 @@ def one_each(server: Server) -> tuple[Server, int]:
     Groups of a dense model share nothing, and neither do those that hold all experts: they are servers of their own.
     """
     x = server.layout
-    if x.data == 1 or (server.experts and x.expert > 1):
+    if x.data == 1 or server.apart is not None or (server.experts and x.expert > 1):
         return server, 1
     alone = replace(x, data=1)
     return replace(server, layout=alone, batch=math.ceil(server.batch / float(x.data))), int(x.data)
@@ -123,10 +128,10 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
         ("--data-parallel-size", x.data),
         ("--decode-context-parallel-size", x.context_parallel),
     )
-    if server.experts and x.expert > 1:
+    if server.experts and (x.expert > 1 or server.apart is not None):
         flags.append("--enable-expert-parallel")
-        if spare := redundant_experts(server.experts, ranks, server.redundant):
-            flags.append(redundancy_flags(spare)["vllm"])
+    if server.experts and x.expert > 1 and (spare := redundant_experts(server.experts, ranks, server.redundant)):
+        flags.append(redundancy_flags(spare)["vllm"])
     flags += [
         f"--max-model-len {server.longest}",
         f"--max-num-seqs {math.ceil(server.batch / groups)}",
@@ -141,9 +146,11 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     flags += ["--mm-encoder-tp-mode data"] if server.encoder_data else []
     flags += ["--enforce-eager"] if server.eager else []
     flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
-    if server.drafted and server.role != "prefill":
+    if server.apart is not None:
+        flags += server.apart.flags(at.experts_host, server.eager)
+    if server.drafted and server.role not in ("prefill", FFN):
         flags.append(f"--speculative-config {_quoted(_vllm_drafts(server))}")
-    if server.role:
+    if server.role and server.role != FFN:
         flags.append(f"--kv-transfer-config {_quoted({'kv_connector': 'NixlConnector', 'kv_role': 'kv_both'})}")
     if at.port is not None:
         flags.append(f"--port {at.port}")
@@ -272,6 +279,8 @@ def notes(server: Server) -> list[str]:
         said.append(f"{HEAD} stands for the repository of an EAGLE-3 head that was trained for this model")
     if server.cache not in ("bf16", "fp8"):
         said.append(f"a cache at {server.cache} is set by neither command")
+    if x.ffn:
+        said += [PLUGIN, "start servers of experts and of attention together: they wait for each other"]
     return said
 
 

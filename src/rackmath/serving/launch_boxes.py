@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from math import ceil
 
+from rackmath.engine import Layout
 from rackmath.hardware import System
 from rackmath.serving.launch import Place, Server, one_each, sglang_command, vllm_command
+from rackmath.serving.launch_apart import ATTENTION, FFN, NOT_WRITTEN, RUNNER, ApartServer
 from rackmath.serving.launch_trtllm import proxy, settings, trtllm_command
 
 _TRAY = 4
@@ -17,7 +19,7 @@ _BOX = 8
 """Accelerators of a box without a scale-up network."""
 _MOST = 64
 """Servers that one router is given by name."""
-_DOES = {"prefill": "reads prompts", "decode": "writes answers"}
+_DOES = {"prefill": "reads prompts", "decode": "writes answers", FFN: "holds routed experts only"}
 _VISIBLE = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "AMD": "HIP_VISIBLE_DEVICES"}
 _LINK_PORTS = {"vllm": 5600, "sglang": 8998, "trtllm": 0}
 COMMANDS: dict[str, Callable[[Server, Place], str]] = {
@@ -39,6 +41,8 @@ class _Placed:
     devices: tuple[int, ...]
     slot: int
     """Which server of its first box it is."""
+    experts_box: int = 0
+    """First box of the server that holds its worker's routed experts only."""
 
 
 def box_size(system: System) -> int:
@@ -63,7 +67,10 @@ def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: Sy
     workers : sequence of (Server, int)
         Each kind of worker, and how many there are in the whole deployment.
     """
-    placed = _placed([(server, many * copies) for s, many in workers for server, copies in [one_each(s)]], system)
+    if any(server.layout.ffn for server, _ in workers) and engine != "vllm":
+        return NOT_WRITTEN.format(engine=engine)
+    alone = [(server, many * copies) for s, many in parted(workers) for server, copies in [one_each(s)]]
+    placed = _placed(alone, system)
     boxes = 1 + max(box for place in placed for box in place.boxes)
 
     def name(box: int) -> str:
@@ -79,9 +86,35 @@ def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: Sy
         else:
             blocks.append((text, [box]))
     parts = [f"{_heading(places, boxes)}{text}" for text, places in blocks if text]
-    if len(placed) > 1:
-        parts.append(_router(engine, placed, name))
+    reached = [place for place in placed if place.server.role != FFN]
+    if len(reached) > 1:
+        parts.append(_router(engine, reached, name))
     return "\n\n".join(parts)
+
+
+def parted(workers: Sequence[tuple[Server, int]]) -> list[tuple[Server, int]]:
+    """The same workers; each whose routed experts stand apart as a server of those, then one of all else."""
+    servers: list[tuple[Server, int]] = []
+    for worker, many in workers:
+        x = worker.layout
+        if not x.ffn:
+            servers.append((worker, many))
+            continue
+        for pair in range(many):
+            part = ApartServer(
+                kind=FFN,
+                attention_ranks=int(x.tensor * x.data),
+                ffn_ranks=int(x.ffn),
+                turns=int(x.micro_batches),
+                pair=pair,
+            )
+            experts = Layout(expert=x.ffn, data=x.ffn)
+            attention = Layout(tensor=x.tensor, data=x.data, context_parallel=x.context_parallel)
+            servers += [
+                (replace(worker, layout=experts, role=FFN, apart=part), 1),
+                (replace(worker, layout=attention, apart=replace(part, kind=ATTENTION)), 1),
+            ]
+    return servers
 
 
 def _placed(workers: Sequence[tuple[Server, int]], system: System) -> list[_Placed]:
@@ -99,7 +132,8 @@ def _placed(workers: Sequence[tuple[Server, int]], system: System) -> list[_Plac
             made.append(_Placed(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
             used, slot = (used + gpus, slot + 1) if span == 1 else (size, slot + 1)
             box += span - 1
-    return made
+    hosts = {p.server.apart.pair: p.boxes[0] for p in made if p.server.apart and p.server.role == FFN}
+    return [replace(p, experts_box=hosts[p.server.apart.pair]) if p.server.apart else p for p in made]
 
 
 def _heading(places: list[int], boxes: int) -> str:
@@ -122,13 +156,15 @@ def _commands(
         link_port=f"$(({link} + i))" if many > 1 else str(link),
         boxes=tuple(name(b) for b in server.boxes) if several else (),
         rank=server.boxes.index(box),
+        experts_host=name(server.experts_box),
     )
     lists = [",".join(map(str, server.devices)) for server in alike]
     before: list[str] = []
     visible = _VISIBLE.get(system.chip.vendor)
     if visible and not several and len(server.devices) < box_size(system):
         before.append(f"{visible}={'${devices[i]}' if many > 1 else lists[0]}")
-    if engine == "vllm" and server.server.role:
+    before += [RUNNER] if server.server.apart else []
+    if engine == "vllm" and server.server.role not in ("", FFN):
         before += [f"VLLM_NIXL_SIDE_CHANNEL_HOST={name(box)}", f"VLLM_NIXL_SIDE_CHANNEL_PORT={place.link_port}"]
     title = f"# {server.server.role}: {_DOES[server.server.role]}\n" if server.server.role else ""
     if engine == "trtllm" and not place.rank:

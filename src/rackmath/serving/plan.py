@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rackmath.engine import Losses
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.serving.choice import Ending, best, ending, frontier, gpu_seconds, loses_by, runners_up
+from rackmath.serving.choice import Ending, best, ending, frontier, gpu_seconds, loses_by, runners_up, within
 from rackmath.serving.corrections import Corrector, searched
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints
@@ -62,6 +64,7 @@ def space_of(
     drafted: Sequence[float] = (),
     draft: Architecture | None = None,
     pools: bool = True,
+    afd: bool = False,
     box: int = 1,
 ) -> Space:
     """Choices for a model on a system; what is not given is everything that is supported."""
@@ -72,6 +75,7 @@ def space_of(
         drafted=tuple(drafted) or usual,
         draft=draft,
         pools=pools,
+        afd=afd,
         box=box,
     )
 
@@ -110,7 +114,7 @@ def plan(
             spends=loses_by(spent, gpu_seconds(system, work, space, search_result, place, losses, scheduling)),
             ending=ending(system, work, limits, space, search_result, place),
         )
-        for place in runners_up(search_result.points, limits, winner, _RUNNERS_UP)
+        for place in _shown(search_result, limits, winner)
     )
     return Plan(
         found=search_result,
@@ -121,3 +125,13 @@ def plan(
         spent=spent,
         losers=losers,
     )
+
+
+def _shown(result: Found, limits: Limits, winner: int) -> list[int]:
+    """Places of the best of other deployments, and of the best whose routed experts stand apart where none is it."""
+    apart = np.array([bool(x.ffn) for x in result.layouts])[result.points.layout]
+    others = runners_up(result.points, limits, winner, _RUNNERS_UP)
+    if not apart.any() or apart[[winner, *others]].any():
+        return others
+    inside = np.flatnonzero(within(result.points, limits) & apart)
+    return [*others, *inside[np.argsort(-result.points.per_gpu[inside], kind="stable")][:1].tolist()]

@@ -14,15 +14,14 @@ import numpy as np
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.encoding import encoding
 from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
-from rackmath.engine.transfer import embeddings_time
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
-from rackmath.serving.encoders import with_encoders
+from rackmath.serving.encoders import encoded_apart
+from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, Scheduling, Times
 from rackmath.serving.points import Array, Corrections, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
@@ -87,12 +86,15 @@ def search(
         layouts += grid.layouts
         kept, n, good = _one_pool(grid, work, space, scheduling)
         evaluated, fitting = evaluated + n, fitting + good
-        parts.append(_placed(_worth_keeping(_encoded(kept, system, space, apart, losses), limits), place, start))
+        parts.append(_placed(_worth_keeping(encoded_apart(kept, system, space, apart, losses), limits), place, start))
         if space.pools:
             decode, prefill = _options(grid, scheduling)
+            if space.afd:
+                decode = with_experts_apart(decode, system, work, space, variant.architecture, losses)
+                layouts += decode.layouts[len(grid.layouts) :]
             pooled, n, good = two_pools(system, work, limits, space, variant.architecture, decode, prefill, scheduling)
             evaluated, fitting = evaluated + n, fitting + good
-            parts.append(_placed(_encoded(pooled, system, space, apart, losses), place, start))
+            parts.append(_placed(encoded_apart(pooled, system, space, apart, losses), place, start))
     points = joined(parts)
     if not len(points):
         raise DoesNotFit(
@@ -109,14 +111,6 @@ def _ways(space: Space) -> Iterator[tuple[int, Variant, Architecture | None]]:
         yield place, variant, None
         if space.pools and variant.architecture.images is not None:
             yield place, replace(variant, architecture=replace(variant.architecture, images=None)), variant.architecture
-
-
-def _encoded(points: Points, system: System, space: Space, apart: Architecture | None, losses: Losses | None) -> Points:
-    """The same points, with encoders beside them where others encode images."""
-    if apart is None:
-        return points
-    time = float(encoding(apart, system, Layout(), 1.0, losses).time)
-    return with_encoders(points, time, float(embeddings_time(apart, system, float(space.gpus))), space)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

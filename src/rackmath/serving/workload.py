@@ -101,6 +101,8 @@ class Space:
     """Model that drafts them; None where the model's own layers do."""
     pools: bool = True
     """Whether prompts may be read by accelerators of their own."""
+    afd: bool = False
+    """Whether, beside pools, routed experts may have accelerators of their own."""
     box: int = 1
     """Accelerators that are rented together. [accelerators]"""
     largest_unit: int = 128

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rackmath.api.apart import apart_range
 from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.images import served_model
 from rackmath.api.near_service import Service, service_near
@@ -57,6 +58,7 @@ class ReplicaGroup:
         if self.software is None:
             return 1.0, 1.0
         computed = constants_file.range_of(self.system, self.software, "time per token")
+        computed = apart_range(self.deployment.layout, "time per token", computed)
         return computed if self.near is None else self.near.range("time per token", computed)
 
     @property
@@ -209,7 +211,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     context = float((work.prompt + work.output).mean())
     layout = _layout(architecture, system, gpus, context, r.layout)
     at = None
-    if losses is not None and not (r.no_evidence or r.enforce_eager):
+    if losses is not None and not (r.no_evidence or r.enforce_eager or layout.ffn):
         at = service_near(
             architecture,
             system,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.adapters import adapter_note
+from rackmath.api.apart import apart_note
 from rackmath.api.routing import eager_note, routing_note
 from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
@@ -241,6 +242,7 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(note for group in setup.groups
                        for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
         *eager_note(r),
+        *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
         *_scaling_note(setup),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "

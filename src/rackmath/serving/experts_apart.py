@@ -1,0 +1,57 @@
+"""Workers that write answers with routed experts on accelerators of their own (attention-FFN disaggregation)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rackmath.engine import Layout, Losses
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.layout import apart_layouts, stack_layouts
+from rackmath.engine.timer import engine_timer
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.pools import DecodeOptions
+from rackmath.serving.workload import Space, Workload
+
+
+def with_experts_apart(
+    decode: DecodeOptions,
+    system: System,
+    work: Workload,
+    space: Space,
+    architecture: Architecture,
+    losses: Losses | None,
+) -> DecodeOptions:
+    """The same options, and behind them those of layouts of as many accelerators some of which hold experts only.
+
+    Prompts are read elsewhere: experts of their own serve steps of many sequences, and engines offer them for those.
+    """
+    tokens = min(space.chunks)
+    held = work.input + work.output
+    sizes = sorted({int(gpus) for gpus in decode.gpus})
+    layouts = [x for gpus in sizes if gpus <= space.largest_unit for x in apart_layouts(architecture, gpus)]
+    if not layouts:
+        return decode
+    room = largest_batch(architecture, system, stack_layouts(layouts), context=held, tokens=tokens, draft=space.draft)
+    fitting = [n for n, many in enumerate(np.asarray(room)) if many >= layouts[n].data]
+    if not fitting:
+        return decode
+    chosen = [layouts[n] for n in fitting]
+    timer = engine_timer(architecture, system, losses, draft=space.draft)
+    drafted = np.array(space.drafted)[None, None, :]
+    step = timer(
+        "decode", stack_layouts(chosen, 3), decode.batches[None, :, None], work.input + work.output / 2, drafted
+    )
+    return replace(
+        decode,
+        layouts=[*decode.layouts, *chosen],
+        gpus=np.concatenate([decode.gpus, _sizes(chosen)]),
+        step=np.concatenate([decode.step, np.broadcast_to(step, (len(chosen), *decode.step.shape[1:]))]),
+        capacity=np.concatenate([decode.capacity, np.asarray(room)[fitting]]),
+    )
+
+
+def _sizes(layouts: list[Layout]) -> np.ndarray:
+    return np.array([float(x.gpus) for x in layouts])
