@@ -184,6 +184,22 @@ def test_policies_trade_one_wait_for_another() -> None:
     assert max(first["prefill-first"], first["chunked"]) < first["decode-first"]
 
 
+def test_an_engine_mixes_prompts_and_answers_as_it_does() -> None:
+    """SGLang reads waiting prompts first, vLLM and TensorRT-LLM beside answers; what is asked for goes before."""
+    asked = ("--poisson", "30", "--input", "800", "--output", "100", "--requests", "400", "--no-evidence")
+    users = "time_per_output_token"
+    for engine, own, other in (
+        ("vllm", "chunked", "prefill-first"),
+        ("sglang", "prefill-first", "chunked"),
+        ("trtllm", "chunked", "prefill-first"),
+    ):
+        default, same, changed = (
+            run(*asked, "--engine", engine, *more) for more in ((), ("--policy", own), ("--policy", other))
+        )
+        assert default[users] == same[users]
+        assert default[users] != changed[users]
+
+
 @pytest.mark.parametrize("piece", [150, 1000])
 def test_files_hold_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     monkeypatch.setattr("rackmath.api.simulation.result._ROWS", piece)

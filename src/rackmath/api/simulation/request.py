@@ -132,9 +132,12 @@ class SimulateRequest(PromptFields):
         str | None, Option(help="Shares of priority classes, most urgent first, as 0.2,0.8.", kind=kinds.NUMBERS)
     ] = None
     policy: Annotated[
-        str,
-        Option(help="Order of prompts and answers in a replica's steps.", kind=kinds.choice(*POLICIES)),
-    ] = "chunked"
+        str | None,
+        Option(
+            help="Order of prompts and answers in a replica's steps (default: the engine's).",
+            kind=kinds.choice(*POLICIES),
+        ),
+    ] = None
     preemption: Annotated[str, Option(help="What happens when the cache is full.", kind=kinds.choice(*PREEMPTIONS))] = (
         "recompute"
     )
