@@ -7,13 +7,13 @@ tests parse every command against that list.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
 from rackmath.engine.expert_load import redundant_experts
 from rackmath.models.adapters import ALL_LINEAR, Adapters
 from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
+from rackmath.serving.quoting import Setting, quoted
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
 """Versions whose flags are written."""
@@ -149,9 +149,9 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     if server.apart is not None:
         flags += server.apart.flags(at.experts_host, server.eager)
     if server.drafted and server.role not in ("prefill", FFN):
-        flags.append(f"--speculative-config {_quoted(_vllm_drafts(server))}")
+        flags.append(f"--speculative-config {quoted(_vllm_drafts(server))}")
     if server.role and server.role != FFN:
-        flags.append(f"--kv-transfer-config {_quoted({'kv_connector': 'NixlConnector', 'kv_role': 'kv_both'})}")
+        flags.append(f"--kv-transfer-config {quoted({'kv_connector': 'NixlConnector', 'kv_role': 'kv_both'})}")
     if at.port is not None:
         flags.append(f"--port {at.port}")
     if at.boxes:
@@ -160,7 +160,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     return " \\\n  ".join(_lines(flags))
 
 
-def _vllm_drafts(server: Server) -> Mapping[str, object]:
+def _vllm_drafts(server: Server) -> Setting:
     count = {"num_speculative_tokens": int(server.drafted)}
     if server.draft == OWN:
         return {"method": "mtp", **count}
@@ -247,7 +247,7 @@ def redundancy_flags(copies: int) -> dict[str, str]:
     if not copies:
         return {}
     return {
-        "vllm": f"--enable-eplb --eplb-config {_quoted({'num_redundant_experts': copies})}",
+        "vllm": f"--enable-eplb --eplb-config {quoted({'num_redundant_experts': copies})}",
         "sglang": f"--ep-num-redundant-experts {copies}",
     }
 
@@ -282,12 +282,6 @@ def notes(server: Server) -> list[str]:
     if x.ffn:
         said += [PLUGIN, "start servers of experts and of attention together: they wait for each other"]
     return said
-
-
-def _quoted(setting: Mapping[str, object]) -> str:
-    """A flat JSON object in the quotes of a shell."""
-    pairs = (f'"{key}": "{value}"' if isinstance(value, str) else f'"{key}": {value}' for key, value in setting.items())
-    return "'{" + ", ".join(pairs) + "}'"
 
 
 def _widths(*pairs: tuple[str, object]) -> list[str]:

@@ -6,8 +6,9 @@ other with ``--additional-config``, and two micro-batches take turns with ``--en
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+
+from rackmath.serving.quoting import quoted
 
 ATTENTION, FFN = "attention", "ffn"
 """Kinds of servers: of attention, norms, router and shared experts, which users reach; of routed experts."""
@@ -53,10 +54,10 @@ class ApartServer:
             "num_ffn_ranks": self.ffn_ranks,
             "compute_gate_on_attention": True,
         }
-        flags = [f"--additional-config '{json.dumps({'afd': meeting})}'"]
+        flags = [f"--additional-config {quoted({'afd': meeting})}"]
         if self.turns > 1:
             flags.append(
                 f"--enable-dbo --dbo-decode-token-threshold {_DECODE_TOKENS}"
                 f" --dbo-prefill-token-threshold {_PROMPT_TOKENS}"
             )
-        return flags if eager else [*flags, f"--compilation-config '{json.dumps({'cudagraph_mode': _GRAPHS})}'"]
+        return flags if eager else [*flags, f"--compilation-config {quoted({'cudagraph_mode': _GRAPHS})}"]
