@@ -21,7 +21,7 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.deployment_files import deployment_files
 from rackmath.serving.launch import Server, notes
-from rackmath.serving.launch_boxes import launch_script, parted
+from rackmath.serving.launch_boxes import launch_script, server_pairs
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.workload import Limits, Workload
 from tests.serving.test_launch import SERVER
@@ -50,7 +50,7 @@ def test_both_kinds_of_servers_are_told_of_each_other() -> None:
 
 
 def test_accelerators_of_both_kinds_multiply_out_and_users_reach_attention_only() -> None:
-    servers = parted([(WRITER, 2)])
+    servers = server_pairs([(WRITER, 2)])
     assert sum(int(server.layout.gpus) * many for server, many in servers) == 2 * int(WRITER.layout.gpus)
     script = launch_script("vllm", [(READER, 1), (WRITER, 1)], H200)
     blocks = re.split(r"\n(?=# )", script)
@@ -163,7 +163,7 @@ def test_an_estimate_says_how_busy_each_pool_is() -> None:
 
 
 def test_servers_say_what_they_are() -> None:
-    kinds = [(server.apart.kind, server.role) for server, _ in parted([(WRITER, 1)]) if server.apart is not None]
+    kinds = [(server.apart.kind, server.role) for server, _ in server_pairs([(WRITER, 1)]) if server.apart is not None]
     assert kinds == [("ffn", "ffn"), ("attention", "decode")]
-    assert isinstance(parted([(READER, 3)])[0][0], Server)
-    assert parted([(READER, 3)]) == [(READER, 3)]
+    assert isinstance(server_pairs([(READER, 3)])[0][0], Server)
+    assert server_pairs([(READER, 3)]) == [(READER, 3)]

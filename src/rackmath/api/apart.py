@@ -35,7 +35,7 @@ def apart_facts(step: Estimate) -> dict[str, Any] | None:
     return {
         "attention_gpus": float(step.layout.gpus - step.layout.ffn),
         "expert_gpus": float(step.layout.ffn),
-        "micro_batches": float(step.turns),
+        "micro_batches": float(step.micro_batches),
         "memory_per_expert_gpu": float(step.memory.experts),
         "busy": {name: float(value) for name, value in step.busy.items()},
     }

@@ -91,7 +91,7 @@ def _turns(e: Estimate) -> list[str]:
     """How long micro-batches in turns take, with numbers, where experts have accelerators of their own."""
     if not e.busy:
         return []
-    n = float(e.turns)
+    n = float(e.micro_batches)
     once = [show(float(seconds) / n, "s") for seconds in e.busy.values()]
     all_of_them = ", ".join(show(float(seconds), "s") for seconds in e.busy.values())
     return [

@@ -24,7 +24,7 @@ class Gathered:
     A prefill of m micro-batches through P stages ends after m + P - 1 stage times, each of
     1/P of a pass.
     """
-    turns: Number
+    micro_batches: Number
     """Micro-batches that take turns between attention and accelerators that hold experts only; 1 without such."""
     layout: Layout
     held: Number
@@ -49,7 +49,7 @@ def gathered(
     return Gathered(
         work=pass_work(a, local, layout, system, point["two_batch"]),
         passes=passes,
-        turns=minimum(layout.micro_batches, held),
+        micro_batches=minimum(layout.micro_batches, held),
         layout=layout,
         held=held,
         context=context,

@@ -19,7 +19,7 @@ _NAMES = {
     "ffn": "ffn", "mb": "micro_batches",
 }  # fmt: skip
 _TOKEN = re.compile(rf"^({'|'.join(_NAMES)})(\d{{1,7}})$")
-_TURNS = 2
+_MICRO_BATCHES = 2
 """Micro-batches of accelerators that hold experts only, where a layout does not say: vLLM's dual-batch overlap."""
 
 
@@ -93,7 +93,7 @@ def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Lay
     if any(w < 1 for w in widths.values()):
         raise InputError("layout", text, "each width is at least 1")
     if "ffn" in widths:
-        widths = {"ep": widths["ffn"], "mb": _TURNS} | widths
+        widths = {"ep": widths["ffn"], "mb": _MICRO_BATCHES} | widths
     if "dp" not in widths and gpus is not None:
         held, left = widths.get("tp", 1) * widths.get("pp", 1), gpus - widths.get("ffn", 0)
         if left < held or left % held:
@@ -139,9 +139,9 @@ def apart_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]:
     experts = expert_count(architecture)
     for ffn in [n for n in _divisors(gpus)[:-1] if experts % n == 0]:
         for tensor in _divisors(gpus - ffn):
-            for turns in (1, _TURNS):
+            for micro_batches in (1, _MICRO_BATCHES):
                 data = (gpus - ffn) // tensor
-                layout = Layout(tensor=tensor, expert=ffn, data=data, ffn=ffn, micro_batches=turns)
+                layout = Layout(tensor=tensor, expert=ffn, data=data, ffn=ffn, micro_batches=micro_batches)
                 if _misfit(layout, architecture) is None:
                     yield layout
 

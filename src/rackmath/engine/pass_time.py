@@ -64,7 +64,7 @@ def pass_time(work: PassWork, losses: Losses | None) -> PassTime:
     )
 
 
-def apart_time(work: PassWork, turns: Number, layout: Layout, losses: Losses | None) -> PassTime:
+def apart_time(work: PassWork, micro_batches: Number, layout: Layout, losses: Losses | None) -> PassTime:
     r"""Seconds of a pass whose micro-batches take turns between attention and accelerators that hold experts only.
 
     .. math:: t = \max(a + d + e + c,\; n a,\; n d,\; n e,\; n c)
@@ -77,7 +77,7 @@ def apart_time(work: PassWork, turns: Number, layout: Layout, losses: Losses | N
     ----------
     work : PassWork
         One micro-batch.
-    turns : Number
+    micro_batches : Number
         Micro-batches. [micro-batches]
 
     Layers are taken as alike, and micro-batches; the first trip through the pipeline of a prompt is left out.
@@ -93,24 +93,26 @@ def apart_time(work: PassWork, turns: Number, layout: Layout, losses: Losses | N
         "experts": _total(parts["experts"].terms),
         "combine": wire.combine + late.combine,
     }
-    bounds = _Bounds.of(ideal, turns)
+    bounds = _Bounds.of(ideal, micro_batches)
     terms = {
-        name: bounds.of_pools({pool: parts[pool].terms[name] if pool in parts else 0.0 for pool in POOLS}, turns)
+        name: bounds.of_pools(
+            {pool: parts[pool].terms[name] if pool in parts else 0.0 for pool in POOLS}, micro_batches
+        )
         for name in TERMS
     }
-    sent = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, turns)
+    sent = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, micro_batches)
     terms["communication"] = terms["communication"] + sent
     exchange = maximum(ideal["dispatch"], ideal["combine"])
     overlapped = maximum(maximum(parts["attention"].overlapped, parts["experts"].overlapped), exchange)
-    own, theirs = layout.tensor * layout.data / layout.gpus, layout.ffn / layout.gpus
-    lost, actual = _lost(work, (attention, experts), ideal, turns, losses)
+    attention_part, experts_part = layout.tensor * layout.data / layout.gpus, layout.ffn / layout.gpus
+    lost, actual = _lost(work, (attention, experts), ideal, micro_batches, losses)
     return PassTime(
         terms=terms,
         lost=lost,
-        overlapped=turns * overlapped,
-        compute=turns * (own * parts["attention"].compute + theirs * parts["experts"].compute),
-        traffic=turns * (own * parts["attention"].traffic + theirs * parts["experts"].traffic),
-        busy={pool: turns * value for pool, value in actual.items()},
+        overlapped=micro_batches * overlapped,
+        compute=micro_batches * (attention_part * parts["attention"].compute + experts_part * parts["experts"].compute),
+        traffic=micro_batches * (attention_part * parts["attention"].traffic + experts_part * parts["experts"].traffic),
+        busy={pool: micro_batches * value for pool, value in actual.items()},
     )
 
 
@@ -132,7 +134,11 @@ def _pools(work: PassWork) -> tuple[PassWork, PassWork]:
 
 
 def _lost(
-    work: PassWork, pools: tuple[PassWork, PassWork], ideal: Mapping[str, Number], turns: Number, k: Losses | None
+    work: PassWork,
+    pools: tuple[PassWork, PassWork],
+    ideal: Mapping[str, Number],
+    micro_batches: Number,
+    k: Losses | None,
 ) -> tuple[dict[str, Number], dict[str, Number]]:
     """Seconds beyond the bound by cause, and seconds of a micro-batch in each of :data:`POOLS`."""
     lost: dict[str, Number] = dict.fromkeys(LOSSES, 0.0)
@@ -145,16 +151,16 @@ def _lost(
         sent = dispatch_time(getattr(work.wire, way), getattr(work.latency, way), k.kernels) * k.exchange
         more[way] = {"network": maximum(sent - ideal[way], 0.0)}
     actual = {pool: ideal[pool] + _total(more[pool]) for pool in POOLS}
-    bounds = _Bounds.of(actual, turns)
+    bounds = _Bounds.of(actual, micro_batches)
     causes = {
-        name: bounds.of_pools({pool: more[pool].get(name, 0.0) for pool in POOLS}, turns)
+        name: bounds.of_pools({pool: more[pool].get(name, 0.0) for pool in POOLS}, micro_batches)
         for name in LOSSES
         if name not in ("host", "software")
     }
-    beyond, told = bounds.time - _Bounds.of(ideal, turns).time, _total(causes)
-    part = beyond / np.where(np.greater(told, 0.0), told, 1.0)
+    excess, of_causes = bounds.time - _Bounds.of(ideal, micro_batches).time, _total(causes)
+    part = excess / np.where(np.greater(of_causes, 0.0), of_causes, 1.0)
     lost |= {name: value * part for name, value in causes.items()}
-    lost["host"] = host_time(work.sequences * turns, bounds.time, k)
+    lost["host"] = host_time(work.sequences * micro_batches, bounds.time, k)
     lost["software"] = (bounds.time + lost["host"]) * (k.software - 1)
     return lost, actual
 
@@ -168,17 +174,17 @@ class _Bounds:
     """1 for the bound that is reached, else 0: the round trip, or one of :data:`POOLS`."""
 
     @staticmethod
-    def of(seconds: Mapping[str, Number], turns: Number) -> _Bounds:
+    def of(seconds: Mapping[str, Number], micro_batches: Number) -> _Bounds:
         """``seconds`` of one micro-batch in each of :data:`POOLS`."""
-        bounds = {"round trip": _total(seconds)} | {pool: turns * seconds[pool] for pool in POOLS}
+        bounds = {"round trip": _total(seconds)} | {pool: micro_batches * seconds[pool] for pool in POOLS}
         stacked = np.stack(np.broadcast_arrays(*bounds.values()))
         first = np.argmax(stacked, axis=0)
         return _Bounds(np.max(stacked, axis=0), {name: (first == n) * 1.0 for n, name in enumerate(bounds)})
 
-    def of_pools(self, seconds: Mapping[str, Number], turns: Number) -> Number:
+    def of_pools(self, seconds: Mapping[str, Number], micro_batches: Number) -> Number:
         """Seconds of a kind, of those that make the bound that is reached."""
         once = self.binds["round trip"]
-        return sum(((once + turns * self.binds[pool]) * value for pool, value in seconds.items()), 0.0)
+        return sum(((once + micro_batches * self.binds[pool]) * value for pool, value in seconds.items()), 0.0)
 
 
 def _total(seconds: Mapping[str, Number]) -> Number:

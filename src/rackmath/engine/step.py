@@ -59,7 +59,7 @@ class Estimate:
     """What the losses and the range were fitted on."""
     busy: Mapping[str, Number]
     """Of the time, what each pool and each way between them works, where accelerators hold experts only. [s]"""
-    turns: Number
+    micro_batches: Number
     """Micro-batches that take turns between these pools; 1 without such. [micro-batches]"""
     assumptions: tuple[str, ...] = ()
 
@@ -202,7 +202,7 @@ class _Call:
         gathered_work = gathered(a, self.system, self.phase, point, self.absorbed)
         k = self.losses or Losses()
         if np.any(gathered_work.layout.apart):
-            spent = apart_time(gathered_work.work, gathered_work.turns, gathered_work.layout, self.losses)
+            spent = apart_time(gathered_work.work, gathered_work.micro_batches, gathered_work.layout, self.losses)
             k = k if self.losses is None else wider(k, *APART_UNMEASURED)
         else:
             spent = pass_time(gathered_work.work, self.losses).times(gathered_work.passes)
@@ -238,7 +238,7 @@ class _Call:
             layout=gathered_work.layout,
             basis=k.basis,
             busy=spent.busy,
-            turns=gathered_work.turns,
+            micro_batches=gathered_work.micro_batches,
             assumptions=(*pass_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
         )
 
@@ -274,7 +274,7 @@ def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> 
 
     first = results[0]
     times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
-    fields = (*times, "tokens", "gpus", "turns")
+    fields = (*times, "tokens", "gpus", "micro_batches")
     return replace(
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},

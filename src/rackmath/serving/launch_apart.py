@@ -33,7 +33,7 @@ class ApartServer:
     """ATTENTION or FFN."""
     attention_ranks: int
     ffn_ranks: int
-    turns: int
+    micro_batches: int
     """Micro-batches that take turns."""
     pair: int
     """Number of the worker among those of a deployment."""
@@ -55,7 +55,7 @@ class ApartServer:
             "compute_gate_on_attention": True,
         }
         flags = [f"--additional-config {quoted({'afd': meeting})}"]
-        if self.turns > 1:
+        if self.micro_batches > 1:
             flags.append(
                 f"--enable-dbo --dbo-decode-token-threshold {_DECODE_TOKENS}"
                 f" --dbo-prefill-token-threshold {_PROMPT_TOKENS}"

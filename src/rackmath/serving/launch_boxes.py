@@ -69,7 +69,7 @@ def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: Sy
     """
     if any(server.layout.ffn for server, _ in workers) and engine != "vllm":
         return NOT_WRITTEN.format(engine=engine)
-    alone = [(server, many * copies) for s, many in parted(workers) for server, copies in [one_each(s)]]
+    alone = [(server, many * copies) for s, many in server_pairs(workers) for server, copies in [one_each(s)]]
     placed = _placed(alone, system)
     boxes = 1 + max(box for place in placed for box in place.boxes)
 
@@ -92,7 +92,7 @@ def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: Sy
     return "\n\n".join(parts)
 
 
-def parted(workers: Sequence[tuple[Server, int]]) -> list[tuple[Server, int]]:
+def server_pairs(workers: Sequence[tuple[Server, int]]) -> list[tuple[Server, int]]:
     """The same workers; each whose routed experts stand apart as a server of those, then one of all else."""
     servers: list[tuple[Server, int]] = []
     for worker, many in workers:
@@ -105,7 +105,7 @@ def parted(workers: Sequence[tuple[Server, int]]) -> list[tuple[Server, int]]:
                 kind=FFN,
                 attention_ranks=int(x.tensor * x.data),
                 ffn_ranks=int(x.ffn),
-                turns=int(x.micro_batches),
+                micro_batches=int(x.micro_batches),
                 pair=pair,
             )
             experts = Layout(expert=x.ffn, data=x.ffn)

@@ -114,7 +114,7 @@ def plan(
             spends=loses_by(spent, gpu_seconds(system, work, space, search_result, place, losses, scheduling)),
             ending=ending(system, work, limits, space, search_result, place),
         )
-        for place in _shown(search_result, limits, winner)
+        for place in _others_to_show(search_result, limits, winner)
     )
     return Plan(
         found=search_result,
@@ -127,7 +127,7 @@ def plan(
     )
 
 
-def _shown(result: Found, limits: Limits, winner: int) -> list[int]:
+def _others_to_show(result: Found, limits: Limits, winner: int) -> list[int]:
     """Places of the best of other deployments, and of the best whose routed experts stand apart where none is it."""
     apart = np.array([bool(x.ffn) for x in result.layouts])[result.points.layout]
     others = runners_up(result.points, limits, winner, _RUNNERS_UP)
