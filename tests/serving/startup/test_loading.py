@@ -13,6 +13,7 @@ from rackmath.api.simulation.setup import run, setup_of
 from rackmath.engine import Layout
 from rackmath.errors import InputError
 from rackmath.io import catalogue
+from rackmath.models.counts import weight_bytes
 from rackmath.serving.startup.loading import loading_time
 
 H100 = catalogue.system("h100-sxm")
@@ -32,6 +33,15 @@ def test_memory_of_hosts_gives_each_accelerator_its_share() -> None:
     assert loading_time(LLAMA, H100, Layout(tensor=8)) == pytest.approx(BYTES / 8 / 64e9, rel=1e-3)
     slow = replace(H100, host_dram_bandwidth=20e9)
     assert loading_time(LLAMA, slow, Layout(tensor=8)) == pytest.approx(BYTES / 8 / 20e9, rel=1e-3)
+
+
+def test_accelerators_that_hold_experts_only_may_be_the_last() -> None:
+    """Half of DeepSeek-V3's routed experts, 327 GB, over one link; attention and the rest are 19 GB."""
+    model = catalogue.model("deepseek-v3")
+    experts = weight_bytes(model)["experts"]
+    apart = Layout(expert=2, ffn=2, micro_batches=2)
+    assert loading_time(model, H100, apart) == pytest.approx(experts / 2 / 64e9, rel=1e-9)
+    assert loading_time(model, H100, apart) > 10 * loading_time(model, H100, Layout(expert=256, ffn=256))
 
 
 def test_a_streamer_on_a_volume_of_a_thousand_mebibytes() -> None:
