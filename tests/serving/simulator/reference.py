@@ -44,6 +44,7 @@ class Reference:
     kept: list[int] = field(default_factory=list)
     """Blocks that nobody uses, the longest unused first."""
     clock: float = 0.0
+    began: float = 0.0
     waiting: list[One] = field(default_factory=list)
     reading: list[One] = field(default_factory=list)
     running: list[One] = field(default_factory=list)
@@ -99,25 +100,17 @@ class Reference:
             self.step()
 
     def step(self) -> None:  # noqa: C901
-        self.admit()
-        left = self.b.budget
-        mixed = self.b.policy in ("chunked", "train")
-        if mixed:
-            left -= len(self.running) * (1 + self.b.drafted)
-        parts: list[tuple[One, int]] = []
-        for one in self.reading:
-            n = min(one.todo, left)
-            if n <= 0:
-                break
-            parts.append((one, n))
-            left -= n
+        mixed = self.b.policy in ("chunked", "train", "unchunked")
+        if not (mixed and self.room()):
+            self.admit()
+        parts = self.parts()
         tokens = sum(n for _, n in parts)
         decodes = bool(self.running) and (mixed or not tokens)
-        if decodes:
+        if decodes and not mixed:
             self.room()
-            decodes = bool(self.running)
         if not tokens and not decodes:
             return
+        began = self.clock
         stalled, self.stall = self.stall, 0.0
         time = stalled
         if tokens:
@@ -138,6 +131,7 @@ class Reference:
         if self.b.policy == "train":
             time = max(1.0, ceil(time / self.b.period - 1e-9)) * self.b.period
         self.clock += time
+        self.began = began
         if decodes:
             for one in self.running:
                 if self.b.preemption != "reserve" and one.stored % self.b.block == 0:
@@ -159,6 +153,8 @@ class Reference:
             # Until it decodes or ends it stands nowhere, but its blocks are still its own.
             if one.first is None:
                 one.first = self.clock
+            else:
+                one.left -= 1
             if one.left:
                 self.running.append(one)
             else:
@@ -170,9 +166,18 @@ class Reference:
             return
         if self.b.policy == "static" and self.reading:
             return
-        while self.waiting:
+        seen = self.began if self.b.ahead and (self.running or self.reading) else inf
+        while True:
             self.waiting.sort(key=lambda one: one.rank)
-            one = self.waiting[0]
+            known = [
+                one for at, one in enumerate(self.waiting)
+                if all(other.arrival <= seen for other in self.waiting[: at + 1] if other.rank == one.rank)
+            ]  # fmt: skip
+            if not known:
+                break
+            one = known[0]
+            if self.b.policy in ("chunked", "train") and self.left() <= 0:
+                break
             length = one.todo + ceil(one.stored)
             if len(self.running) + len(self.reading) >= self.b.seats:
                 break
@@ -184,12 +189,14 @@ class Reference:
                 whole = one.path[: one.prompt // self.prefix]
                 need -= len(whole) * self.per
                 room = need + len(set(whole) - inside) * self.per
-            if room + (1 if one.left and self.b.preemption != "reserve" else 0) > self.free:
+            mixed = self.b.policy in ("chunked", "train", "unchunked")
+            air = 1 if one.left and self.b.preemption != "reserve" and not (mixed and one.todo) else 0
+            if room + air > self.free - (self.growing() if mixed else 0):
                 break
-            self.waiting.pop(0)
+            self.waiting.remove(one)
             if sharing:
                 self.begin(one)
-            one.held = need
+            one.held = 0 if one.todo and self.pieces else need
             one.admitted = min(one.admitted, self.clock)
             if one.todo == 0:
                 self.stall += self.swap * need
@@ -198,21 +205,66 @@ class Reference:
                 if one.dropped == 0:
                     self.stall += self.times.images
                 self.reading.append(one)
+                self.take(one)
                 if self.b.policy == "static":
                     self.width = len(self.reading)
             self.forget()
 
-    def room(self) -> None:
+    @property
+    def pieces(self) -> bool:
+        return self.b.policy in ("chunked", "train") and self.b.preemption != "reserve"
+
+    def growing(self) -> int:
         if self.b.preemption == "reserve":
-            return
-        while sum(one.stored % self.b.block == 0 for one in self.running) > self.free:
-            last = max(one.rank for one in self.running)
-            victim = [one for one in self.running if one.rank == last][-1]
+            return 0
+        return sum(one.stored % self.b.block == 0 for one in self.running)
+
+    def parts(self) -> list[tuple[One, int]]:
+        """What the next step reads."""
+        left = self.b.budget
+        if self.b.policy in ("chunked", "train", "unchunked"):
+            left -= len(self.running) * (1 + self.b.drafted)
+        parts: list[tuple[One, int]] = []
+        for one in self.reading:
+            n = min(one.todo, left)
+            if n <= 0 or (self.b.policy == "unchunked" and n < one.todo <= self.b.budget):
+                break
+            parts.append((one, n))
+            left -= n
+        return parts
+
+    def left(self) -> int:
+        return self.b.budget - len(self.running) * (1 + self.b.drafted) - sum(n for _, n in self.parts())
+
+    def take(self, one: One) -> bool:
+        """Blocks for what the next step reads of a prompt."""
+        n = next((n for other, n in self.parts() if other is one), 0)
+        if not (self.pieces and n):
+            return True
+        have = one.held + len(one.uses) * self.per
+        more = max(ceil((one.stored + n) / self.b.block) - have, 0)
+        if more > self.free - self.growing():
+            return False
+        one.held += more
+        return True
+
+    def room(self) -> bool:
+        """Make room for the next step; whether anybody lost its place."""
+        lost = False
+        while self.growing() > self.free or not all(self.take(one) for one in self.reading):
+            lost = True
+            last = max(one.rank for one in (*self.running, *self.reading))
+            victim = [one for one in (*self.running, *self.reading) if one.rank == last][-1]
             self.release(victim)
-            self.running.remove(victim)
             victim.dropped += 1
+            self.waiting.insert(0, victim)
+            if victim in self.reading:
+                self.reading.remove(victim)
+                victim.todo, victim.stored = victim.todo + ceil(victim.stored), 0.0
+                continue
+            self.running.remove(victim)
             if self.b.preemption == "swap":
                 self.stall += self.swap * ceil(victim.stored / self.b.block)
             else:
-                victim.todo, victim.stored = ceil(victim.stored), 0.0
-            self.waiting.insert(0, victim)
+                victim.todo, victim.stored = ceil(victim.stored) + 1, 0.0
+        return lost

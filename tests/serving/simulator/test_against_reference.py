@@ -31,7 +31,7 @@ def times(seats: int, budget: int, slope: float = 1e-6, pair: float = 1e-8, imag
 def systems(draw: st.DrawFn) -> tuple[Workload, Batching]:
     count = draw(st.integers(1, 40))
     random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    policy = draw(st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "train"]))
+    policy = draw(st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "train", "unchunked"]))
     preemption = "reserve" if policy == "static" else draw(st.sampled_from(["recompute", "swap", "reserve"]))
     drafted = draw(st.sampled_from([0, 0, 2])) if preemption == "reserve" else 0
     block = draw(st.sampled_from([1, 4, 16]))
@@ -49,7 +49,7 @@ def systems(draw: st.DrawFn) -> tuple[Workload, Batching]:
     )
     batching = Batching(
         policy=policy, preemption=preemption, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
-        seats=seats, block=block, memory=blocks * block, drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
+        seats=seats, block=block, memory=blocks * block, ahead=draw(st.booleans()), drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
         share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
     )  # fmt: skip
     return work, batching

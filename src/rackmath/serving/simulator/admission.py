@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from math import ceil, isnan
+from math import ceil, inf, isnan
 
 from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.places import blocks_of, enter
 from rackmath.serving.simulator.prefix import insert_blocks, look_up, pin, shrink, unused_blocks, whole_blocks
 from rackmath.serving.simulator.queues import unlink
+from rackmath.serving.simulator.retraction import fits_rest
+from rackmath.serving.simulator.room import growing, in_pieces, mixes, piece, step_tokens, take_piece
 from rackmath.serving.simulator.state import (
+    CHUNKED,
     DECODE_FIRST,
+    FULL,
     NONE,
     RESERVE,
+    RETRACT,
+    SOME,
     STATIC,
+    TRAIN,
     Fixed,
     Prefixes,
     Replicas,
@@ -28,37 +35,97 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         return
     if f.policy == STATIC and me.reading > 0:
         return
+    if me.running == 0:
+        me.full = SOME
+    if me.full != SOME:
+        return
+    until = horizon(f, s, r)
+    # Schedulers that cut prompts admit no more than the next step begins to read.
+    cuts = f.policy in (CHUNKED, TRAIN) or f.preemption == RETRACT
+    left = step_tokens(f, s, r) - planned(f, s, q, r)[0]
     for k in range(f.classes):
         while s.queue[r, k, 0] != NONE:
             i = s.queue[r, k, 0]
             request = q[i]
-            length = request.todo + int(ceil(float(request.stored)))
-            if me.running + me.reading >= f.seats:
+            if request.arrival > until:
+                break
+            if cuts and left <= 0:
                 return
-            # One block of air, so that a step can follow.
-            air = 1 if request.left and f.preemption != RESERVE else 0
-            need = blocks_of(f, length + (request.left * request.growth if f.preemption == RESERVE else 0))
-            room, sharing = need, f.shared and request.todo > 0 and request.stored == 0
-            if sharing:
-                need -= whole_blocks(f, q, i) * f.per
-                room = need + unused_blocks(f, c, q, r, i) * f.per
-            if room + air > me.free:
+            room = _room(f, s, q, c, r, i) if me.running + me.reading < f.seats else NONE
+            if room == NONE:
+                if f.preemption == RETRACT:
+                    me.full = FULL
                 return
             unlink(s.queue[r], q, k, i)
             me.waiting -= 1
-            request.held = need
-            _begin(f, s, q, c, r, i, room)
+            left -= _begin(f, s, q, c, r, i, room, left)
 
 
 @inlined
-def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int) -> None:
-    """A request has its seat and takes its room: look up its prefix, or bring it back from the host."""
+def horizon(f: Fixed, s: Replicas, r: int) -> float:
+    """Moment until which the scheduler of the next step has seen arrivals. [s]"""
+    me = s.own[r]
+    return me.began if f.ahead and me.running + me.reading > 0 else inf
+
+
+@inlined
+def planned(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
+    """Prompt tokens of the next step, and their pairs with tokens before them."""
+    me = s.own[r]
+    left = step_tokens(f, s, r)
+    tokens, pairs = 0, 0.0
+    for at in range(me.reading):
+        request = q[s.prompts[r, at]]
+        if request.ready > me.clock:
+            continue
+        n = piece(f, request.todo, left - tokens)
+        if n == 0:
+            break
+        tokens += n
+        pairs += n * request.stored + n * (n + 1) / 2
+    return tokens, pairs
+
+
+@inlined
+def _room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> int:
+    """Blocks that a request needs to be admitted; ``NONE`` where there are too few."""
+    me = s.own[r]
+    request = q[i]
+    whole = request.todo + int(ceil(float(request.stored)))
+    room = blocks_of(f, whole + (request.left * request.growth if f.preemption == RESERVE else 0))
+    if f.shared and request.todo > 0 and request.stored == 0:
+        room += (unused_blocks(f, c, q, r, i) - whole_blocks(f, q, i)) * f.per
+    if f.preemption == RETRACT:
+        return room if fits_rest(f, s, q, r, i, room) else NONE
+    free = me.free
+    if mixes(f):
+        free -= growing(f, s, r)
+    # One block of air, so that a step can follow; one that cuts prompts makes room before it admits.
+    if request.left and f.preemption != RESERVE and not (mixes(f) and request.todo > 0):
+        free -= 1
+    return room if room <= free else NONE
+
+
+@inlined
+def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int, left: int) -> int:
+    """A request has its seat and takes its room: look up its prefix, or bring it back from the host.
+
+    Returns its tokens that the next step reads, ``left`` at most.
+    """
     me = s.own[r]
     request = q[i]
     now = me.clock
     if f.shared:
         # Blocks given up before this moment cannot be found.
         shrink(f, c, r, me.free, now)
+    own = room
+    if f.shared and request.todo > 0 and request.stored == 0:
+        own -= unused_blocks(f, c, q, r, i) * f.per
+    if in_pieces(f) and request.todo > 0:
+        # What its pieces need it takes as they are read.
+        room -= own
+        own = 0
+    request.held = own
     me.free -= room
     if isnan(request.admitted):
         request.admitted = now
@@ -67,7 +134,7 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
         if request.dropped and request.stored > 0:
             me.stall += f.swap * request.held
         enter(f, s, q, c, r, i)
-        return
+        return 0
     if request.dropped == 0:
         # What is encoded outlives a request that loses its place.
         me.stall += f.images
@@ -91,3 +158,8 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
     me.reading += 1
     if f.policy == STATIC:
         me.width = me.reading
+    n = piece(f, request.todo, left) if request.ready <= now else 0
+    if in_pieces(f):
+        # The whole prompt has room, so a piece of it has.
+        take_piece(f, s, q, r, i, n)
+    return n

@@ -37,7 +37,7 @@ def check(kinds: Sequence[Kind], work: Workload, q: Requests, fixed: Sequence[Fi
     """
     batching = kinds[0].batching
     for other in kinds[1:]:
-        for name in ("policy", "preemption", "block", "drafted", "acceptance"):
+        for name in ("policy", "preemption", "block", "ahead", "drafted", "acceptance"):
             if getattr(other.batching, name) != getattr(batching, name):
                 raise InputError(name, getattr(other.batching, name), "kinds of replicas differ in size and speed only")
     served = {kind.service for kind in kinds}
@@ -81,6 +81,7 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         start=batching.start,
         images=times.images,
         verified=1 + batching.drafted,
+        ahead=batching.ahead,
         period=batching.period,
         swap=batching.block * kind.kv_bytes / batching.host,
         overlapped=cache.overlapped,

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 from math import ceil, floor, inf, isnan, sqrt
 
-from rackmath.serving.simulator.admission import admit
+from rackmath.serving.simulator.admission import admit, planned
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.places import end, enter, leave, make_room, steps_of_room
+from rackmath.serving.simulator.places import end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queues import append, pop_end
+from rackmath.serving.simulator.retraction import begin_ratio
+from rackmath.serving.simulator.room import make_room, mixes
 from rackmath.serving.simulator.state import (
-    CHUNKED,
+    FREED,
+    NONE,
     RESERVE,
+    SOME,
     STATIC,
     TRAIN,
     Fixed,
@@ -35,6 +39,7 @@ def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> N
     request = q[i]
     if me.running == 0 and me.reading == 0 and me.clock < now:
         me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
+        begin_ratio(s, r)
     request.place = r
     append(s.queue[r], q, request.rank, i)
     me.waiting += 1
@@ -53,14 +58,17 @@ def advance(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
 def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> bool:
     """Go on to the next event of a replica: a step with prompts, or decode steps; false where there is no work."""
     me = s.own[r]
-    admit(f, s, q, c, r)
+    # Who loses its place and who gets one are never of one step where prompts are read beside answers.
+    lost = mixes(f) and make_room(f, s, q, c, r)
+    if not lost:
+        admit(f, s, q, c, r)
     if me.running == 0 and me.reading == 0:
         return False
-    tokens, pairs = _plan(f, s, q, r)
+    tokens, pairs = planned(f, s, q, r)
     if tokens > 0:
         _read(f, s, q, c, r, tokens, pairs)
     elif me.running > 0:
-        _decode(f, s, q, c, r, until)
+        _decode(f, s, q, c, r, until, lost)
     else:
         # Prompts whose blocks are still on their way from a lower tier.
         me.clock = max(me.clock, _soonest(s, q, r))
@@ -68,34 +76,10 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
 
 
 @inlined
-def _plan(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
-    """Prompt tokens of the next step, and their pairs with tokens before them."""
-    me = s.own[r]
-    left = f.budget
-    if f.policy in (CHUNKED, TRAIN):
-        left -= me.running * f.verified
-    tokens, pairs = 0, 0.0
-    for at in range(me.reading):
-        i = s.prompts[r, at]
-        request = q[i]
-        if request.ready > me.clock:
-            continue
-        n = min(request.todo, left - tokens)
-        if n <= 0:
-            break
-        tokens += n
-        pairs += n * request.stored + n * (n + 1) / 2
-    return tokens, pairs
-
-
-@inlined
 def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, pairs: float) -> None:
     """One step that reads prompts, beside decoding where the policy mixes them."""
     me = s.own[r]
-    beside = me.running > 0 and f.policy in (CHUNKED, TRAIN)
-    if beside:
-        make_room(f, s, q, c, r)
-        beside = me.running > 0
+    beside = me.running > 0 and mixes(f)
     work = f.prompt[tokens] + f.pair * pairs
     time = max(work, f.start)
     if beside:
@@ -115,7 +99,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
         spent += part
         request.todo -= part
         request.stored += part
-    _pass_time(f, s, r, time, 1)
+    _pass_time(f, s, r, time, 1, time)
     if beside:
         _grow(f, s, r)
         _finish(f, s, q, c, r)
@@ -129,16 +113,23 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
             if isnan(request.first):
                 request.first = me.clock
                 me.tokens += 1
+            else:
+                # Its prompt was read again, with what it had written: that gives the next token.
+                request.left -= 1
+                me.tokens += request.growth
             enter(f, s, q, c, r, i)
     me.reading = n
 
 
 @inlined
-def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> None:
-    """Decode steps until somebody ends, blocks run out, or ``until``."""
+def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float, lost: bool) -> None:
+    """Decode steps until somebody ends, blocks run out, or ``until``; a single one after somebody lost its place."""
     me = s.own[r]
-    before = me.running
-    make_room(f, s, q, c, r)
+    if not mixes(f):
+        lost = make_room(f, s, q, c, r)
+    freed = me.full == FREED
+    if freed:
+        me.full = SOME
     b = me.running
     if b == 0:
         return
@@ -149,8 +140,8 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     # Within a cycle of so many steps as a block has tokens everybody needs one block.
     if f.preemption != RESERVE and me.free < b * (k // f.block + 1):
         k = min(k, max(steps_of_room(f, s, r), 1))
-    if b < before:
-        # A place is free: others may be admitted when this step ends.
+    if lost or freed or _unseen(f, s, q, r):
+        # Others may be admitted when this step ends.
         k = 1
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
@@ -166,7 +157,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     if until < inf:
         k = min(k, _steps_until(base, slope, float(first), float(grows), float(until - now)))
     time = k * base + slope * (k * first + grows * k * (k - 1) / 2)
-    _pass_time(f, s, r, time, k)
+    _pass_time(f, s, r, time, k, base + slope * (first + grows * (k - 1)))
     if f.preemption != RESERVE:
         me.free -= k // f.block * b
         at = me.iteration % f.block
@@ -199,15 +190,27 @@ def _steps_until(base: float, slope: float, first: float, grows: float, span: fl
 
 
 @inlined
-def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int) -> None:
-    """Move the clock and the integrals."""
+def _unseen(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
+    """Whether somebody waits whom the scheduler of this step has not seen."""
+    if f.ahead:
+        for k in range(f.classes):
+            if s.queue[r, k, 0] != NONE and q[s.queue[r, k, 0]].arrival > s.own[r].began:
+                return True
+    return False
+
+
+@inlined
+def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int, last: float) -> None:
+    """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]"""
     me = s.own[r]
+    began = me.clock
     time += me.stall
     me.stall = 0.0
     if f.policy == TRAIN:
         # A step waits for its departure; one that is late takes the next.
         time = max(1.0 * steps, ceil(time / f.period - 1e-9)) * f.period
     me.clock += time
+    me.began = began if steps == 1 else me.clock - last
     me.busy += time
     me.batch += time * me.running
     me.kept += time * (f.blocks - me.free)

@@ -8,22 +8,54 @@ import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.prefix import clear, shrink, unpin
-from rackmath.serving.simulator.queues import append, prepend, push_end, remove_end, unlink
-from rackmath.serving.simulator.state import NONE, RECOMPUTE, RESERVE, Fixed, Kinds, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
+from rackmath.serving.simulator.state import (
+    FREED,
+    FULL,
+    NONE,
+    RESERVE,
+    SOME,
+    Fixed,
+    Kinds,
+    Prefixes,
+    Replicas,
+    Requests,
+)
 
 
 @inlined
 def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
-    """Take a decoding request's place away; what it has written is read again, with its prompt."""
+    """Take a decoding request's place away; what it has written is read again, with its prompt.
+
+    Its last token stands in no cache yet: it is read as well, and gives the next one.
+    """
     me = s.own[r]
     request = q[i]
     done = me.iteration - request.entered
     leave(f, s, q, c, r, i)
     request.left -= done
     request.stored += done * request.growth
-    request.todo = int(ceil(float(request.stored)))
+    request.todo = int(ceil(float(request.stored))) + 1
+    request.held = 0
     request.dropped += 1
     remove_end(s, r, i)
+
+
+@inlined
+def drop_reader(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, at: int) -> int:
+    """Take away the place of a request whose prompt is being read, which is read again; returns the request."""
+    me = s.own[r]
+    i = s.prompts[r, at]
+    request = q[i]
+    me.reading -= 1
+    for later in range(at, me.reading):
+        s.prompts[r, later] = s.prompts[r, later + 1]
+    _give_back(f, s, q, c, r, i)
+    request.todo += int(ceil(float(request.stored)))
+    request.stored = 0.0
+    request.held = 0
+    request.dropped += 1
+    return i
 
 
 @compiled
@@ -57,6 +89,10 @@ def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: 
             i = s.queue[r, k, 0]
             request = q[i]
             unlink(s.queue[r], q, k, i)
+            if request.dropped and request.todo == 0:
+                # Its blocks were on the host.
+                request.todo = int(ceil(float(request.stored))) + 1
+                request.stored = 0.0
             requests[n] = i
             n += 1
     me.waiting = 0
@@ -65,36 +101,13 @@ def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: 
     me.attended = 0.0
     me.grows = 0.0
     me.stall = 0.0
+    me.full = SOME
     for at in range(n):
         q[requests[at]].held = 0
         q[requests[at]].pinned = 0
     if len(f.capacity):
         clear(f, c, r, me.clock)
     return n
-
-
-@inlined
-def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
-    """Take places away, last admitted of the last class first, until the next step's blocks are free."""
-    me = s.own[r]
-    if f.preemption == RESERVE:
-        return
-    while s.phase[r, me.iteration % f.block] > me.free:
-        k = f.classes - 1
-        while s.order[r, k, 1] == NONE:
-            k -= 1
-        i = s.order[r, k, 1]
-        request = q[i]
-        drop(f, s, q, c, r, i)
-        if f.preemption != RECOMPUTE:
-            # On the host: its blocks wait there, nothing is read again.
-            me.stall += f.swap * blocks_of(f, request.stored)
-            request.todo = 0
-        else:
-            request.stored = 0.0
-        request.held = 0
-        prepend(s.queue[r], q, k, i)
-        me.waiting += 1
 
 
 @inlined
@@ -122,6 +135,7 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     request = q[i]
     if request.left == 0:
         _give_back(f, s, q, c, r, i)
+        me.full = SOME
         end(s, q, r, i)
         return
     request.entered = me.iteration
@@ -157,6 +171,8 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     if f.preemption != RESERVE:
         request.held = blocks_of(f, stored) - request.pinned * f.per
     _give_back(f, s, q, c, r, i)
+    if me.full == FULL:
+        me.full = FREED
     unlink(s.order[r], q, request.rank, i)
     if me.grows < 1e-9:
         # Sums of thousands of additions and subtractions begin afresh.

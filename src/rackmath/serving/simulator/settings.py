@@ -18,15 +18,19 @@ POLICIES: Mapping[str, int] = MappingProxyType(
         "decode-first": state.DECODE_FIRST,
         "static": state.STATIC,
         "train": state.TRAIN,
+        "unchunked": state.UNCHUNKED,
     }
 )
 """chunked: prompts fill what decoding leaves of a step's tokens. prefill-first: decoding pauses while prompts are read.
 decode-first: prompts wait until nobody decodes. static: seats stay taken until the last of a batch ends. train: steps
-begin on a timetable."""
+begin on a timetable. unchunked: as chunked, but a prompt is cut only where no step would hold it whole."""
 
 PREEMPTIONS: Mapping[str, int] = MappingProxyType(
-    {"recompute": state.RECOMPUTE, "swap": state.SWAP, "reserve": state.RESERVE}
+    {"recompute": state.RECOMPUTE, "swap": state.SWAP, "reserve": state.RESERVE, "retract": state.RETRACT}
 )
+"""recompute: the last admitted loses its place, and what it has written is read again. swap: its blocks wait on the host.
+reserve: nobody is admitted without blocks for the whole answer. retract: SGLang's way, as
+:mod:`rackmath.serving.simulator.retraction` says."""
 ROUTERS: Mapping[str, int] = MappingProxyType(
     {
         "round-robin": state.ROUND_ROBIN,
@@ -52,6 +56,9 @@ class Batching:
     """Tokens of a block of the cache. [tokens]"""
     memory: int = 1 << 40
     """Tokens that the cache holds. [tokens]"""
+    ahead: bool = False
+    """Whether a step is scheduled when the one before begins, as overlapped and asynchronous schedulers do: it admits
+    only what had come by then."""
     drafted: int = 0
     """Tokens that a step speculates for each sequence. [tokens]"""
     acceptance: tuple[float, ...] = ()
@@ -86,10 +93,12 @@ class Batching:
             raise InputError(
                 "--acceptance", self.acceptance, f"write {self.drafted} chances from 0 to 1, one per draft"
             )
-        if self.budget < self.seats * (1 + self.drafted) and self.policy in ("chunked", "train"):
+        if self.budget < self.seats * (1 + self.drafted) and self.policy in ("chunked", "train", "unchunked"):
             raise InputError("--budget", self.budget, f"a step of {self.seats} seats needs as many tokens")
         if self.policy == "static" and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "a static batch reserves its blocks: write reserve")
+        if self.preemption == "retract" and self.policy != "prefill-first":
+            raise InputError("--preemption", "retract", "SGLang retracts as it reads prompts first: --policy prefill-first")
         if self.drafted and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "drafts need blocks for whole answers: write reserve")
 

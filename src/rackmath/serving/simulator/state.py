@@ -13,16 +13,20 @@ I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
 B1 = NDArray[np.bool_]
 
-CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, TRAIN = range(5)
+CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, TRAIN, UNCHUNKED = range(6)
 """How a replica mixes prompts and answers."""
-RECOMPUTE, SWAP, RESERVE = range(3)
-"""Where answers outgrow the memory: the youngest is read again later, or waits on the host, or that cannot happen."""
+RECOMPUTE, SWAP, RESERVE, RETRACT = range(4)
+"""Where answers outgrow the memory: the youngest is read again later, or waits on the host, or that cannot happen, or
+the shortest answer is read again later."""
+SOME, FULL, FREED = range(3)
+"""Whether a replica that retracts looks for others to admit: it does; nobody else had room; somebody has left since."""
 LRU, LFU, TTL = range(3)
 """What a full prefix cache gives up: the longest unused block, the least used; or all that are unused for a time."""
 ROUND_ROBIN, LEAST_LOADED, TWO_CHOICES, PREFIX_AWARE = range(4)
 """Where a request goes."""
 NONE = -1
-
+NEW_TOKEN_RATIO = 0.7
+"""Part of the rest of its answer that a running request will write, as a replica that retracts assumes first. [1]"""
 
 class Fixed(NamedTuple):
     """What does not change during a run, for one kind of replica."""
@@ -54,6 +58,8 @@ class Fixed(NamedTuple):
     """Encoding the images of a request, before the step that reads the first piece of its prompt. [s]"""
     verified: int
     """Tokens that a decode step works on for each sequence: 1 and the drafted ones. [tokens]"""
+    ahead: bool
+    """Whether a step is scheduled when the one before begins."""
     period: float
     """Of the train. [s]"""
     swap: float
@@ -135,6 +141,8 @@ REQUEST = np.dtype(
 REPLICA = np.dtype(
     [
         ("clock", "f8"),
+        # Beginning of the last step.
+        ("began", "f8"),
         # Tokens that the next decode step attends to, and what a step adds to them.
         ("attended", "f8"),
         ("grows", "f8"),
@@ -146,6 +154,11 @@ REPLICA = np.dtype(
         ("width", "i4"),
         # Blocks of the cache.
         ("free", "i8"),
+        # Whether others are looked for, part of the answers that running ones are taken to write, and since which
+        # iteration that part declines, where requests are retracted.
+        ("full", "i4"),
+        ("ratio", "f8"),
+        ("declines", "i8"),
         # Time that the next step loses to loads and swaps.
         ("stall", "f8"),
         ("busy", "f8"),
@@ -239,6 +252,7 @@ def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
     own = np.zeros(count, REPLICA)
     own["kind"], own["weight"], own["up"] = kind, 1.0, True
     own["free"] = np.array([kind.blocks for kind in kinds])[kind]
+    own["ratio"] = NEW_TOKEN_RATIO
     seats, classes, block = (max(getattr(kind, name) for kind in kinds) for name in ("seats", "classes", "block"))
     return Replicas(
         own=own,

@@ -1,0 +1,103 @@
+"""SGLang's way with a full cache, compiled: whom it admits without room for whole answers, and whom it sends back.
+
+A request is admitted where its prompt, its whole answer and a page fit into what is free, less a part of what the
+running answers may still need. That part begins at ``NEW_TOKEN_RATIO`` and declines with every decode step. Where the
+next step's pages are not free after all, the requests with the shortest answers go back to the end of the queue, and the
+part is set by how long the answers of the others are. Once nobody else fits, nobody is looked at until somebody has
+left and one more decode step has begun.
+
+Source: SGLang's ``schedule_policy.py`` (``PrefillAdder``), ``schedule_batch.py`` (``retract_decode``), ``scheduler.py``
+(``update_running_batch``) and ``environ.py``, of 2026. Answers are as long as their users let them be.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+
+from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.places import drop
+from rackmath.serving.simulator.queues import append
+from rackmath.serving.simulator.state import NEW_TOKEN_RATIO, NONE, Fixed, Prefixes, Replicas, Requests
+
+_LEAST_RATIO = 0.14 * NEW_TOKEN_RATIO
+_DECLINE = (NEW_TOKEN_RATIO - _LEAST_RATIO) / 600
+"""Of a decode step. [1]"""
+_CLIP = 4096
+"""Tokens of an answer that are counted at most. [tokens]"""
+_AHEAD = 20
+"""Tokens that each of those who stay is taken to write before anybody is retracted again. [tokens]"""
+
+
+@inlined
+def new_token_ratio(s: Replicas, r: int) -> float:
+    """Part of the rest of its answer that a running request is taken to write. [1]"""
+    me = s.own[r]
+    return max(me.ratio - _DECLINE * max(me.iteration - me.declines, 0), _LEAST_RATIO)
+
+
+@inlined
+def begin_ratio(s: Replicas, r: int) -> None:
+    """A replica that had nothing to do begins afresh."""
+    me = s.own[r]
+    me.ratio = NEW_TOKEN_RATIO
+    me.declines = me.iteration
+
+
+@inlined
+def fits_rest(f: Fixed, s: Replicas, q: Requests, r: int, i: int, room: int) -> bool:
+    """Whether a request may be admitted that needs so many blocks for its prompt."""
+    me = s.own[r]
+    running, begun = 0, 0
+    for at in range(me.running):
+        running += min(s.ends[r, at] - me.iteration, _CLIP)
+    for at in range(me.reading):
+        begun += _rest(q, s.prompts[r, at])
+    promised = running * new_token_ratio(s, r) + begun
+    return room * f.block + _rest(q, i) + f.block < me.free * f.block - promised
+
+
+@inlined
+def _rest(q: Requests, i: int) -> int:
+    """Tokens that a request which is not running has yet to write. [tokens]"""
+    request = q[i]
+    return min(request.left + isnan(request.first), _CLIP)
+
+
+@inlined
+def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+    """Take away the place of the request that has written least, of the last class, and set the ratio anew.
+
+    Of those that have written as much the one with the longest prompt goes, then the one that came last.
+    """
+    me = s.own[r]
+    k = f.classes - 1
+    while s.order[r, k, 1] == NONE:
+        k -= 1
+    victim = s.order[r, k, 1]
+    i = q[victim].before
+    while i != NONE:
+        request, other = q[i], q[victim]
+        mine, least = _written(s, q, r, i), _written(s, q, r, victim)
+        if mine < least or (mine == least and request.prompt > other.prompt):
+            victim = i
+        i = request.before
+    drop(f, s, q, c, r, victim)
+    lost = q[victim]
+    lost.stored = 0.0
+    append(s.queue[r], q, k, victim)
+    me.waiting += 1
+    written, whole = 0, 0
+    for at in range(me.running):
+        written += _written(s, q, r, s.who[r, at])
+        whole += q[s.who[r, at]].steps + 1
+    me.ratio = min(1.0, (written + _AHEAD * me.running) / (whole + 1))
+    # The step for which room was made is the first that the ratio holds for.
+    me.declines = me.iteration + 1
+
+
+@inlined
+def _written(s: Replicas, q: Requests, r: int, i: int) -> int:
+    """Tokens of a running request's answer so far. [tokens]"""
+    me = s.own[r]
+    request = q[i]
+    return request.steps + 1 - request.left + me.iteration - request.entered

@@ -1,0 +1,132 @@
+"""Blocks of the next step, compiled: what answers and pieces of prompts need, and who loses its place for them."""
+
+from __future__ import annotations
+
+from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.places import blocks_of, drop, drop_reader
+from rackmath.serving.simulator.queues import prepend
+from rackmath.serving.simulator.retraction import retract
+from rackmath.serving.simulator.state import (
+    CHUNKED,
+    NONE,
+    RECOMPUTE,
+    RESERVE,
+    RETRACT,
+    TRAIN,
+    UNCHUNKED,
+    Fixed,
+    Prefixes,
+    Replicas,
+    Requests,
+)
+
+
+@inlined
+def mixes(f: Fixed) -> bool:
+    """Whether prompts are read in the steps of answers."""
+    return f.policy in (CHUNKED, TRAIN, UNCHUNKED)
+
+
+@inlined
+def in_pieces(f: Fixed) -> bool:
+    """Whether a prompt takes blocks as it is read; else all of them when it is admitted."""
+    return f.preemption != RESERVE and f.policy in (CHUNKED, TRAIN)
+
+
+@inlined
+def growing(f: Fixed, s: Replicas, r: int) -> int:
+    """Blocks that the answers of the next step need."""
+    return 0 if f.preemption == RESERVE else s.phase[r, s.own[r].iteration % f.block]
+
+
+@inlined
+def step_tokens(f: Fixed, s: Replicas, r: int) -> int:
+    """Tokens that answers leave of a step for prompts. [tokens]"""
+    return f.budget - s.own[r].running * f.verified if mixes(f) else f.budget
+
+
+@inlined
+def piece(f: Fixed, todo: int, left: int) -> int:
+    """Tokens of a prompt that a step reads, of those that are left of it. [tokens]"""
+    if f.policy == UNCHUNKED and left < todo <= f.budget:
+        return 0
+    return max(min(todo, left), 0)
+
+
+@inlined
+def take_piece(f: Fixed, s: Replicas, q: Requests, r: int, i: int, tokens: int) -> bool:
+    """Blocks for the next tokens of a prompt; false where there are too few beside the answers'."""
+    me = s.own[r]
+    request = q[i]
+    more = max(blocks_of(f, request.stored + tokens) - request.held - request.pinned * f.per, 0)
+    if more > me.free - growing(f, s, r):
+        return False
+    me.free -= more
+    request.held += more
+    return True
+
+
+@inlined
+def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> bool:
+    """Take places away until the next step has its blocks: those that its answers need, and its pieces of prompts.
+
+    Returns whether anybody lost its place.
+    """
+    lost = False
+    if f.preemption != RESERVE:
+        while growing(f, s, r) > s.own[r].free or not _take_pieces(f, s, q, r):
+            lost = True
+            if f.preemption == RETRACT:
+                retract(f, s, q, c, r)
+            else:
+                _drop_last(f, s, q, c, r)
+    return lost
+
+
+@inlined
+def _take_pieces(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
+    """Blocks for what the next step reads of the prompts that have begun; false where there are too few."""
+    me = s.own[r]
+    if in_pieces(f):
+        left = step_tokens(f, s, r)
+        for at in range(me.reading):
+            i = s.prompts[r, at]
+            request = q[i]
+            if request.ready > me.clock:
+                continue
+            n = piece(f, request.todo, left)
+            if n == 0:
+                break
+            if not take_piece(f, s, q, r, i, n):
+                return False
+            left -= n
+    return True
+
+
+@inlined
+def _drop_last(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+    """Take away the place of the last class's last admitted, whose prompt is read again, or whose blocks wait."""
+    me = s.own[r]
+    k, at, i = f.classes - 1, NONE, NONE
+    while i == NONE:
+        # Those whose prompts are being read came after those who write.
+        for place in range(me.reading):
+            if q[s.prompts[r, place]].rank == k:
+                at = place
+                i = s.prompts[r, place]
+        if i == NONE:
+            i = s.order[r, k, 1]
+        k -= 1
+    request = q[i]
+    if at != NONE:
+        drop_reader(f, s, q, c, r, at)
+    else:
+        drop(f, s, q, c, r, i)
+        if f.preemption == RECOMPUTE:
+            request.stored = 0.0
+        else:
+            # On the host: its blocks wait there, nothing is read again.
+            me.stall += f.swap * blocks_of(f, request.stored)
+            request.todo = 0
+    prepend(s.queue[r], q, request.rank, i)
+    me.waiting += 1
