@@ -176,8 +176,10 @@ class Reference:
             if not known:
                 break
             one = known[0]
-            if self.b.policy in ("chunked", "train") and self.left() <= 0:
-                break
+            if self.b.policy in ("chunked", "train", "unchunked"):
+                left = self.left()
+                if left <= 0 or (self.b.policy == "unchunked" and left < one.todo and one.todo + one.stored <= self.b.budget):
+                    break
             length = one.todo + ceil(one.stored)
             if len(self.running) + len(self.reading) >= self.b.seats:
                 break
@@ -227,7 +229,7 @@ class Reference:
         parts: list[tuple[One, int]] = []
         for one in self.reading:
             n = min(one.todo, left)
-            if n <= 0 or (self.b.policy == "unchunked" and n < one.todo <= self.b.budget):
+            if n <= 0 or (self.b.policy == "unchunked" and n < one.todo and one.todo + one.stored <= self.b.budget):
                 break
             parts.append((one, n))
             left -= n

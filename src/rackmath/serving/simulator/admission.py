@@ -11,15 +11,11 @@ from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.retraction import fits_rest
 from rackmath.serving.simulator.room import growing, in_pieces, mixes, piece, step_tokens, take_piece
 from rackmath.serving.simulator.state import (
-    CHUNKED,
     DECODE_FIRST,
-    FULL,
     NONE,
     RESERVE,
     RETRACT,
-    SOME,
     STATIC,
-    TRAIN,
     Fixed,
     Prefixes,
     Replicas,
@@ -35,13 +31,14 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         return
     if f.policy == STATIC and me.reading > 0:
         return
-    if me.running == 0:
-        me.full = SOME
-    if me.full != SOME:
+    if me.full and me.running == 0:
+        me.full = False
+        me.freed = False
+    if me.full:
         return
     until = horizon(f, s, r)
-    # Schedulers that cut prompts admit no more than the next step begins to read.
-    cuts = f.policy in (CHUNKED, TRAIN) or f.preemption == RETRACT
+    # Schedulers of today admit no more than the next step begins to read.
+    bound = mixes(f) or f.preemption == RETRACT
     left = step_tokens(f, s, r) - planned(f, s, q, r)[0]
     for k in range(f.classes):
         while s.queue[r, k, 0] != NONE:
@@ -49,12 +46,11 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             request = q[i]
             if request.arrival > until:
                 break
-            if cuts and left <= 0:
+            if bound and piece(f, max(request.todo, 1), request.stored, left) == 0:
                 return
             room = _room(f, s, q, c, r, i) if me.running + me.reading < f.seats else NONE
             if room == NONE:
-                if f.preemption == RETRACT:
-                    me.full = FULL
+                me.full = f.preemption == RETRACT
                 return
             unlink(s.queue[r], q, k, i)
             me.waiting -= 1
@@ -78,7 +74,7 @@ def planned(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
         request = q[s.prompts[r, at]]
         if request.ready > me.clock:
             continue
-        n = piece(f, request.todo, left - tokens)
+        n = piece(f, request.todo, request.stored, left - tokens)
         if n == 0:
             break
         tokens += n
@@ -110,7 +106,7 @@ def _room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> in
 def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int, left: int) -> int:
     """A request has its seat and takes its room: look up its prefix, or bring it back from the host.
 
-    Returns its tokens that the next step reads, ``left`` at most.
+    Returns its tokens in the next step, of ``left`` that others leave.
     """
     me = s.own[r]
     request = q[i]
@@ -134,7 +130,7 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
         if request.dropped and request.stored > 0:
             me.stall += f.swap * request.held
         enter(f, s, q, c, r, i)
-        return 0
+        return f.verified if mixes(f) else 0
     if request.dropped == 0:
         # What is encoded outlives a request that loses its place.
         me.stall += f.images
@@ -158,7 +154,7 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
     me.reading += 1
     if f.policy == STATIC:
         me.width = me.reading
-    n = piece(f, request.todo, left) if request.ready <= now else 0
+    n = piece(f, request.todo, request.stored, left) if request.ready <= now else 0
     if in_pieces(f):
         # The whole prompt has room, so a piece of it has.
         take_piece(f, s, q, r, i, n)

@@ -19,10 +19,9 @@ from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
 from rackmath.serving.simulator.room import make_room, mixes
 from rackmath.serving.simulator.state import (
-    FREED,
     NONE,
     RESERVE,
-    SOME,
+    RETRACT,
     STATIC,
     TRAIN,
     Fixed,
@@ -127,9 +126,10 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     me = s.own[r]
     if not mixes(f):
         lost = make_room(f, s, q, c, r)
-    freed = me.full == FREED
+    freed = me.freed and f.preemption == RETRACT
     if freed:
-        me.full = SOME
+        me.full = False
+    me.freed = False
     b = me.running
     if b == 0:
         return

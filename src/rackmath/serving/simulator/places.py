@@ -9,18 +9,7 @@ import numpy as np
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.prefix import clear, shrink, unpin
 from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
-from rackmath.serving.simulator.state import (
-    FREED,
-    FULL,
-    NONE,
-    RESERVE,
-    SOME,
-    Fixed,
-    Kinds,
-    Prefixes,
-    Replicas,
-    Requests,
-)
+from rackmath.serving.simulator.state import NONE, RESERVE, Fixed, Kinds, Prefixes, Replicas, Requests
 
 
 @inlined
@@ -101,7 +90,7 @@ def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: 
     me.attended = 0.0
     me.grows = 0.0
     me.stall = 0.0
-    me.full = SOME
+    me.full = False
     for at in range(n):
         q[requests[at]].held = 0
         q[requests[at]].pinned = 0
@@ -135,7 +124,7 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     request = q[i]
     if request.left == 0:
         _give_back(f, s, q, c, r, i)
-        me.full = SOME
+        me.full = False
         end(s, q, r, i)
         return
     request.entered = me.iteration
@@ -171,8 +160,7 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     if f.preemption != RESERVE:
         request.held = blocks_of(f, stored) - request.pinned * f.per
     _give_back(f, s, q, c, r, i)
-    if me.full == FULL:
-        me.full = FREED
+    me.freed = True
     unlink(s.order[r], q, request.rank, i)
     if me.grows < 1e-9:
         # Sums of thousands of additions and subtractions begin afresh.

@@ -41,6 +41,8 @@ def begin_ratio(s: Replicas, r: int) -> None:
     me = s.own[r]
     me.ratio = NEW_TOKEN_RATIO
     me.declines = me.iteration
+    me.full = False
+    me.freed = False
 
 
 @inlined
@@ -51,7 +53,7 @@ def fits_rest(f: Fixed, s: Replicas, q: Requests, r: int, i: int, room: int) -> 
     for at in range(me.running):
         running += min(s.ends[r, at] - me.iteration, _CLIP)
     for at in range(me.reading):
-        begun += _rest(q, s.prompts[r, at])
+        begun += _rest(q, s.prompts[r, at]) + f.block
     promised = running * new_token_ratio(s, r) + begun
     return room * f.block + _rest(q, i) + f.block < me.free * f.block - promised
 

@@ -46,9 +46,9 @@ def step_tokens(f: Fixed, s: Replicas, r: int) -> int:
 
 
 @inlined
-def piece(f: Fixed, todo: int, left: int) -> int:
-    """Tokens of a prompt that a step reads, of those that are left of it. [tokens]"""
-    if f.policy == UNCHUNKED and left < todo <= f.budget:
+def piece(f: Fixed, todo: int, stored: float, left: int) -> int:
+    """Tokens of a prompt that a step reads, of those that are left of it; 0 for one that waits to be read whole."""
+    if f.policy == UNCHUNKED and left < todo and todo + stored <= f.budget:
         return 0
     return max(min(todo, left), 0)
 
@@ -94,7 +94,7 @@ def _take_pieces(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
             request = q[i]
             if request.ready > me.clock:
                 continue
-            n = piece(f, request.todo, left)
+            n = piece(f, request.todo, request.stored, left)
             if n == 0:
                 break
             if not take_piece(f, s, q, r, i, n):

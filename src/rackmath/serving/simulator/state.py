@@ -18,8 +18,6 @@ CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, TRAIN, UNCHUNKED = range(6)
 RECOMPUTE, SWAP, RESERVE, RETRACT = range(4)
 """Where answers outgrow the memory: the youngest is read again later, or waits on the host, or that cannot happen, or
 the shortest answer is read again later."""
-SOME, FULL, FREED = range(3)
-"""Whether a replica that retracts looks for others to admit: it does; nobody else had room; somebody has left since."""
 LRU, LFU, TTL = range(3)
 """What a full prefix cache gives up: the longest unused block, the least used; or all that are unused for a time."""
 ROUND_ROBIN, LEAST_LOADED, TWO_CHOICES, PREFIX_AWARE = range(4)
@@ -154,9 +152,10 @@ REPLICA = np.dtype(
         ("width", "i4"),
         # Blocks of the cache.
         ("free", "i8"),
-        # Whether others are looked for, part of the answers that running ones are taken to write, and since which
-        # iteration that part declines, where requests are retracted.
-        ("full", "i4"),
+        # Where requests are retracted: whether nobody else had room, whether somebody has left since the last decode
+        # step, part of their answers that running ones are taken to write, from which iteration on it declines.
+        ("full", "b1"),
+        ("freed", "b1"),
         ("ratio", "f8"),
         ("declines", "i8"),
         # Time that the next step loses to loads and swaps.
