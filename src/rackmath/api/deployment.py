@@ -89,7 +89,6 @@ class Deployment:
         if self.drafted:
             fields |= {
                 "drafted": self.drafted,
-                "preemption": "reserve",
                 "acceptance": self.acceptance,
                 "draft_model": self.draft_model,
             }

@@ -1,6 +1,6 @@
 """Where the simulator's machine code is kept, and which runs wait for it.
 
-A first run on a machine would wait 20 s for the compiler. One of ten thousand requests takes a second in Python: it is
+A first run on a machine would wait 30 s for the compiler. One of ten thousand requests takes a second in Python: it is
 run so, with the same result to the last bit, while a process beside it compiles for larger ones.
 ``python -m rackmath.io.machine_code KINDS`` is that process.
 """
@@ -57,10 +57,10 @@ def code_for(size: float, kinds: int, say: Callable[[str], None]) -> Code:
     if _mark(kinds).exists():
         return compiled_code(str(code_folder()))
     if size > _SMALL:
-        say("compiling the simulator, once on this machine: about 20 s")
+        say("compiling the simulator, once on this machine: about 30 s")
         return compiled_code(str(code_folder()))
     if compile_beside(kinds):
-        say("compiling the simulator beside this run, for larger ones: about 40 s")
+        say("compiling the simulator beside this run, for larger ones: about 60 s")
     return python_code()
 
 

@@ -161,7 +161,7 @@ class Reference:
                 one.finish = self.clock
                 self.release(one)
 
-    def admit(self) -> None:
+    def admit(self) -> None:  # noqa: C901
         if self.b.policy in ("static", "decode-first") and self.running:
             return
         if self.b.policy == "static" and self.reading:
@@ -178,7 +178,9 @@ class Reference:
             one = known[0]
             if self.b.policy in ("chunked", "train", "unchunked"):
                 left = self.left()
-                if left <= 0 or (self.b.policy == "unchunked" and left < one.todo and one.todo + one.stored <= self.b.budget):
+                if left <= 0 or (
+                    self.b.policy == "unchunked" and left < one.todo and one.todo + one.stored <= self.b.budget
+                ):
                     break
             length = one.todo + ceil(one.stored)
             if len(self.running) + len(self.reading) >= self.b.seats:

@@ -130,4 +130,4 @@ def test_a_resimulated_plan_keeps_every_option(monkeypatch: pytest.MonkeyPatch) 
     assert len(shared) > 10
     for request in seen:
         assert {name: getattr(request, name) for name in shared} == {name: getattr(asked, name) for name in shared}
-        assert (request.drafted, request.preemption, request.poisson) == (2, "reserve", 2.0)
+        assert (request.drafted, request.scheduler.preemption, request.poisson) == (2, "reserve", 2.0)

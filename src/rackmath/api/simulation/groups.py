@@ -24,7 +24,6 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.engines import mixes
 from rackmath.serving.simulator.deployment import Deployment, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.settings import Batching
@@ -234,11 +233,12 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     if scheduling is not None:
         share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
     batching = Batching(
-        policy=r.policy or ("chunked" if mixes(r.engine) else "prefill-first"),
-        preemption=r.preemption,
+        policy=r.scheduler.policy,
+        preemption=r.scheduler.preemption,
         budget=r.budget,
         seats=r.seats,
-        block=r.block,
+        block=r.scheduler.block,
+        ahead=r.async_scheduling,
         drafted=drafts.drafted,
         acceptance=drafts.chances,
         share=share,

@@ -16,6 +16,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
+from rackmath.serving.schedulers import Scheduler, scheduler
 from rackmath.serving.simulator.scaling import METRICS
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
 from rackmath.serving.simulator.workload import Workload
@@ -138,12 +139,24 @@ class SimulateRequest(PromptFields):
             kind=kinds.choice(*POLICIES),
         ),
     ] = None
-    preemption: Annotated[str, Option(help="What happens when the cache is full.", kind=kinds.choice(*PREEMPTIONS))] = (
-        "recompute"
-    )
+    preemption: Annotated[
+        str | None,
+        Option(
+            help="What happens when the cache is full (default: the engine's; reserve with drafts).",
+            kind=kinds.choice(*PREEMPTIONS),
+        ),
+    ] = None
     budget: Annotated[int, options.STEP_TOKENS] = 8192
     seats: Annotated[int, options.SEATS] = 256
-    block: Annotated[int, options.BLOCK] = 16
+    block: Annotated[int | None, options.BLOCK.but(help="Tokens of a block of the cache (default: the engine's).")] = (
+        None
+    )
+    async_scheduling: Annotated[
+        bool,
+        Option(
+            help="A step is scheduled when the one before begins, and admits what had come by then.", kind=kinds.FLAG
+        ),
+    ] = False
     drafted: Annotated[int, options.DRAFTED.but(help="Tokens that a step speculates.", kind=kinds.whole())] = 0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
@@ -234,6 +247,13 @@ class SimulateRequest(PromptFields):
             store_rate(self.weights_from)
 
     @property
+    def scheduler(self) -> Scheduler:
+        """How replicas fill their steps: as asked, else as the engine does."""
+        return scheduler(
+            self.engine, policy=self.policy, preemption=self.preemption, block=self.block, drafted=self.drafted
+        )
+
+    @property
     def traffic(self) -> TrafficRequest:
         """What traffic it asks for."""
         return TrafficRequest(
@@ -256,7 +276,7 @@ class SimulateRequest(PromptFields):
             requests=self.requests,
             classes=_shares(self.classes),
             block=self.prefix_block,
-            page=self.block,
+            page=self.scheduler.block,
             seed=self.seed,
         )
 

@@ -9,7 +9,7 @@ from rackmath.serving.simulator.places import blocks_of, enter
 from rackmath.serving.simulator.prefix import insert_blocks, look_up, pin, shrink, unused_blocks, whole_blocks
 from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.retraction import fits_rest
-from rackmath.serving.simulator.room import growing, in_pieces, mixes, piece, step_tokens, take_piece
+from rackmath.serving.simulator.room import answer_blocks, in_pieces, mixes, piece, step_tokens, take_piece
 from rackmath.serving.simulator.state import (
     DECODE_FIRST,
     NONE,
@@ -33,13 +33,13 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         return
     if me.full and me.running == 0:
         me.full = False
-        me.freed = False
+        me.departure = False
     if me.full:
         return
     until = horizon(f, s, r)
     # Schedulers of today admit no more than the next step begins to read.
     bound = mixes(f) or f.preemption == RETRACT
-    left = step_tokens(f, s, r) - planned(f, s, q, r)[0]
+    left = step_tokens(f, s, r) - prompt_work(f, s, q, r)[0]
     for k in range(f.classes):
         while s.queue[r, k, 0] != NONE:
             i = s.queue[r, k, 0]
@@ -65,7 +65,7 @@ def horizon(f: Fixed, s: Replicas, r: int) -> float:
 
 
 @inlined
-def planned(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
+def prompt_work(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
     """Prompt tokens of the next step, and their pairs with tokens before them."""
     me = s.own[r]
     left = step_tokens(f, s, r)
@@ -95,7 +95,7 @@ def _room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> in
         return room if fits_rest(f, s, q, r, i, room) else NONE
     free = me.free
     if mixes(f):
-        free -= growing(f, s, r)
+        free -= answer_blocks(f, s, r)
     # One block of air, so that a step can follow; one that cuts prompts makes room before it admits.
     if request.left and f.preemption != RESERVE and not (mixes(f) and request.todo > 0):
         free -= 1
@@ -135,21 +135,7 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
         # What is encoded outlives a request that loses its place.
         me.stall += f.images
     if len(f.capacity) and request.stop > request.start and request.stored == 0:
-        hit, time = look_up(f, c, q, r, i, now)
-        if f.shared:
-            pin(f, c, q, r, i, now)
-        else:
-            insert_blocks(f, c, q, r, i, now)
-        # The last token is always read: its output is the first one of the answer.
-        hit = min(hit, request.prompt - 1, request.todo - 1)
-        if request.dropped == 0:
-            request.hit = hit
-        request.stored = float(hit)
-        request.todo -= hit
-        if f.overlapped:
-            request.ready = now + time
-        else:
-            me.stall += time
+        _find_prefix(f, s, q, c, r, i)
     s.prompts[r, me.reading] = i
     me.reading += 1
     if f.policy == STATIC:
@@ -159,3 +145,26 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
         # The whole prompt has room, so a piece of it has.
         take_piece(f, s, q, r, i, n)
     return n
+
+
+@inlined
+def _find_prefix(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+    """Look a request's prefix up: what is found is not read, and is there when it has come from its tier."""
+    me = s.own[r]
+    request = q[i]
+    now = me.clock
+    hit, time = look_up(f, c, q, r, i, now)
+    if f.shared:
+        pin(f, c, q, r, i, now)
+    else:
+        insert_blocks(f, c, q, r, i, now)
+    # The last token is always read: its output is the first one of the answer.
+    hit = min(hit, request.prompt - 1, request.todo - 1)
+    if request.dropped == 0:
+        request.hit = hit
+    request.stored = float(hit)
+    request.todo -= hit
+    if f.overlapped:
+        request.ready = now + time
+    else:
+        me.stall += time

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import ceil, floor, inf, isnan, sqrt
 
-from rackmath.serving.simulator.admission import admit, planned
+from rackmath.serving.simulator.admission import admit, prompt_work
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.places import end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queues import append, pop_end
@@ -58,16 +58,16 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
     """Go on to the next event of a replica: a step with prompts, or decode steps; false where there is no work."""
     me = s.own[r]
     # Who loses its place and who gets one are never of one step where prompts are read beside answers.
-    lost = mixes(f) and make_room(f, s, q, c, r)
-    if not lost:
+    drops = mixes(f) and make_room(f, s, q, c, r)
+    if not drops:
         admit(f, s, q, c, r)
     if me.running == 0 and me.reading == 0:
         return False
-    tokens, pairs = planned(f, s, q, r)
+    tokens, pairs = prompt_work(f, s, q, r)
     if tokens > 0:
         _read(f, s, q, c, r, tokens, pairs)
     elif me.running > 0:
-        _decode(f, s, q, c, r, until, lost)
+        _decode(f, s, q, c, r, until, drops)
     else:
         # Prompts whose blocks are still on their way from a lower tier.
         me.clock = max(me.clock, _soonest(s, q, r))
@@ -121,15 +121,12 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
 
 
 @inlined
-def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float, lost: bool) -> None:
-    """Decode steps until somebody ends, blocks run out, or ``until``; a single one after somebody lost its place."""
+def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float, drops: bool) -> None:
+    """Decode steps until somebody ends, blocks run out, or ``until``; a single one where others may follow."""
     me = s.own[r]
     if not mixes(f):
-        lost = make_room(f, s, q, c, r)
-    freed = me.freed and f.preemption == RETRACT
-    if freed:
-        me.full = False
-    me.freed = False
+        drops = make_room(f, s, q, c, r)
+    alone = _others_may_follow(f, s, q, r, drops)
     b = me.running
     if b == 0:
         return
@@ -140,8 +137,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     # Within a cycle of so many steps as a block has tokens everybody needs one block.
     if f.preemption != RESERVE and me.free < b * (k // f.block + 1):
         k = min(k, max(steps_of_room(f, s, r), 1))
-    if lost or freed or _unseen(f, s, q, r):
-        # Others may be admitted when this step ends.
+    if alone:
         k = 1
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
@@ -190,13 +186,17 @@ def _steps_until(base: float, slope: float, first: float, grows: float, span: fl
 
 
 @inlined
-def _unseen(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
-    """Whether somebody waits whom the scheduler of this step has not seen."""
+def _others_may_follow(f: Fixed, s: Replicas, q: Requests, r: int, drops: bool) -> bool:
+    """Whether others may be admitted when this decode step ends: somebody has left, or waits whom nobody saw."""
+    me = s.own[r]
+    follow = drops or (me.departure and f.preemption == RETRACT)
+    if me.departure:
+        me.full = False
+        me.departure = False
     if f.ahead:
         for k in range(f.classes):
-            if s.queue[r, k, 0] != NONE and q[s.queue[r, k, 0]].arrival > s.own[r].began:
-                return True
-    return False
+            follow = follow or (s.queue[r, k, 0] != NONE and q[s.queue[r, k, 0]].arrival > me.began)
+    return follow
 
 
 @inlined

@@ -160,7 +160,7 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     if f.preemption != RESERVE:
         request.held = blocks_of(f, stored) - request.pinned * f.per
     _give_back(f, s, q, c, r, i)
-    me.freed = True
+    me.departure = True
     unlink(s.order[r], q, request.rank, i)
     if me.grows < 1e-9:
         # Sums of thousands of additions and subtractions begin afresh.

@@ -2,8 +2,8 @@
 
 A request is admitted where its prompt, its whole answer and a page fit into what is free, less a part of what the
 running answers may still need. That part begins at ``NEW_TOKEN_RATIO`` and declines with every decode step. Where the
-next step's pages are not free after all, the requests with the shortest answers go back to the end of the queue, and the
-part is set by how long the answers of the others are. Once nobody else fits, nobody is looked at until somebody has
+next step's pages are not free after all, the requests with the shortest answers go back to the end of the queue, and
+the part is set by how long the answers of the others are. Once nobody else fits, nobody is looked at until somebody has
 left and one more decode step has begun.
 
 Source: SGLang's ``schedule_policy.py`` (``PrefillAdder``), ``schedule_batch.py`` (``retract_decode``), ``scheduler.py``
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.places import drop
 from rackmath.serving.simulator.queues import append
 from rackmath.serving.simulator.state import NEW_TOKEN_RATIO, NONE, Fixed, Prefixes, Replicas, Requests
@@ -42,20 +42,20 @@ def begin_ratio(s: Replicas, r: int) -> None:
     me.ratio = NEW_TOKEN_RATIO
     me.declines = me.iteration
     me.full = False
-    me.freed = False
+    me.departure = False
 
 
-@inlined
+@compiled
 def fits_rest(f: Fixed, s: Replicas, q: Requests, r: int, i: int, room: int) -> bool:
     """Whether a request may be admitted that needs so many blocks for its prompt."""
     me = s.own[r]
-    running, begun = 0, 0
+    writing, entering = 0, 0
     for at in range(me.running):
-        running += min(s.ends[r, at] - me.iteration, _CLIP)
+        writing += min(s.ends[r, at] - me.iteration, _CLIP)
     for at in range(me.reading):
-        begun += _rest(q, s.prompts[r, at]) + f.block
-    promised = running * new_token_ratio(s, r) + begun
-    return room * f.block + _rest(q, i) + f.block < me.free * f.block - promised
+        entering += _rest(q, s.prompts[r, at]) + f.block
+    claims = writing * new_token_ratio(s, r) + entering
+    return room * f.block + _rest(q, i) + f.block < me.free * f.block - claims
 
 
 @inlined
@@ -65,7 +65,7 @@ def _rest(q: Requests, i: int) -> int:
     return min(request.left + isnan(request.first), _CLIP)
 
 
-@inlined
+@compiled
 def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """Take away the place of the request that has written least, of the last class, and set the ratio anew.
 
@@ -84,8 +84,8 @@ def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             victim = i
         i = request.before
     drop(f, s, q, c, r, victim)
-    lost = q[victim]
-    lost.stored = 0.0
+    request = q[victim]
+    request.stored = 0.0
     append(s.queue[r], q, k, victim)
     me.waiting += 1
     written, whole = 0, 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.places import blocks_of, drop, drop_reader
 from rackmath.serving.simulator.queues import prepend
 from rackmath.serving.simulator.retraction import retract
@@ -34,7 +34,7 @@ def in_pieces(f: Fixed) -> bool:
 
 
 @inlined
-def growing(f: Fixed, s: Replicas, r: int) -> int:
+def answer_blocks(f: Fixed, s: Replicas, r: int) -> int:
     """Blocks that the answers of the next step need."""
     return 0 if f.preemption == RESERVE else s.phase[r, s.own[r].iteration % f.block]
 
@@ -59,7 +59,7 @@ def take_piece(f: Fixed, s: Replicas, q: Requests, r: int, i: int, tokens: int) 
     me = s.own[r]
     request = q[i]
     more = max(blocks_of(f, request.stored + tokens) - request.held - request.pinned * f.per, 0)
-    if more > me.free - growing(f, s, r):
+    if more > me.free - answer_blocks(f, s, r):
         return False
     me.free -= more
     request.held += more
@@ -72,15 +72,15 @@ def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> bool:
 
     Returns whether anybody lost its place.
     """
-    lost = False
+    drops = False
     if f.preemption != RESERVE:
-        while growing(f, s, r) > s.own[r].free or not _take_pieces(f, s, q, r):
-            lost = True
+        while answer_blocks(f, s, r) > s.own[r].free or not _take_pieces(f, s, q, r):
+            drops = True
             if f.preemption == RETRACT:
                 retract(f, s, q, c, r)
             else:
                 _drop_last(f, s, q, c, r)
-    return lost
+    return drops
 
 
 @inlined
@@ -103,7 +103,7 @@ def _take_pieces(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
     return True
 
 
-@inlined
+@compiled
 def _drop_last(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     """Take away the place of the last class's last admitted, whose prompt is read again, or whose blocks wait."""
     me = s.own[r]

@@ -28,8 +28,8 @@ begin on a timetable. unchunked: as chunked, but a prompt is cut only where no s
 PREEMPTIONS: Mapping[str, int] = MappingProxyType(
     {"recompute": state.RECOMPUTE, "swap": state.SWAP, "reserve": state.RESERVE, "retract": state.RETRACT}
 )
-"""recompute: the last admitted loses its place, and what it has written is read again. swap: its blocks wait on the host.
-reserve: nobody is admitted without blocks for the whole answer. retract: SGLang's way, as
+"""recompute: the last admitted loses its place, and what it has written is read again. swap: its blocks wait on the
+host. reserve: nobody is admitted without blocks for the whole answer. retract: SGLang's way, as
 :mod:`rackmath.serving.simulator.retraction` says."""
 ROUTERS: Mapping[str, int] = MappingProxyType(
     {
@@ -98,7 +98,9 @@ class Batching:
         if self.policy == "static" and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "a static batch reserves its blocks: write reserve")
         if self.preemption == "retract" and self.policy != "prefill-first":
-            raise InputError("--preemption", "retract", "SGLang retracts as it reads prompts first: --policy prefill-first")
+            raise InputError(
+                "--preemption", "retract", "SGLang retracts as it reads prompts first: --policy prefill-first"
+            )
         if self.drafted and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "drafts need blocks for whole answers: write reserve")
 

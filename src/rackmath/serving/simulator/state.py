@@ -16,15 +16,15 @@ B1 = NDArray[np.bool_]
 CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, TRAIN, UNCHUNKED = range(6)
 """How a replica mixes prompts and answers."""
 RECOMPUTE, SWAP, RESERVE, RETRACT = range(4)
-"""Where answers outgrow the memory: the youngest is read again later, or waits on the host, or that cannot happen, or
-the shortest answer is read again later."""
+"""Where answers outgrow the memory: the youngest is read again, or waits on the host; none do; the shortest is read."""
 LRU, LFU, TTL = range(3)
 """What a full prefix cache gives up: the longest unused block, the least used; or all that are unused for a time."""
 ROUND_ROBIN, LEAST_LOADED, TWO_CHOICES, PREFIX_AWARE = range(4)
 """Where a request goes."""
 NONE = -1
 NEW_TOKEN_RATIO = 0.7
-"""Part of the rest of its answer that a running request will write, as a replica that retracts assumes first. [1]"""
+"""Part of its rest that an answer will have, as a replica that retracts assumes first. [1]"""
+
 
 class Fixed(NamedTuple):
     """What does not change during a run, for one kind of replica."""
@@ -72,9 +72,8 @@ class Fixed(NamedTuple):
     latency: F
     """(tiers,) [s]"""
     common: B1
-    """Whether all replicas have a tier in common. (tiers,)"""
     pooled: bool
-    """Whether there is any such."""
+    """Whether all replicas have a tier in common, (tiers,), and whether there is any such."""
     lifetime: float
     """Of unused blocks under TTL. [s]"""
     through: bool
@@ -152,10 +151,10 @@ REPLICA = np.dtype(
         ("width", "i4"),
         # Blocks of the cache.
         ("free", "i8"),
-        # Where requests are retracted: whether nobody else had room, whether somebody has left since the last decode
-        # step, part of their answers that running ones are taken to write, from which iteration on it declines.
+        # Of replicas that retract: nobody else had room; somebody has left since the last decode step; part of the
+        # rests of answers that is taken to be written, and from which iteration on it declines.
         ("full", "b1"),
-        ("freed", "b1"),
+        ("departure", "b1"),
         ("ratio", "f8"),
         ("declines", "i8"),
         # Time that the next step loses to loads and swaps.

@@ -14,8 +14,7 @@ from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, nu
 from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _ROUTERS = tuple(ROUTERS)
-# A static batch needs reserved blocks, which the page does not ask for.
-_POLICIES = tuple(name for name in POLICIES if name != "static")
+_POLICIES = tuple(POLICIES)
 _QUANTITIES = (
     ("time_to_first_token", "time to first token"),
     ("time_per_output_token", "time per output token"),
