@@ -35,7 +35,7 @@ def fleets(draw: st.DrawFn) -> tuple[Fleet, PrefixCache]:
     failing = draw(st.sampled_from([np.inf, np.inf, 2.0]))
     fleet = Fleet(
         replicas=draw(st.integers(1, 3)),
-        router=draw(st.sampled_from(["round-robin", "least-loaded", "two-choices", "prefix-aware"])),
+        router=draw(st.sampled_from(["round-robin", "least-loaded", "two-choices", "prefix-aware", "dynamo", "llm-d"])),
         failures=Failures(between=failing, repair=0.3),
         seed=draw(st.integers(0, 100)),
     )

@@ -14,7 +14,7 @@ from math import ceil, floor, inf, isnan, sqrt
 
 from rackmath.serving.simulator.admission import admit, prompt_work
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.places import end, enter, leave, steps_of_room
+from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
 from rackmath.serving.simulator.room import make_room, mixes
@@ -40,6 +40,8 @@ def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> N
         me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
         begin_ratio(s, r)
     request.place = r
+    me.unread += request.unread
+    me.prompts += blocks_of(f, request.prompt)
     append(s.queue[r], q, request.rank, i)
     me.waiting += 1
 
@@ -116,6 +118,8 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
                 # Its prompt was read again, with what it had written: that gives the next token.
                 request.left -= 1
                 me.tokens += request.growth
+            me.unread -= request.unread
+            request.unread = 0
             enter(f, s, q, c, r, i)
     me.reading = n
 
@@ -242,7 +246,7 @@ def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             me.tokens -= over * request.growth
         leave(f, s, q, c, r, i)
         pop_end(s, r)
-        end(s, q, r, i)
+        end(f, s, q, r, i)
 
 
 @inlined

@@ -90,6 +90,8 @@ def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: 
     me.attended = 0.0
     me.grows = 0.0
     me.stall = 0.0
+    me.unread = 0
+    me.prompts = 0
     me.full = False
     for at in range(n):
         q[requests[at]].held = 0
@@ -125,7 +127,7 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     if request.left == 0:
         _give_back(f, s, q, c, r, i)
         me.full = False
-        end(s, q, r, i)
+        end(f, s, q, r, i)
         return
     request.entered = me.iteration
     me.attended += request.stored + 1
@@ -136,10 +138,11 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
 
 
 @inlined
-def end(s: Replicas, q: Requests, r: int, i: int) -> None:
+def end(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
     """A request has all of its answer."""
     me = s.own[r]
     request = q[i]
+    me.prompts -= blocks_of(f, request.prompt)
     request.finish = me.clock
     if request.then != NONE:
         s.done[s.ended[0]] = i

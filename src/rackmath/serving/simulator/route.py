@@ -9,8 +9,11 @@ import numpy as np
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.loop import advance, enqueue, once
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
+from rackmath.serving.simulator.scores import best
 from rackmath.serving.simulator.state import (
+    DYNAMO,
     LEAST_LOADED,
+    LLM_D,
     NONE,
     ROUND_ROBIN,
     TWO_CHOICES,
@@ -145,11 +148,7 @@ def _choose(
 ) -> int:  # fmt: skip
     count, service = len(s.own), q[i].service
     if router == ROUND_ROBIN or count == 1:
-        r = int(turn[service]) % count
-        while not _serves(s, r, service):
-            r = (r + 1) % count
-        turn[service] = r + 1
-        return r
+        return _in_turn(s, turn, service)
     if router == TWO_CHOICES:
         first, two = _nth(s, service, dice[0]), _nth(s, service, dice[1])
         advance(kinds[s.own[first].kind], s, q, c, first, t)
@@ -165,16 +164,38 @@ def _choose(
                 least = r
     if router == LEAST_LOADED:
         return least
-    best, most = least, 0
-    for r in range(count):
+    if router in (DYNAMO, LLM_D):
+        return best(kinds, s, q, c, i, t, router, int(dice[0]) % count, service)
+    return _by_prefix(kinds, s, q, c, i, t, service, least, total, living)
+
+
+@inlined
+def _in_turn(s: Replicas, turn: np.ndarray, service: int) -> int:
+    """Next replica of a round."""
+    count = len(s.own)
+    r = int(turn[service]) % count
+    while not _serves(s, r, service):
+        r = (r + 1) % count
+    turn[service] = r + 1
+    return r
+
+
+@inlined
+def _by_prefix(
+    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, i: int, t: float, service: int, least: int,
+    total: float, living: int,
+) -> int:  # fmt: skip
+    """Replica that holds most of a prompt, among those whose load is not far above the mean."""
+    place, most = least, 0
+    for r in range(len(s.own)):
         if _serves(s, r, service) and _weighted(s, r) * living <= _BALANCE * total + living:
             f = kinds[s.own[r].kind]
             if f.shared:
                 shrink(f, c, r, s.own[r].free, t)
             n = leading_blocks(f, c, q, r, i, t)
-            if n > most or (n == most and n > 0 and _weighted(s, r) < _weighted(s, best)):
-                best, most = r, n
-    return best
+            if n > most or (n == most and n > 0 and _weighted(s, r) < _weighted(s, place)):
+                place, most = r, n
+    return place
 
 
 @inlined

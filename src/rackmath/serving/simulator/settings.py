@@ -37,8 +37,11 @@ ROUTERS: Mapping[str, int] = MappingProxyType(
         "least-loaded": state.LEAST_LOADED,
         "two-choices": state.TWO_CHOICES,
         "prefix-aware": state.PREFIX_AWARE,
+        "dynamo": state.DYNAMO,
+        "llm-d": state.LLM_D,
     }
 )
+"""dynamo, llm-d: as :mod:`rackmath.serving.simulator.scores` says."""
 EVICTIONS: Mapping[str, int] = MappingProxyType({"lru": state.LRU, "lfu": state.LFU, "ttl": state.TTL})
 
 

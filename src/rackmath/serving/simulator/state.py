@@ -19,7 +19,7 @@ RECOMPUTE, SWAP, RESERVE, RETRACT = range(4)
 """Where answers outgrow the memory: the youngest is read again, or waits on the host; none do; the shortest is read."""
 LRU, LFU, TTL = range(3)
 """What a full prefix cache gives up: the longest unused block, the least used; or all that are unused for a time."""
-ROUND_ROBIN, LEAST_LOADED, TWO_CHOICES, PREFIX_AWARE = range(4)
+ROUND_ROBIN, LEAST_LOADED, TWO_CHOICES, PREFIX_AWARE, DYNAMO, LLM_D = range(6)
 """Where a request goes."""
 NONE = -1
 NEW_TOKEN_RATIO = 0.7
@@ -94,7 +94,6 @@ Requests: TypeAlias = Any
 REQUEST = np.dtype(
     [
         ("arrival", "f8"),
-        # Tokens.
         ("prompt", "i4"),
         # Decode steps that its answer takes after the first token, and tokens that one of them yields.
         ("steps", "i4"),
@@ -115,7 +114,8 @@ REQUEST = np.dtype(
         ("stored", "f8"),
         ("left", "i4"),
         ("entered", "i8"),
-        # Blocks of the cache of its own, and prefix blocks that it shares.
+        # Unread tokens as its router sees it; blocks of the cache of its own, and prefix blocks that it shares.
+        ("unread", "i4"),
         ("held", "i4"),
         ("pinned", "i4"),
         # When blocks from lower tiers have come.
@@ -147,6 +147,9 @@ REPLICA = np.dtype(
         ("running", "i4"),
         ("reading", "i4"),
         ("waiting", "i4"),
+        # As its router sees it: unread tokens of prompts, blocks of the prompts of all that it holds.
+        ("unread", "i8"),
+        ("prompts", "i8"),
         # Seats that a static batch began with.
         ("width", "i4"),
         # Blocks of the cache.
@@ -289,8 +292,8 @@ def requests(
     table = np.zeros(len(arrival), REQUEST)
     for name, values in (
         ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank),
-        ("service", service), ("then", then),
-        ("think", think), ("start", start[:-1]), ("stop", start[1:]), ("todo", prompt), ("left", steps),
+        ("service", service), ("then", then), ("think", think),
+        ("start", start[:-1]), ("stop", start[1:]), ("todo", prompt), ("left", steps),
     ):  # fmt: skip
         table[name] = values
     for name in ("admitted", "first", "finish"):
