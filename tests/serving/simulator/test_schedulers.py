@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.errors import InputError
+from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.simulator import Batching, Workload, simulate
 from tests.serving.simulator.schedulers import Engine, Item, Sglang, Trtllm, Vllm
 from tests.serving.simulator.test_against_reference import times
@@ -79,3 +79,22 @@ def test_the_traffic_of_this_test_makes_some_lose_their_places(name: str) -> Non
 def test_retraction_belongs_to_prompts_read_first() -> None:
     with pytest.raises(InputError, match="prefill-first"):
         Batching(policy="chunked", preemption="retract")
+
+
+@pytest.mark.parametrize("block", [1, 16])
+@pytest.mark.parametrize("prompt", [30, 32])
+def test_whom_nobody_would_admit_is_refused(block: int, prompt: int) -> None:
+    work = Workload(
+        arrival=np.zeros(1), prompt=np.array([prompt], np.int32), output=np.array([19], np.int32),
+        rank=np.zeros(1, np.int32),
+    )  # fmt: skip
+    rules: dict[str, Any] = {"policy": "prefill-first", "preemption": "retract", "block": block, "seats": 4}
+    ends: list[bool] = []
+    for blocks in range(1, 100):
+        batching = Batching(budget=64, memory=blocks * block, **rules)
+        try:
+            ends.extend(np.isfinite(simulate(work, times(4, 64), batching=batching).requests["finish"]))
+        except DoesNotFit:
+            continue
+    assert ends
+    assert all(ends)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, Batching, PrefixCache, Tier
-from rackmath.serving.simulator.state import Fixed, Replicas, Requests
+from rackmath.serving.simulator.state import RETRACT, Fixed, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload
 
@@ -49,7 +49,9 @@ def check(kinds: Sequence[Kind], work: Workload, q: Requests, fixed: Sequence[Fi
         mine = np.flatnonzero(q["service"] == kind.service)
         if not len(mine):
             continue
-        longest = np.ceil(tokens[mine] / f.block).astype(np.int64) + 1
+        # A replica that retracts admits nobody whose whole answer and a page do not fit beside the prompt's pages.
+        spare = 2 * f.block + 1 if f.preemption == RETRACT else f.block
+        longest = np.ceil((tokens[mine] + spare) / f.block).astype(np.int64)
         at = int(longest.argmax())
         if longest[at] > f.blocks:
             raise DoesNotFit(
