@@ -21,10 +21,10 @@ import numpy as np
 import platformdirs
 
 from rackmath.serving.simulator.code import Code, compiled_code, python_code
+from rackmath.serving.simulator.fixed import NONE
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.run import simulate
 from rackmath.serving.simulator.settings import Batching, Failures, Fleet
-from rackmath.serving.simulator.state import NONE
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload
 

@@ -25,7 +25,7 @@ from rackmath.serving.simulator import (
     simulate,
 )
 from rackmath.serving.simulator.code import compiled_code, python_code
-from rackmath.serving.simulator.state import NONE
+from rackmath.serving.simulator.fixed import NONE
 from tests.conftest import compile_beside
 from tests.serving.simulator.test_against_reference import KV, systems, times
 

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.serving.simulator import Batching, Failures, Fleet, PrefixCache, Tier, Workload, simulate
+from rackmath.serving.simulator.fixed import DYNAMO, LLM_D
 from rackmath.serving.simulator.interpreted import _objects
 from rackmath.serving.simulator.kinds import Kind, fixed_of
 from rackmath.serving.simulator.scores import best
-from rackmath.serving.simulator.state import DYNAMO, LLM_D, prefixes, replicas, requests
+from rackmath.serving.simulator.state import prefixes, replicas, requests
 from tests.serving.simulator.test_against_reference import times
 
 

@@ -5,22 +5,13 @@ from __future__ import annotations
 from math import ceil, inf, isnan
 
 from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.fixed import DECODE_FIRST, NONE, RESERVE, RETRACT, STATIC, Fixed
 from rackmath.serving.simulator.places import blocks_of, enter
 from rackmath.serving.simulator.prefix import insert_blocks, look_up, pin, shrink, unused_blocks, whole_blocks
 from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.retraction import fits_rest
 from rackmath.serving.simulator.room import answer_blocks, in_pieces, mixes, piece, step_tokens, take_piece
-from rackmath.serving.simulator.state import (
-    DECODE_FIRST,
-    NONE,
-    RESERVE,
-    RETRACT,
-    STATIC,
-    Fixed,
-    Prefixes,
-    Replicas,
-    Requests,
-)
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 
 @inlined

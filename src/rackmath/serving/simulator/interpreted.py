@@ -14,7 +14,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.serving.simulator.state import Fixed, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.fixed import Fixed
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import DoesNotFit, InputError
+from rackmath.serving.simulator.fixed import RETRACT, Fixed
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, Batching, PrefixCache, Tier
-from rackmath.serving.simulator.state import RETRACT, Fixed, Replicas, Requests
+from rackmath.serving.simulator.state import Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload
 

@@ -14,21 +14,12 @@ from math import ceil, floor, inf, isnan, sqrt
 
 from rackmath.serving.simulator.admission import admit, prompt_work
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, Fixed
 from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
 from rackmath.serving.simulator.room import make_room, mixes
-from rackmath.serving.simulator.state import (
-    NONE,
-    RESERVE,
-    RETRACT,
-    STATIC,
-    TRAIN,
-    Fixed,
-    Prefixes,
-    Replicas,
-    Requests,
-)
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 
 @inlined

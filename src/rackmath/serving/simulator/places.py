@@ -7,9 +7,10 @@ from math import ceil
 import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fixed import NONE, RESERVE, Fixed, Kinds
 from rackmath.serving.simulator.prefix import clear, shrink, unpin
 from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
-from rackmath.serving.simulator.state import NONE, RESERVE, Fixed, Kinds, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 
 @inlined

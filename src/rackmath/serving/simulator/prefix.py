@@ -6,7 +6,8 @@ A tier of a replica is a list by last use; a tier that all replicas have in comm
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.state import LFU, NONE, TTL, Fixed, Kinds, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.fixed import LFU, NONE, TTL, Fixed, Kinds
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 
 @compiled

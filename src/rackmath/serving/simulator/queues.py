@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rackmath.serving.simulator.compiled import inlined
-from rackmath.serving.simulator.state import NONE, Replicas, Requests
+from rackmath.serving.simulator.fixed import NONE
+from rackmath.serving.simulator.state import Replicas, Requests
 
 
 @inlined

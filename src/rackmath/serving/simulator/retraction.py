@@ -15,9 +15,10 @@ from __future__ import annotations
 from math import isnan
 
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, Fixed
 from rackmath.serving.simulator.places import drop
 from rackmath.serving.simulator.queues import append
-from rackmath.serving.simulator.state import NEW_TOKEN_RATIO, NONE, Fixed, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 _LEAST_RATIO = 0.14 * NEW_TOKEN_RATIO
 _DECLINE = (NEW_TOKEN_RATIO - _LEAST_RATIO) / 600

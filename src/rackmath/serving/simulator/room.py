@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fixed import CHUNKED, NONE, RECOMPUTE, RESERVE, RETRACT, TRAIN, UNCHUNKED, Fixed
 from rackmath.serving.simulator.places import blocks_of, drop, drop_reader
 from rackmath.serving.simulator.queues import prepend
 from rackmath.serving.simulator.retraction import retract
-from rackmath.serving.simulator.state import (
-    CHUNKED,
-    NONE,
-    RECOMPUTE,
-    RESERVE,
-    RETRACT,
-    TRAIN,
-    UNCHUNKED,
-    Fixed,
-    Prefixes,
-    Replicas,
-    Requests,
-)
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 
 @inlined

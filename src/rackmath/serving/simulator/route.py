@@ -7,21 +7,11 @@ from math import inf
 import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fixed import DYNAMO, LEAST_LOADED, LLM_D, NONE, ROUND_ROBIN, TWO_CHOICES, Kinds
 from rackmath.serving.simulator.loop import advance, enqueue, once
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
 from rackmath.serving.simulator.scores import best
-from rackmath.serving.simulator.state import (
-    DYNAMO,
-    LEAST_LOADED,
-    LLM_D,
-    NONE,
-    ROUND_ROBIN,
-    TWO_CHOICES,
-    Kinds,
-    Prefixes,
-    Replicas,
-    Requests,
-)
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 _BALANCE = 1.5
 """Load over the mean from which a replica gets nothing for its prefixes."""

@@ -14,9 +14,10 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
+from rackmath.serving.simulator.fixed import NONE, Fixed
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
-from rackmath.serving.simulator.state import Fixed, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload, renumbered
 
@@ -150,7 +151,7 @@ def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
     """Who writes to a common tier first is told by running replicas side by side, as conversations are."""
     if work.then is not None or not any(tier.common for tier in cache.tiers):
         return work
-    return replace(work, then=np.full(len(work), state.NONE, np.int32))
+    return replace(work, then=np.full(len(work), NONE, np.int32))
 
 
 def _begun(
@@ -247,7 +248,7 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
         noise = np.random.default_rng(fleet.seed + 1).standard_normal(count)
         drawn = np.round(rest / mean + noise * np.sqrt(rest * variance / mean**3))
         steps = np.clip(drawn, -(-rest // (1 + batching.drafted)), rest).astype(np.int64)
-    then = np.full(count, state.NONE, np.int32) if work.then is None else work.then
+    then = np.full(count, NONE, np.int32) if work.then is None else work.then
     q = state.requests(
         arrival=work.arrival.copy() if ready is None else ready.copy(),
         prompt=work.prompt,

@@ -7,9 +7,10 @@ replicas one is drawn.
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.fixed import DYNAMO, NONE, Kinds
 from rackmath.serving.simulator.places import blocks_of
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
-from rackmath.serving.simulator.state import DYNAMO, NONE, Kinds, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 _PREFIX, _QUEUE, _CACHE = 3.0, 2.0, 2.0
 """Weights of llm-d's scorers. Source: the default plugins of Gateway API Inference Extension and llm-d, of 2026:

@@ -8,17 +8,17 @@ from math import inf, isfinite
 from types import MappingProxyType
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator import state
+from rackmath.serving.simulator import fixed
 from rackmath.serving.simulator.scaling import METRICS
 
 POLICIES: Mapping[str, int] = MappingProxyType(
     {
-        "chunked": state.CHUNKED,
-        "prefill-first": state.PREFILL_FIRST,
-        "decode-first": state.DECODE_FIRST,
-        "static": state.STATIC,
-        "train": state.TRAIN,
-        "unchunked": state.UNCHUNKED,
+        "chunked": fixed.CHUNKED,
+        "prefill-first": fixed.PREFILL_FIRST,
+        "decode-first": fixed.DECODE_FIRST,
+        "static": fixed.STATIC,
+        "train": fixed.TRAIN,
+        "unchunked": fixed.UNCHUNKED,
     }
 )
 """chunked: prompts fill what decoding leaves of a step's tokens. prefill-first: decoding pauses while prompts are read.
@@ -26,23 +26,23 @@ decode-first: prompts wait until nobody decodes. static: seats stay taken until 
 begin on a timetable. unchunked: as chunked, but a prompt is cut only where no step would hold it whole."""
 
 PREEMPTIONS: Mapping[str, int] = MappingProxyType(
-    {"recompute": state.RECOMPUTE, "swap": state.SWAP, "reserve": state.RESERVE, "retract": state.RETRACT}
+    {"recompute": fixed.RECOMPUTE, "swap": fixed.SWAP, "reserve": fixed.RESERVE, "retract": fixed.RETRACT}
 )
 """recompute: the last admitted loses its place, and what it has written is read again. swap: its blocks wait on the
 host. reserve: nobody is admitted without blocks for the whole answer. retract: SGLang's way, as
 :mod:`rackmath.serving.simulator.retraction` says."""
 ROUTERS: Mapping[str, int] = MappingProxyType(
     {
-        "round-robin": state.ROUND_ROBIN,
-        "least-loaded": state.LEAST_LOADED,
-        "two-choices": state.TWO_CHOICES,
-        "prefix-aware": state.PREFIX_AWARE,
-        "dynamo": state.DYNAMO,
-        "llm-d": state.LLM_D,
+        "round-robin": fixed.ROUND_ROBIN,
+        "least-loaded": fixed.LEAST_LOADED,
+        "two-choices": fixed.TWO_CHOICES,
+        "prefix-aware": fixed.PREFIX_AWARE,
+        "dynamo": fixed.DYNAMO,
+        "llm-d": fixed.LLM_D,
     }
 )
 """dynamo, llm-d: as :mod:`rackmath.serving.simulator.scores` says."""
-EVICTIONS: Mapping[str, int] = MappingProxyType({"lru": state.LRU, "lfu": state.LFU, "ttl": state.TTL})
+EVICTIONS: Mapping[str, int] = MappingProxyType({"lru": fixed.LRU, "lfu": fixed.LFU, "ttl": fixed.TTL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
