@@ -75,6 +75,7 @@ def simulation_summary(facts: Mapping[str, Any]) -> list[str]:
         f", first token after {show(first['p50'], 's')}, one in a hundred after {show(first['p99'], 's')} or later"
     )  # fmt: skip
     return [
+        *_task_sentence(facts),
         f"{price}{speed}{wait}.",
         f"Replicas are busy {facts['utilisation']:.0%} of their time with {facts['mean_batch']:.3g} requests at once; "
         f"their cache is {facts['memory_in_use']:.0%} full.",
@@ -82,7 +83,29 @@ def simulation_summary(facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _task_sentence(facts: Mapping[str, Any]) -> list[str]:
+    """How long a task takes and what it costs, where there are tasks."""
+    tasks = facts.get("tasks")
+    if tasks is None:
+        return []
+    time, dollars = tasks["time"], tasks["usd"]
+    cost = "" if dollars is None else f" and costs {dollars:.3g} $"
+    between = tasks["time_between"]["mean"] / time["mean"]
+    return [
+        f"A task of {tasks['requests']:.3g} requests takes {show(time['mean'], 's')}{cost}; one in a hundred takes "
+        f"{show(time['p99'], 's')} or longer. Tools and people take {between:.0%} of that."
+    ]
+
+
 def _keeps_up(facts: Mapping[str, Any]) -> str:
+    if "tasks" in facts and facts["steady"] is not None:
+        tasks = facts["tasks"]
+        if facts["steady"]:
+            return f"It keeps up with {tasks['offered_rate']:.3g} tasks per second."
+        return (
+            f"It does not keep up with {tasks['offered_rate']:.3g} tasks per second: "
+            f"{tasks['growth']:.3g} more are at work every second."
+        )
     if facts["offered_rate"] is None:
         return f"All requests come at once; {facts['served_rate']:.3g} are served per second."
     if facts["steady"] is None:

@@ -79,16 +79,18 @@ def _option_values(text: str) -> tuple[str, list[str]]:
 
 
 def _show(model: str, name: str, rows: list[dict[str, Any]]) -> None:
+    tasks = any("tasks" in row for row in rows)
     render.show_table(
         f"{model}: what if {name} were",
-        [name, ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">tokens/s", ">goodput", ">hits", ">$ per M"],
-        [_row(row) for row in rows],
+        [name, ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">tokens/s", ">goodput", ">hits", ">$ per M"]
+        + ([">task p50", ">task p99", ">$ per task"] if tasks else []),
+        [(*_row(row), *(_task_cells(row) if tasks else ())) for row in rows],
     )
     told = [row for row in rows[1:] if row.get("difference")]
     if told:
         render.show_table(
             f"difference from {rows[0]['value']} on the same draws, with its 95 % interval",
-            [name, *(f">{label} {p}" for label, _ in _DIFFERENCES for p in COMPARED)],
+            [name, *(f">{label} {p}" for label, _ in _compared(told[0]["difference"]) for p in COMPARED)],
             [(str(row["value"]), *_changes(row["difference"])) for row in told],
         )
 
@@ -111,12 +113,23 @@ def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-_DIFFERENCES = (("TTFT", "time_to_first_token"), ("TPOT", "time_per_output_token"))
+def _task_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    tasks = row.get("tasks")
+    if tasks is None:
+        return "", "", ""
+    dollars = "" if tasks["usd"] is None else f"{tasks['usd']:.3g}"
+    return show(tasks["time"]["p50"], "s"), show(tasks["time"]["p99"], "s"), dollars
+
+
+def _compared(difference: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Times whose differences are told: of tasks where there are any, as wide as a screen."""
+    other = ("task", "task_time") if "task_time" in difference else ("TPOT", "time_per_output_token")
+    return (("TTFT", "time_to_first_token"), other)
 
 
 def _changes(difference: Mapping[str, Any]) -> list[str]:
     cells: list[str] = []
-    for _, key in _DIFFERENCES:
+    for _, key in _compared(difference):
         for p in COMPARED:
             change = difference[key]
             cells.append("" if change is None else _signed(change[p]))
@@ -126,8 +139,9 @@ def _changes(difference: Mapping[str, Any]) -> list[str]:
 def _signed(change: Mapping[str, float | None]) -> str:
     """A difference and its interval, in one unit."""
     value, half = change["value"] or 0.0, change["half_width"]
-    text = f"{1e3 * value:+.3g} ms"
-    return text if half is None else f"{text} ± {1e3 * half:.2g}"
+    scale, unit = (1e3, "ms") if abs(value) < 1 else (1.0, "s")
+    text = f"{scale * value:+.3g} {unit}"
+    return text if half is None else f"{text} ± {scale * half:.2g}"
 
 
 def _figure(name: str, rows: list[dict[str, Any]], seed: int) -> Figure:

@@ -30,6 +30,12 @@ def show_result(facts: Mapping[str, Any]) -> None:
         ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
         [_row(facts, span, key, name) for key, name in _QUANTITIES if facts[key] is not None],
     )
+    if "tasks" in facts:
+        render.show_table(
+            f"what {facts['tasks']['counted']:,} tasks take, of {facts['tasks']['count']:,}",
+            ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
+            [_task_row(facts["tasks"][key], name) for key, name in _OF_TASKS],
+        )
     if facts["services"]:
         render.show_table(
             "by what they ask for",
@@ -52,6 +58,8 @@ def show_result(facts: Mapping[str, Any]) -> None:
         pairs.append(("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"))
         kept = ", ".join(f"{name} {show(size, 'B')}" for name, size in facts["tier_bytes"].items())
         pairs.append(("prefixes kept", f"{kept}, on average and of all replicas together"))
+    if "tasks" in facts:
+        pairs += _task_pairs(facts["tasks"])
     if facts["failures"]:
         pairs.append(("failures", f"{facts['failures']} of replicas"))
     if facts["most_replicas"] > sum(facts["replicas"]):
@@ -84,10 +92,15 @@ def load_text(facts: Mapping[str, Any]) -> str:
     if offered is None:
         return f"all requests at once, {served:.3g} served per second"
     rates = f"{offered:.3g} requests/s offered, {served:.3g} served"
+    if "tasks" in facts and facts["steady"] is not None:
+        tasks = facts["tasks"]
+        rates = f"{tasks['offered_rate']:.3g} tasks/s offered, {tasks['served_rate']:.3g} served; {rates}"
     if facts["steady"] is None:
         return f"{rates}; too short to say whether it is steady"
     if facts["steady"]:
         return f"{rates}; steady{_warm_up(facts)}"
+    if "tasks" in facts:
+        return f"{rates}; not steady: {facts['tasks']['growth']:.3g} more tasks are at work every second"
     late = facts["leaves_limit_after"]
     when = "" if late is None else f"; the mean first token leaves its limit after {show(late, 's')}"
     return f"{rates}; not steady: {facts['queue_growth']:.3g} more requests wait every second, percentiles grow{when}"
@@ -107,6 +120,35 @@ def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, nam
     if span is not None and key in span["low"] and key in span["high"]:
         ends = f"{show(span['low'][key]['p99'], 's')} to {show(span['high'][key]['p99'], 's')}"
     return name, *(show(percentiles[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
+
+
+_OF_TASKS = (
+    ("time", "first request to last token"),
+    ("time_served", "of its longest path, served"),
+    ("time_queued", "of its longest path, queueing"),
+    ("time_between", "of its longest path, tools and people"),
+)
+
+
+def _task_row(told: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    ends = " to ".join(show(end, "s") for end in told.get("p99_range", []))
+    return name, *(show(told[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
+
+
+def _task_pairs(tasks: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Size and price of a task, and what caches had of what it repeats."""
+    size = (
+        f"{tasks['requests']:.3g} requests, {tasks['input_tokens']:,.0f} tokens read of which "
+        f"{tasks['cached_share']:.1%} were cached, {tasks['output_tokens']:,.0f} written"
+    )
+    pairs = [("a task", size)]
+    if tasks["usd"] is not None:
+        span = " to ".join(f"{end:.3g}" for end in tasks.get("usd_range", []))
+        pairs.append(("a task costs", f"{tasks['usd']:.3g} $" + (f" ({span} if steps err)" if span else "")))
+    if tasks["kept_prefixes"]:
+        shares = ", ".join(f"{name.replace('_', ' ')} {part:.1%}" for name, part in tasks["kept_prefixes"].items())
+        pairs.append(("prefixes again", f"{shares} of what an endless cache would find"))
+    return pairs
 
 
 def _service(facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,9 +9,12 @@ import numpy as np
 
 from rackmath.figures.record import Figure, Panel, Series
 from rackmath.serving.simulator.outcome import Times
+from rackmath.serving.simulator.tasks import Tasks
 
 
-def simulation_figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: Times) -> Figure:
+def simulation_figure(
+    facts: Mapping[str, Any], over: Mapping[str, Any], times: Times, tasks: Tasks | None = None
+) -> Figure:
     """Load and queue over time, and the distribution of what users wait for."""
     shares = np.concatenate((np.linspace(0.01, 0.9, 60), np.linspace(0.9, 0.999, 40)))
 
@@ -29,6 +32,8 @@ def simulation_figure(facts: Mapping[str, Any], over: Mapping[str, Any], times: 
     cached = [Panel(title="prompts found, by tier", across="s", up="% of their tokens", series=series)]
     if np.isfinite(times.per_token).any():
         waits.append(quantiles(times.per_token, "per token"))
+    if tasks is not None:
+        waits.append(quantiles(tasks.whole, "of a task"))
     return Figure(
         title=f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}",
         panels=[

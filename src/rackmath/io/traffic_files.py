@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rackmath.errors import InputError
 from rackmath.io.paths import bounded_file
+from rackmath.serving.traffic.agent import AgentModel
 from rackmath.serving.traffic.model import TrafficModel
 
 _LARGEST = 1 << 20
@@ -49,8 +50,8 @@ def _written(value: Any) -> str:
     return repr(float(f"{value:.5g}")) if isinstance(value, float) else str(value)
 
 
-def read_traffic(path: Path, field: str) -> TrafficModel:
-    """Read a model of traffic.
+def read_traffic(path: Path, field: str) -> TrafficModel | AgentModel:
+    """Read a model of traffic, or of an agent, which is a table of this name.
 
     Errors: :class:`InputError` with the name of what is missing, unknown or out of range.
     """
@@ -59,11 +60,19 @@ def read_traffic(path: Path, field: str) -> TrafficModel:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as error:
         raise InputError(field, str(path), f"is no TOML: {error}") from error
-    unknown = _unknown(raw, TrafficModel)
+    kind: type[TrafficModel | AgentModel] = TrafficModel
+    way_out = "is unknown here: see rackmath traffic fit for what is not"
+    if "agent" in raw:
+        others = next((name for name in raw if name != "agent"), None)
+        kind, way_out = AgentModel, "is unknown in an agent: see docs/how-to/agents.md for what is not"
+        if others is not None or not isinstance(raw["agent"], dict):
+            raise InputError(f"{path.name}: {others or 'agent'}", "?", "an agent is one table, [agent]")
+        raw = raw["agent"]
+    unknown = _unknown(raw, kind)
     if unknown:
-        raise InputError(f"{path.name}: {unknown}", "?", "is unknown here: see rackmath traffic fit for what is not")
+        raise InputError(f"{path.name}: {unknown}", "?", way_out)
     try:
-        return TypeAdapter(TrafficModel).validate_python(raw)
+        return TypeAdapter(kind).validate_python(raw)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

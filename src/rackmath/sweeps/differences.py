@@ -20,14 +20,15 @@ def differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
         return None
     warm = max(base["warm_up_requests"] or 0, other["warm_up_requests"] or 0) / base["requests"]
     result: dict[str, Any] = {}
-    for key in _QUANTITIES:
-        if base[key] is None or other[key] is None:
+    for key in (*_QUANTITIES, *(["task_time"] if "tasks" in base else [])):
+        first, second = (facts["tasks"]["time"] if key == "task_time" else facts[key] for facts in (base, other))
+        if first is None or second is None:
             result[key] = None
             continue
         stretches = base["stretches"][key], other["stretches"][key]
         result[key] = {
             p: {
-                "value": other[key][p] - base[key][p],
+                "value": second[p] - first[p],
                 "half_width": paired_half_width(*stretches, p, warm) if all(stretches) else None,
             }
             for p in COMPARED

@@ -18,6 +18,8 @@ class One:
     growth: float
     rank: int
     path: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    """Blocks that its answer fills."""
     todo: int = 0
     stored: float = 0.0
     left: int = 0
@@ -84,6 +86,17 @@ class Reference:
                 self.kept.append(b)
         one.uses, one.held = [], 0
 
+    def end(self, one: One) -> None:
+        """Its prompt and its answer may be found."""
+        one.finish = self.clock
+        self.release(one)
+        inside = {b for other in (*self.reading, *self.running) for b in other.uses}
+        for b in reversed(one.written):
+            if b in self.kept:
+                self.kept.remove(b)
+            if b not in inside:
+                self.kept.append(b)
+
     def forget(self) -> None:
         while len(self.kept) * self.per > self.free:
             self.kept.pop(0)
@@ -145,9 +158,8 @@ class Reference:
         ended = [one for one in self.running if one.left <= 0]
         if ended and (self.b.policy != "static" or len(ended) == len(self.running)):
             for one in sorted(ended, key=lambda one: (one.left, one.name)):
-                one.finish = self.clock
-                self.release(one)
                 self.running.remove(one)
+                self.end(one)
         for one in [one for one in self.reading if one.todo == 0]:
             self.reading.remove(one)
             # Until it decodes or ends it stands nowhere, but its blocks are still its own.
@@ -158,8 +170,7 @@ class Reference:
             if one.left:
                 self.running.append(one)
             else:
-                one.finish = self.clock
-                self.release(one)
+                self.end(one)
 
     def admit(self) -> None:  # noqa: C901
         if self.b.policy in ("static", "decode-first") and self.running:

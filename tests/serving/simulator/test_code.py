@@ -25,8 +25,8 @@ from rackmath.serving.simulator import (
     simulate,
 )
 from rackmath.serving.simulator.code import compiled_code, python_code
-from rackmath.serving.simulator.fixed import NONE
 from tests.conftest import compile_beside
+from tests.serving.simulator.graphs import random_graph
 from tests.serving.simulator.test_against_reference import KV, systems, times
 
 
@@ -71,7 +71,7 @@ def test_python_and_machine_code_agree_to_the_last_bit(
     start = np.concatenate(([0], np.cumsum(named))).astype(np.int64)
     work = replace(work, start=start, blocks=random.integers(0, 20, int(start[-1])).astype(np.int64), block=16)
     if closed:
-        work = replace(work, then=np.full(count, NONE, np.int32))
+        work = replace(work, graph=random_graph(count, random), written=np.minimum(named, 1).astype(np.int32))
     # A replica that fails before an answer's end begins again: such runs need not end.
     fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "train") else fleet
     runs = [

@@ -161,8 +161,10 @@ def test_sessions_wait_for_their_answers() -> None:
     )  # fmt: skip
     q = found.requests
     assert np.isfinite(q["finish"]).all()
-    for i in np.flatnonzero(work.then >= 0):
-        assert q["arrival"][work.then[i]] == pytest.approx(q["finish"][i] + work.think[i])
+    g = work.graph
+    assert g is not None
+    assert len(g.to) == 30 * 4
+    assert q["arrival"][g.to] == pytest.approx(q["finish"][g.source] + g.delay)
     # Every later turn finds the whole blocks of the one before.
     assert found.hits["hbm"] > 0.5
 

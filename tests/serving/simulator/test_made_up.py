@@ -38,14 +38,15 @@ def test_users_are_not_in_lockstep() -> None:
 def test_thinking_is_exponential_and_seeded() -> None:
     asked = TrafficRequest(users=50, input=100.0, output=20.0, think=7.0, spread=0.5, requests=20_000, seed=3)
     work, _ = traffic(asked)
-    assert work.think is not None
-    assert work.think.mean() == pytest.approx(7.0, rel=0.03)
-    assert work.think.std() == pytest.approx(7.0, rel=0.05)
+    assert work.graph is not None
+    assert work.graph.delay.mean() == pytest.approx(7.0, rel=0.03)
+    assert work.graph.delay.std() == pytest.approx(7.0, rel=0.05)
     begins = work.arrival[:50]
     assert len(np.unique(begins)) == 50
     assert work.prompt.std() == pytest.approx(50, rel=0.1)
     again, _ = traffic(asked)
-    assert np.array_equal(work.think, again.think)
+    assert again.graph is not None
+    assert np.array_equal(work.graph.delay, again.graph.delay)
     assert np.array_equal(work.prompt, again.prompt)
 
 
@@ -54,7 +55,9 @@ def test_sessions_of_users_begin_with_themselves_and_follow_each_other() -> None
         users=3, turns=4, input=1000.0, output=100.0, grows=50, think=1.0, spread=0.5, requests=48, block=16
     )
     work, _ = traffic(asked)
-    assert work.then is not None
+    assert work.graph is not None
+    follows = dict(zip(work.graph.source.tolist(), work.graph.to.tolist(), strict=True))
+    assert len(follows) == len(work.graph.to)
     assert np.isfinite(work.arrival).sum() == 3
     served = np.zeros(len(work), bool)
     for first in np.flatnonzero(np.isfinite(work.arrival)).tolist():
@@ -62,13 +65,16 @@ def test_sessions_of_users_begin_with_themselves_and_follow_each_other() -> None
         while at >= 0:
             assert not served[at]
             served[at] = True
-            at = int(work.then[at])
+            at = follows.get(at, -1)
     assert served.all()
     for s in range(12):
         turns = range(4 * s, 4 * s + 4)
         blocks = [work.blocks[work.start[i] : work.start[i + 1]].tolist() for i in turns]
         for i, (before, after) in enumerate(pairwise(blocks)):
-            assert after[: len(before)] == before
+            assert after[: len(before)] == before, "the next prompt begins with the prompt and its answer"
+            length = int(work.prompt[4 * s + i] + work.output[4 * s + i])
+            assert len(before) == (length - 1) // 16
+            assert work.written[4 * s + i] == (length - 1) // 16 - work.prompt[4 * s + i] // 16
             grown = work.prompt[4 * s + i + 1] - work.prompt[4 * s + i]
             assert grown > work.output[4 * s + i]
     others = [set(work.blocks[work.start[4 * s] : work.start[4 * s + 4]].tolist()) for s in range(12)]

@@ -38,7 +38,7 @@ def test_the_best_replica_is_that_of_the_formula(data: st.DataObject) -> None:
         c.links["inside"][r, 0, :n] = True
     q = requests(
         work.arrival, work.prompt, np.zeros(1, np.int32), np.ones(1), work.rank, np.zeros(1, np.int32),
-        np.full(1, -1, np.int32), np.zeros(1), work.start,
+        np.zeros(1, np.int32), np.zeros(1, np.bool_), work.start, np.zeros(1, np.int32),
     )  # fmt: skip
     blocks = {name: _objects(getattr(c, name)) for name in ("links", "uses", "shelves")}
     own, objects = _objects(s.own), _objects(q)

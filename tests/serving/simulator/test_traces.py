@@ -208,7 +208,7 @@ def test_copies_keep_the_shape_of_the_traffic(factor: float, seed: int) -> None:
     work = agents(
         np.sort(random.uniform(0, 1000, 300)), 1, first=100, grows=0, output=5, think=0.0, block=16, random=random
     )
-    work = replace(work, then=None, think=None)
+    work = replace(work, graph=None, task=None)
     more = workload.checked(workload.copied(work, factor, random))
     assert len(more) == pytest.approx(300 * factor, abs=4 * np.sqrt(300 * 0.25) + 1)
     assert more.arrival[0] >= work.arrival[0]

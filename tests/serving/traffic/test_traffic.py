@@ -166,6 +166,7 @@ def test_the_file_holds_the_model(tmp_path: Path, random: np.random.Generator) -
     path = tmp_path / "t.toml"
     path.write_text(traffic_text(model, "a trace"), encoding="utf-8")
     again = read_traffic(path, "--trace")
+    assert isinstance(again, TrafficModel)
     assert traffic_text(again, "a trace") == path.read_text(encoding="utf-8")
     assert again.rate == pytest.approx(model.rate, rel=1e-4)
     assert again.classes[0].input == pytest.approx(model.classes[0].input, rel=1e-4)

@@ -179,9 +179,11 @@ def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workl
 def _heads(work: Workload) -> np.ndarray:
     """First request of everybody's session."""
     heads = np.arange(len(work))
-    if work.then is not None:
-        for i in np.flatnonzero(work.then >= 0):
-            heads[work.then[i]] = heads[i]
+    if work.task is not None:
+        return np.unique(work.task, return_index=True)[1][work.task]
+    if work.graph is not None:
+        for i, after in zip(work.graph.source.tolist(), work.graph.to.tolist(), strict=True):
+            heads[after] = heads[i]
     return heads
 
 

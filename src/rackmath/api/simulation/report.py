@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import isfinite
 from typing import Any
 
@@ -16,6 +16,7 @@ from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, slowed
+from rackmath.api.simulation.tasks import task_facts, task_rates, tasks_of_run
 from rackmath.caching.tiers import LIFETIME
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
@@ -47,6 +48,9 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
+    tasks = tasks_of_run(setup, outcomes)
+    if tasks is not None:
+        rates = replace(rates, steady=task_rates(tasks).steady)
     order = np.argsort(arrival, kind="stable")
     warm = warm_up(times.whole[order], empty=r.users is None) if rates.steady and r.trace is None else 0
     # Percentiles are those of a steady load where there is one.
@@ -59,6 +63,7 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     busy = [_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]) for outcome, pool in pools]
     paid = np.concatenate(spent)
     held, rent = _held(setup, first), _rent(setup, first, span)
+    dollars = _dollars(members, paid, written, rent + _encoders_cost(setup, span))
     return {
         "model": members[0].architecture.name,
         "system": members[0].system.name,
@@ -93,8 +98,9 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         **energy_of_simulation(setup, outcomes, spent, busy),
         "tier_bytes": held,
         "usd_tiers": rent,
-        "usd_per_million_tokens": _dollars(members, paid, written, rent + _encoders_cost(setup, span)),
+        "usd_per_million_tokens": dollars,
         **_encoders(setup, rates),
+        **task_facts(setup, outcomes, tasks, None if dollars is None else dollars * written / 1e6),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
@@ -199,6 +205,9 @@ def stretches_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     """Statistics of what users see in each stretch of a run, for differences to a run on the same draws."""
     times = user_times(setup, outcomes)
     values = {"time_to_first_token": times.first, "time_per_output_token": times.per_token, "latency": times.whole}
+    tasks = tasks_of_run(setup, outcomes)
+    if tasks is not None:
+        values["task_time"] = tasks.whole
     return {key: stretch_statistics(of) for key, of in values.items()}
 
 
@@ -220,7 +229,7 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
             key: {p: facts[key][p] for p in STATISTICS}
             for key in ("time_to_first_token", "time_per_output_token", "latency")
             if facts[key] is not None
-        } | {"throughput": facts["throughput"], "goodput": facts["goodput"]}
+        } | {key: facts[key] for key in ("throughput", "goodput", "tasks") if key in facts}
     return ends_of
 
 

@@ -74,8 +74,9 @@ class SimulateRequest(PromptFields):
     trace: Annotated[
         Path | Workload | None,
         Option(
-            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, results of load generators, own; or TOML of "
-            "`traffic fit`, to draw --requests.",
+            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, results of load generators, own; tasks of "
+            "agents as Dynamo, Weka or Applied Compute write them; or TOML of `traffic fit` or of an agent, to draw "
+            "--requests.",
             kind=TRACE,
         ),
     ] = None
@@ -88,10 +89,13 @@ class SimulateRequest(PromptFields):
         int | None,
         Option(help="Requests of a trace at most, from its start.", kind=kinds.whole(1), names=("--first", "--limit")),
     ] = None
-    poisson: Annotated[float | None, Option(help="Requests per second, generated.", kind=kinds.REQUEST_RATE)] = None
+    poisson: Annotated[
+        float | None,
+        Option(help="Requests per second, generated; of agents tasks per second.", kind=kinds.REQUEST_RATE),
+    ] = None
     users: Annotated[
         int | None,
-        Option(help="Users instead, each of whom waits for an answer and asks again.", kind=kinds.whole(1)),
+        Option(help="Users instead, each of whom waits for an answer, or a task, and asks again.", kind=kinds.whole(1)),
     ] = None
     turns: Annotated[int, Option(help="Turns of a session of growing context.", kind=kinds.whole(1))] = 1
     grows: Annotated[
@@ -175,7 +179,13 @@ class SimulateRequest(PromptFields):
         bool, Option(help="Blocks go to all tiers at once, not when they are given up.", kind=kinds.FLAG)
     ] = False
     wait_for_loads: Annotated[bool, Option(help="Steps wait for blocks from lower tiers.", kind=kinds.FLAG)] = False
-    prefix_block: Annotated[int, Option(help="Tokens of a prefix block.", kind=kinds.whole(1, 10**6))] = 512
+    prefix_block: Annotated[
+        int | None,
+        Option(
+            help="Tokens of a prefix block (default: the trace's, else 512; 64 for made-up sessions and tasks).",
+            kind=kinds.whole(1, 10**6),
+        ),
+    ] = None
     router: Annotated[str, Option(help="Which replica a request goes to.", kind=kinds.choice(*ROUTERS))] = (
         "least-loaded"
     )

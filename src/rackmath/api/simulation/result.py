@@ -15,6 +15,7 @@ from rackmath.api.plain import as_html, to_plain
 from rackmath.api.simulation.report import assumptions, facts_of, range_ends, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, setup_of
+from rackmath.api.simulation.tasks import tasks_of_run, with_task_range
 from rackmath.api.summary import simulation_summary
 from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
@@ -23,6 +24,7 @@ from rackmath.io.snapshots import Checkpoint
 from rackmath.io.tables import write_table, write_text
 from rackmath.serving.simulator.outcome import STATISTICS, Times, series, timeline
 from rackmath.serving.simulator.run import Outcome
+from rackmath.serving.simulator.tasks import Tasks
 from rackmath.serving.simulator.workload import Workload
 
 if TYPE_CHECKING:
@@ -124,6 +126,11 @@ class SimulateResult:
         return user_times(self.setup, self.outcomes)
 
     @cached_property
+    def tasks(self) -> Tasks | None:
+        """What became of every task of agents or of sessions; None for traffic without tasks."""
+        return tasks_of_run(self.setup, self.outcomes)
+
+    @cached_property
     def over_time(self) -> Mapping[str, Any]:
         """The fleet over time, as columns."""
         setup = self.setup
@@ -135,7 +142,7 @@ class SimulateResult:
 
     def picture(self) -> Figure:
         """Load, queue and what users see, as data."""
-        return simulation_figure(self.to_dict(), self.over_time, self.times)
+        return simulation_figure(self.to_dict(), self.over_time, self.times, self.tasks)
 
     def figure(self) -> Any:
         """Load, queue and what users see, as a figure of Plotly."""
@@ -166,6 +173,8 @@ class SimulateResult:
             for at in range(0, len(work), _ROWS):
                 yield pl.DataFrame({name: values[at : at + _ROWS] for name, (values, _) in columns.items()})
 
+        if work.task is not None:
+            columns["task"] = work.task, pl.Int32
         schema = pl.Schema({name: kind for name, (_, kind) in columns.items()})
         write_table(path, register_io_source(pieces, schema=schema), field)
 
@@ -188,6 +197,8 @@ class SimulateResult:
             if span is not None and facts[key] is not None and key in span["low"] and key in span["high"]:
                 for name in STATISTICS:
                     facts[key][f"{name}_range"] = [span["low"][key][name], span["high"][key][name]]
+        if span is not None and "tasks" in facts:
+            with_task_range(facts["tasks"], span["low"].pop("tasks"), span["high"].pop("tasks"))
         return facts
 
     def _percentiles(self, key: str) -> Percentiles | None:

@@ -9,7 +9,9 @@ import numpy as np
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator.sessions import agents
+from rackmath.serving.simulator.tasks import begun_at, begun_by_users, first_requests
 from rackmath.serving.simulator.workload import (
+    F,
     Workload,
     copied,
     daily,
@@ -19,11 +21,14 @@ from rackmath.serving.simulator.workload import (
     of_classes,
     plain,
     scaled,
+    thinking,
     users,
 )
 
 _PIECES = 128
 """Blocks of a beginning that all prompts share."""
+_OF_TRACES, _OF_TASKS = 512, 64
+"""Tokens of a prefix block of traces that do not say, as Mooncake's, and of made-up tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,8 @@ class TrafficRequest:
     """Part of every made-up prompt that all prompts begin with."""
     requests: int = 10_000
     classes: tuple[float, ...] = ()
-    block: int = 512
+    block: int | None = None
+    """Tokens of a prefix block; by default those of the trace, else 512 as Mooncake's, of made-up tasks 64."""
     page: int = 16
     """Tokens of a block of the paged cache, of which a prefix block is a multiple."""
     seed: int = 0
@@ -61,7 +67,7 @@ def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
     Errors: :class:`InputError` for options that contradict each other, or too few of them.
     """
     ways = [name for name in ("trace", "rate", "users") if getattr(request, name) is not None]
-    if len(ways) != 1:
+    if not ways or {"rate", "users"} <= set(ways):
         raise InputError("--trace, --poisson, --users", ", ".join(ways) or None, "give one of the three")
     if not 0 <= request.cached_prefix <= 1:
         raise InputError("--cached-prefix", request.cached_prefix, "write a part from 0 to 1")
@@ -72,6 +78,7 @@ def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
     if request.trace is not None:
         work, notes = _read(request.trace, request)
         work = head(work, request.first) if request.first else work
+        work = _begun(work, request, random)
     else:
         work = _made(request, random)
     if request.copies != 1.0:
@@ -88,14 +95,57 @@ def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, li
         return trace, []
     if trace.suffix == ".toml":
         from rackmath.io.traffic_files import read_traffic
+        from rackmath.serving.traffic.agent import AgentModel, draw_tasks
         from rackmath.serving.traffic.draw import draw
 
-        work = draw(read_traffic(trace, "--trace"), request.requests, np.random.default_rng(request.seed))
+        model, random = read_traffic(trace, "--trace"), np.random.default_rng(request.seed)
+        if isinstance(model, AgentModel):
+            work = draw_tasks(model, request.requests, request.block or _OF_TASKS, random)
+            return work, [f"{work.tasks:,} tasks of {len(work):,} requests drawn from the agent of {trace.name}"]
+        work = draw(model, request.requests, random)
         return work, [f"{request.requests:,} requests drawn from the traffic of {trace.name}"]
+    from rackmath.io.agent_traces import is_agent_trace, read_agents
+
+    if is_agent_trace(trace):
+        return read_agents(trace, block=request.block or _OF_TRACES), []
     # Polars is for those who read a file.
     from rackmath.io.trace_files import read_trace
 
-    return read_trace(trace, block=request.block, repair=request.repair)
+    return read_trace(trace, block=request.block or _OF_TRACES, repair=request.repair)
+
+
+def _begun(work: Workload, request: TrafficRequest, random: np.random.Generator) -> Workload:
+    """Tasks of a trace begin as it says, or as they are asked to.
+
+    Errors: :class:`InputError` for tasks that nobody begins, and for requests of a trace that come by themselves.
+    """
+    asked = {"--poisson": request.rate, "--users": request.users}
+    ways = [name for name, value in asked.items() if value is not None]
+    if work.task is None:
+        if ways:
+            raise InputError(ways[0], asked[ways[0]], "requests of this trace come when it says: give one of the two")
+        return work
+    if request.rate is not None:
+        return begun_at(work, _arrivals(request, request.rate, work.tasks, random))
+    if request.users is not None:
+        people = min(request.users, work.tasks)
+        return begun_by_users(work, _beginnings(request, people, random), thinking(request.think, work.tasks, random))
+    if not np.isfinite(work.arrival[first_requests(work)]).all():
+        way_out = "the trace does not say when they begin: add --poisson, tasks per second, or --users, tasks at a time"
+        raise InputError("--trace", f"{work.tasks} tasks", way_out)
+    return work
+
+
+def _arrivals(request: TrafficRequest, rate: float, count: int, random: np.random.Generator) -> F:
+    """Times at which requests, sessions or tasks come by themselves. (count,) [s]"""
+    arrival = gamma_arrivals(rate, request.burst, count, random)
+    return daily(arrival, request.swing) if request.swing else arrival
+
+
+def _beginnings(request: TrafficRequest, people: int, random: np.random.Generator) -> F:
+    """When each user begins. (people,) [s]"""
+    begins = np.sort(random.exponential(request.think, people)) if request.think else np.zeros(people)
+    return begins - begins[0]
 
 
 def _made(request: TrafficRequest, random: np.random.Generator) -> Workload:
@@ -111,8 +161,7 @@ def _made(request: TrafficRequest, random: np.random.Generator) -> Workload:
         people = min(request.users, request.requests)
         return _begun_alike(request, users(people, request.requests, prompt, output, request.think, random=random))
     assert request.rate is not None, "one of three ways was asked for"
-    arrival = gamma_arrivals(request.rate, request.burst, request.requests, random)
-    return _begun_alike(request, plain(daily(arrival, request.swing) if request.swing else arrival, prompt, output))
+    return _begun_alike(request, plain(_arrivals(request, request.rate, request.requests, random), prompt, output))
 
 
 def _begun_alike(request: TrafficRequest, work: Workload) -> Workload:
@@ -136,14 +185,12 @@ def _sessions(request: TrafficRequest, random: np.random.Generator) -> Workload:
     many = max(request.requests // request.turns, 1)
     if request.users is None:
         assert request.rate is not None, "one of three ways was asked for"
-        begins = gamma_arrivals(request.rate, request.burst, many, random)
-        begins = daily(begins, request.swing) if request.swing else begins
+        begins = _arrivals(request, request.rate, many, random)
         people = None
     else:
         people = min(request.users, many)
         begins = np.full(many, np.nan)
-        begins[:people] = np.sort(random.exponential(request.think, people)) if request.think else 0.0
-        begins[:people] -= begins[0]
+        begins[:people] = _beginnings(request, people, random)
     return agents(
         begins,
         request.turns,
@@ -151,7 +198,7 @@ def _sessions(request: TrafficRequest, random: np.random.Generator) -> Workload:
         grows=request.grows,
         output=round(request.output),
         think=request.think,
-        block=request.block,
+        block=request.block or _OF_TASKS,
         random=random,
         spread=request.spread,
         users=people,

@@ -150,7 +150,7 @@ def two_pools(
 
     Errors: :class:`InputError` for workloads whose users wait for answers before they ask again.
     """
-    if work.then is not None:
+    if work.graph is not None:
         raise InputError("--prefill-gpus", "closed loop", "two pools take traces and open arrivals only")
     at_end: list[Snapshot] = []
     read = simulate(

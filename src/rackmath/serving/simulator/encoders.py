@@ -58,6 +58,6 @@ class Encoders:
 
         Errors: :class:`InputError` for users who wait for answers before they ask again.
         """
-        if work.then is not None:
+        if work.graph is not None:
             raise InputError("--encoder-gpus", self.gpus, "encoders of their own take traces and open arrivals only")
         return replace(work, arrival=self.ends(work.arrival) + self.transfer)

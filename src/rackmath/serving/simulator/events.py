@@ -39,8 +39,8 @@ class Line:
         self.arrival = q["arrival"]
         self.sent = 0
         self.looked = 0.0
-        self.open = work.then is None
-        known = np.flatnonzero(np.isfinite(work.arrival))
+        self.open = work.graph is None
+        known = np.flatnonzero(q["awaits"] == 0)
         self.due, self.who = np.full(len(work) + 1, inf), np.zeros(len(work) + 1, np.int64)
         self.count = np.zeros(1, np.int64)
         if not self.open:

@@ -237,7 +237,7 @@ def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             me.tokens -= over * request.growth
         leave(f, s, q, c, r, i)
         pop_end(s, r)
-        end(f, s, q, r, i)
+        end(f, s, q, c, r, i)
 
 
 @inlined

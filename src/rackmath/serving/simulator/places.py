@@ -8,7 +8,7 @@ import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fixed import NONE, RESERVE, Fixed, Kinds
-from rackmath.serving.simulator.prefix import clear, shrink, unpin
+from rackmath.serving.simulator.prefix import clear, keep_answer, shrink, unpin
 from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
 from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
@@ -128,7 +128,7 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     if request.left == 0:
         _give_back(f, s, q, c, r, i)
         me.full = False
-        end(f, s, q, r, i)
+        end(f, s, q, c, r, i)
         return
     request.entered = me.iteration
     me.attended += request.stored + 1
@@ -139,13 +139,15 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
 
 
 @inlined
-def end(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> None:
-    """A request has all of its answer."""
+def end(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+    """A request has all of its answer, which the prefix cache keeps behind its prompt."""
     me = s.own[r]
     request = q[i]
     me.prompts -= blocks_of(f, request.prompt)
     request.finish = me.clock
-    if request.then != NONE:
+    if request.last > request.stop:
+        keep_answer(f, c, q, r, i, me.clock)
+    if request.followed:
         s.done[s.ended[0]] = i
         s.ended[0] += 1
 

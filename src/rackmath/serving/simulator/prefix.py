@@ -131,6 +131,20 @@ def insert_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float
         _insert(f, c, r, 0, block, now)
 
 
+@compiled
+def keep_answer(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
+    """Keep the blocks that an answer fills, its last one first; their room was the request's own."""
+    request = q[i]
+    if len(f.capacity) == 0:
+        return
+    for at in range(request.last - 1, request.stop - 1, -1):
+        block = c.ids[at]
+        _use(f, c, r, block, now)
+        _below(f, c, r, block, now)
+        if not (f.shared and c.uses[r, block].pins > 0):
+            _insert(f, c, r, 0, block, now)
+
+
 @inlined
 def clear(f: Fixed, c: Prefixes, r: int, now: float) -> None:
     """Forget everything that a replica keeps of its own, as it does when it fails."""

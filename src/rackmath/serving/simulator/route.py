@@ -11,7 +11,7 @@ from rackmath.serving.simulator.fixed import DYNAMO, LEAST_LOADED, LLM_D, NONE, 
 from rackmath.serving.simulator.loop import advance, enqueue, once
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
 from rackmath.serving.simulator.scores import best
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
 
 _BALANCE = 1.5
 """Load over the mean from which a replica gets nothing for its prefixes."""
@@ -43,10 +43,10 @@ def route(
 
 @compiled
 def converse(
-    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, due: np.ndarray, who: np.ndarray, count: np.ndarray,
-    until: float, router: int, dice: np.ndarray, turn: np.ndarray,
+    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, e: Edges, due: np.ndarray, who: np.ndarray,
+    count: np.ndarray, until: float, router: int, dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
-    """Requests whose users send the next one some time after the last one's end.
+    """Requests that are sent some time after others are sent or have ended.
 
     Parameters
     ----------
@@ -75,8 +75,7 @@ def converse(
                 return
             for at in range(s.ended[0]):
                 i = s.done[at]
-                column = q[i]
-                _later(due, who, count, column.finish + column.think, column.then)
+                _allow(q, e, due, who, count, i, q[i].finish, False)
             s.ended[0] = 0
         else:
             i = _first(due, who, count)
@@ -84,6 +83,25 @@ def converse(
             column.arrival = sent
             place = _choose(kinds, s, q, c, i, sent, router, dice[i % len(dice)], turn)
             enqueue(kinds[s.own[place].kind], s, q, place, i, sent)
+            _allow(q, e, due, who, count, i, sent, True)
+
+
+@inlined
+def _allow(
+    q: Requests, e: Edges, due: np.ndarray, who: np.ndarray, count: np.ndarray, i: int, time: float, sent: bool
+) -> None:
+    """A request is sent, or has ended: those that waited for this alone are sent after their delays."""
+    for at in range(e.start[i], e.start[i + 1]):
+        if e.sent[at] == sent:
+            after = e.to[at]
+            column = q[after]
+            moment = time + e.delay[at]
+            # A request has no time before the first edge allows it, or its own.
+            if not column.arrival >= moment:
+                column.arrival = moment
+            column.awaits -= 1
+            if column.awaits == 0:
+                _later(due, who, count, column.arrival, after)
 
 
 @inlined

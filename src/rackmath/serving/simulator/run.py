@@ -14,10 +14,11 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
-from rackmath.serving.simulator.fixed import NONE, Fixed
+from rackmath.serving.simulator.fixed import Fixed
+from rackmath.serving.simulator.graph import unconnected
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.workload import Workload, renumbered
 
@@ -102,11 +103,11 @@ def simulate(
     q, s, c = _begun(work, kinds, fixed, fleet, ready)
     code = code or python_code()
     random = np.random.default_rng(fleet.seed)
-    dice = random.integers(0, 2**31 - 1, (len(work) if work.then is None else min(len(work), SLICE), 2))
+    dice = random.integers(0, 2**31 - 1, (len(work) if work.graph is None else min(len(work), SLICE), 2))
     # What comes to one kind of replicas alone is a rate that an autoscaler can look at.
-    events = Events(fleet, count, random, q["arrival"] if work.then is None and len(kinds) == 1 else None)
+    events = Events(fleet, count, random, q["arrival"] if work.graph is None and len(kinds) == 1 else None)
     router, turn = ROUTERS[fleet.router], np.zeros(1 + max(kind.service for kind in kinds), np.int64)
-    line = Line(work, q)
+    line, edges = Line(work, q), _edges(work, kinds[0].batching)
     if resume is not None:
         _put_back(resume, q, s, c, line, turn, events)
 
@@ -116,7 +117,7 @@ def simulate(
 
     def until(moment: float) -> bool:
         """Bring all up to a moment; true while requests are left to send."""
-        if work.then is None:
+        if work.graph is None:
             for which in line.before(moment):
                 code.route(fixed, s, q, c, which, q["arrival"][which], router, dice[which], turn)
                 line.sent += len(which)
@@ -126,7 +127,7 @@ def simulate(
         else:
             while True:
                 stop = moment if code.whole else min(moment, line.soon())
-                code.converse(fixed, s, q, c, line.due, line.who, line.count, stop, router, dice, turn)
+                code.converse(fixed, s, q, c, edges, line.due, line.who, line.count, stop, router, dice, turn)
                 report(int(np.isfinite(q["finish"]).sum()))
                 if stop >= moment or not _busy(line, s):
                     break
@@ -149,9 +150,9 @@ def simulate(
 
 def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
     """Who writes to a common tier first is told by running replicas side by side, as conversations are."""
-    if work.then is not None or not any(tier.common for tier in cache.tiers):
+    if work.graph is not None or not any(tier.common for tier in cache.tiers):
         return work
-    return replace(work, then=np.full(len(work), NONE, np.int32))
+    return replace(work, graph=unconnected(len(work)))
 
 
 def _begun(
@@ -163,7 +164,7 @@ def _begun(
     start, ids, distinct = renumbered(work)
     q = _requests(work, start, kinds[0].batching, fleet, ready)
     check(kinds, work, q, fixed)
-    s = state.replicas(members(kinds, most), fixed, len(work) if work.then is not None else 0)
+    s = state.replicas(members(kinds, most), fixed, len(work) if work.graph is not None else 0)
     mark(s, kinds, float(work.prompt.mean() + work.output.mean() / 2))
     s.own["up"][count:] = False
     return q, s, state.prefixes(most, fixed[0], ids, distinct, len(work))
@@ -237,6 +238,13 @@ def _put_back(
     events.put_back({name.removeprefix("events."): values for name, values in kept.items()})
 
 
+def _edges(work: Workload, batching: Batching) -> Edges:
+    """The graph as the loop reads it."""
+    g = work.graph or unconnected(len(work))
+    # Who asks again has the answer first: what passes outside of the engine passes before he thinks.
+    return Edges(start=g.start, to=g.to, delay=g.delay + np.where(g.sent, 0.0, batching.outside), sent=g.sent)
+
+
 def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, fleet: Fleet, ready: F | None) -> Requests:
     """Records of a run."""
     count = len(work)
@@ -248,7 +256,6 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
         noise = np.random.default_rng(fleet.seed + 1).standard_normal(count)
         drawn = np.round(rest / mean + noise * np.sqrt(rest * variance / mean**3))
         steps = np.clip(drawn, -(-rest // (1 + batching.drafted)), rest).astype(np.int64)
-    then = np.full(count, NONE, np.int32) if work.then is None else work.then
     q = state.requests(
         arrival=work.arrival.copy() if ready is None else ready.copy(),
         prompt=work.prompt,
@@ -256,10 +263,10 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
         growth=np.where(steps > 0, rest / np.maximum(steps, 1), 1.0),
         rank=work.rank,
         service=np.zeros(count, np.int32) if work.service is None else work.service,
-        then=then,
-        # Who asks again has the answer first: what passes outside of the engine passes before he thinks.
-        think=batching.outside + (np.zeros(count) if work.think is None else work.think),
+        awaits=np.zeros(count, np.int32) if work.graph is None else work.graph.awaited,
+        followed=np.zeros(count, np.bool_) if work.graph is None else np.diff(work.graph.start) > 0,
         start=start,
+        written=np.zeros(count, np.int32) if work.written is None else work.written,
     )
     if ready is not None:
         q["todo"], q["stored"], q["first"] = 0, work.prompt, ready

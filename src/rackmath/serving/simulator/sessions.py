@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator.workload import I8, LONGEST, NONE, F, Workload, checked, lengths, no_blocks, thinking
+from rackmath.serving.simulator.graph import Graph, graph_of
+from rackmath.serving.simulator.workload import I8, LONGEST, F, Workload, checked, lengths, no_blocks, thinking
 
 
 def agents(
@@ -45,25 +46,33 @@ def agents(
     begun = lengths(first, spread, count, random)
     before = np.cumsum(made + added, axis=1)[:, :-1]
     prompt = begun[:, None] + np.concatenate([np.zeros((count, 1), made.dtype), before], axis=1)
-    whole = prompt // block
-    start = np.concatenate(([0], np.cumsum(whole.reshape(-1))))
-    most = int(whole.max())
-    orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in whole[s]]
-    ids = np.concatenate(orders) if most else no_blocks()
+    # The last token of an answer is written, not read: it is in no cache.
+    whole, stored = prompt // block, (prompt + made - 1) // block
+    start = np.concatenate(([0], np.cumsum(stored.reshape(-1))))
+    most = int(stored.max())
+    orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in stored[s]]
     arrival = np.full((count, turns), np.nan)
     arrival[:, 0] = sessions
-    then = np.arange(count * turns, dtype=np.int32).reshape(count, turns) + 1
-    following = np.arange(count) + (users or count)
-    then[:, -1] = np.where(following < count, following * turns, NONE)
     work = Workload(
         arrival=arrival.reshape(-1),
         prompt=prompt.reshape(-1).astype(np.int32),
         output=made.reshape(-1).astype(np.int32),
         rank=np.zeros(count * turns, np.int32),
         start=start.astype(np.int64),
-        blocks=ids.astype(np.int64),
+        blocks=np.concatenate(orders) if most else no_blocks(),
+        written=(stored - whole).reshape(-1).astype(np.int32),
         block=block,
-        then=then.reshape(-1),
-        think=thinking(think, count * turns, random),
+        graph=_turns(count, turns, users or count, thinking(think, count * turns, random)),
+        task=np.repeat(np.arange(count, dtype=np.int32), turns),
     )
     return checked(work)
+
+
+def _turns(count: int, turns: int, users: int, pauses: F) -> Graph:
+    """Each turn waits for the one before, each session for the end of an earlier one of its user."""
+    first = np.arange(count) * turns
+    within = (first[:, None] + np.arange(turns - 1)).reshape(-1)
+    last = first[: max(count - users, 0)] + turns - 1
+    source = np.concatenate((within, last))
+    to = np.concatenate((within + 1, first[users:]))
+    return graph_of(count * turns, source, to, pauses[source])

@@ -13,6 +13,7 @@ from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, Fixed
 F = NDArray[np.float64]
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
+B1 = NDArray[np.bool_]
 
 Requests: TypeAlias = Any
 """One record per request, in the order of arrival: a structured array, read by attribute where code is compiled."""
@@ -28,12 +29,13 @@ REQUEST = np.dtype(
         ("rank", "i4"),
         # What it asks for: only replicas of the same service take it.
         ("service", "i4"),
-        # Request that its user sends next, NONE for none; time from its end until then.
-        ("then", "i4"),
-        ("think", "f8"),
-        # Where its prefix blocks stand among the ids.
+        # Edges of the graph that it waits for still; whether others wait for its end.
+        ("awaits", "i4"),
+        ("followed", "b1"),
+        # Where its prefix blocks stand among the ids: those of its prompt, then those that its answer fills.
         ("start", "i8"),
         ("stop", "i8"),
+        ("last", "i8"),
         # Prompt tokens that are not read yet.
         ("todo", "i4"),
         # Tokens in its cache, and decode steps left, both as of the iteration at which it began to decode.
@@ -105,6 +107,19 @@ REPLICA = np.dtype(
 """Times in seconds."""
 
 
+class Edges(NamedTuple):
+    """Which requests are sent after which, as in :class:`rackmath.serving.simulator.graph.Graph`."""
+
+    start: I8
+    """(requests + 1,)"""
+    to: I4
+    """(edges,)"""
+    delay: F
+    """With what passes outside of the engine before an end is seen. (edges,) [s]"""
+    sent: B1
+    """(edges,)"""
+
+
 class Replicas(NamedTuple):
     """Replicas, and what each of them works on; queues are linked through the requests."""
 
@@ -123,7 +138,7 @@ class Replicas(NamedTuple):
     phase: I8
     """Running ones by the iteration, modulo the block, at which they need a block more. (replicas, block)"""
     done: I4
-    """Requests that ended and have somebody after them, until they are fetched. (requests,)"""
+    """Requests that ended and that others wait for, until they are fetched. (requests,)"""
     ended: I8
     """How many those are. (1,)"""
 
@@ -174,7 +189,7 @@ class Prefixes(NamedTuple):
 
 
 def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
-    """Idle replicas of given kinds with empty caches; ``chained`` requests at most have somebody after them."""
+    """Idle replicas of given kinds with empty caches; others wait for ``chained`` requests at most."""
     count = len(kind)
     own = np.zeros(count, REPLICA)
     own["kind"], own["weight"], own["up"] = kind, 1.0, True
@@ -212,14 +227,23 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int, asking: int) -> P
 
 
 def requests(
-    arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, service: I4, then: I4, think: F, start: I8
-) -> Requests:
-    """Requests that nothing has happened to yet; ``start`` has one entry more than there are requests."""
+    arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, service: I4, awaits: I4, followed: B1, start: I8,
+    written: I4,
+) -> Requests:  # fmt: skip
+    """Requests that nothing has happened to yet.
+
+    Parameters
+    ----------
+    start : array
+        Where the blocks of each begin. (requests + 1,)
+    written : array
+        The last so many of them are filled by its answer. (requests,)
+    """
     table = np.zeros(len(arrival), REQUEST)
     for name, values in (
         ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank),
-        ("service", service), ("then", then), ("think", think),
-        ("start", start[:-1]), ("stop", start[1:]), ("todo", prompt), ("left", steps),
+        ("service", service), ("awaits", awaits), ("followed", followed),
+        ("start", start[:-1]), ("stop", start[1:] - written), ("last", start[1:]), ("todo", prompt), ("left", steps),
     ):  # fmt: skip
         table[name] = values
     for name in ("admitted", "first", "finish"):

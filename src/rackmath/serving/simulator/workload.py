@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.serving.simulator.graph import Graph, chains, first_edges
 
 F = NDArray[np.float64]
 I4 = NDArray[np.int32]
@@ -17,7 +18,6 @@ I8 = NDArray[np.int64]
 
 LONGEST = 10_000_000
 """Tokens of a prompt or an answer that are still believed. [tokens]"""
-NONE = -1
 
 
 def no_blocks() -> I8:
@@ -27,10 +27,10 @@ def no_blocks() -> I8:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Workload:
-    """Requests in the order of their arrival; a request that follows another's end has no arrival of its own."""
+    """Requests in the order of their arrival; those that wait for others stand after them."""
 
     arrival: F
-    """[s]; not a number for requests that are sent after another one's end."""
+    """[s]; not a number for requests that are sent when others allow it."""
     prompt: I4
     """[tokens]"""
     output: I4
@@ -43,10 +43,12 @@ class Workload:
     """Ids of prefix blocks: equal ids are equal prefixes up to and including that block."""
     block: int = 512
     """Tokens of a prefix block."""
-    then: I4 | None = None
-    """Request that its user sends next; NONE for none."""
-    think: F | None = None
-    """Time from a request's end until then. [s]"""
+    written: I4 | None = None
+    """Prefix blocks of a request, its last ones, that its answer fills: its prompt has those before. (requests,)"""
+    graph: Graph | None = None
+    """Which requests are sent after which; None where all come by themselves."""
+    task: I4 | None = None
+    """Task that each request is part of, from 0 in the order of their beginnings; None where there are no tasks."""
     service: I4 | None = None
     """What each request asks for, numbered from 0; None where all ask for the same."""
     names: tuple[str, ...] = ()
@@ -59,7 +61,12 @@ class Workload:
     def span(self) -> float:
         """From the first to the last arrival. [s]"""
         known = self.arrival[np.isfinite(self.arrival)]
-        return float(known[-1] - known[0]) if len(known) else 0.0
+        return float(known.max() - known.min()) if len(known) else 0.0
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are; 0 where requests are not parts of tasks."""
+        return 0 if self.task is None else int(self.task.max()) + 1
 
 
 LATEST = 1e9
@@ -80,11 +87,12 @@ def checked(work: Workload) -> Workload:
             raise InputError(
                 f"{name} of request {wrong[0] + 1}", int(values[wrong[0]]), f"write 1 to {LONGEST:,} tokens"
             )
-    known = np.isfinite(work.arrival)
-    if work.then is None and not known.all():
-        at = int(np.flatnonzero(~known)[0])
-        raise InputError(f"arrival of request {at + 1}", work.arrival[at], "write a number of seconds")
+    known = np.ones(len(work), np.bool_) if work.graph is None else work.graph.awaited == 0
     times = work.arrival[known]
+    unknown = np.flatnonzero(~np.isfinite(times))
+    if len(unknown):
+        at = int(np.flatnonzero(known)[unknown[0]])
+        raise InputError(f"arrival of request {at + 1}", work.arrival[at], "write a number of seconds")
     if len(times) and times[0] < 0:
         raise InputError("arrival of request 1", float(times[0]), "times begin at 0")
     late = np.flatnonzero(times > LATEST)
@@ -179,16 +187,14 @@ def users(
     if random is not None and think > 0:
         arrival[:concurrency] = np.sort(random.exponential(think, concurrency))
         arrival[:concurrency] -= arrival[0]
-    then = np.arange(requests, dtype=np.int32) + concurrency
-    then[then >= requests] = NONE
+    pauses = np.full(requests, float(think)) if random is None else thinking(think, requests, random)
     return checked(
         Workload(
             arrival=arrival,
             prompt=np.asarray(prompt, dtype=np.int32),
             output=np.asarray(output, dtype=np.int32),
             rank=np.zeros(requests, np.int32),
-            then=then,
-            think=np.full(requests, float(think)) if random is None else thinking(think, requests, random),
+            graph=chains(requests, concurrency, pauses),
         )
     )
 
@@ -199,10 +205,13 @@ def thinking(think: float, count: int, random: np.random.Generator) -> F:
 
 
 def scaled(work: Workload, rate: float) -> Workload:
-    """The same requests, so many times as fast."""
+    """The same requests, so many times as fast; tools and thoughts within a task take the time that they take."""
     if not 0 < rate < 1e6:
         raise InputError("--scale", rate, "write a positive factor")
-    return replace(work, arrival=work.arrival / rate, think=None if work.think is None else work.think / rate)
+    graph = work.graph
+    if graph is not None and work.task is None:
+        graph = replace(graph, delay=graph.delay / rate)
+    return replace(work, arrival=work.arrival / rate, graph=graph)
 
 
 def copied(work: Workload, factor: float, random: np.random.Generator) -> Workload:
@@ -210,12 +219,12 @@ def copied(work: Workload, factor: float, random: np.random.Generator) -> Worklo
 
     A copied request arrives somewhere between its original and the one after it, so that bursts and the day keep their
     shape; it asks for prefixes of its own, as another customer's would.
-    Errors: :class:`InputError` for users who wait for answers, whose number says how many requests there are.
+    Errors: :class:`InputError` for requests that wait for others.
     """
     if not 0 < factor <= 10_000:
         raise InputError("--copies", factor, "write a factor from above 0 to 10,000")
-    if work.then is not None:
-        raise InputError("--copies", factor, "traces and open arrivals only: give more --users, or more --requests")
+    if work.graph is not None:
+        raise InputError("--copies", factor, "open arrivals only: give more --users, or more --requests")
     count = len(work)
     later = np.append(work.arrival[1:], work.arrival[-1])
     parts = [np.arange(count)] * int(factor)
@@ -241,15 +250,21 @@ def copied(work: Workload, factor: float, random: np.random.Generator) -> Worklo
 
 
 def head(work: Workload, count: int) -> Workload:
-    """The first requests of an open workload."""
-    if work.then is not None or count >= len(work):
+    """The first requests of a workload; of tasks only whole ones, and one at least."""
+    if count >= len(work):
         return work
+    if work.task is not None:
+        ends = np.flatnonzero(np.diff(work.task)) + 1
+        count = int(max(ends[ends <= count], default=ends[0] if len(ends) else len(work)))
     chained: dict[str, NDArray[Any]] = {"start": work.start[: count + 1]} if len(work.start) else {}
     if work.service is not None:
         chained |= {"service": work.service[:count]}
+    for name in ("written", "task"):
+        if getattr(work, name) is not None:
+            chained[name] = getattr(work, name)[:count]
     return replace(
         work, arrival=work.arrival[:count], prompt=work.prompt[:count], output=work.output[:count],
-        rank=work.rank[:count], **chained,
+        rank=work.rank[:count], graph=None if work.graph is None else first_edges(work.graph, count), **chained,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def fit_traffic(work: Workload, *, seed: int = 0) -> TrafficModel:
 
     Errors: :class:`InputError` for workloads without arrivals of their own, of less than 100 requests, or all at once.
     """
-    if work.then is not None:
+    if work.graph is not None:
         raise InputError(
             "traffic", "closed loop", "give a trace: users who wait for answers have no arrivals of their own"
         )
