@@ -23,6 +23,7 @@ from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
 from rackmath.serving.simulator.outcome import STATISTICS, Times, good, request_times, spread
 from rackmath.serving.simulator.paired import stretch_statistics
 from rackmath.serving.simulator.run import Outcome
+from rackmath.serving.simulator.tasks import Tasks
 from rackmath.serving.simulator.warm_up import warm_up
 
 RANGED = 200_000
@@ -39,18 +40,23 @@ def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
 
 def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     """What ``rackmath simulate --json`` prints, without clocks and ranges."""
+    tasks = tasks_of_run(setup, outcomes)
+    facts = _of_requests(setup, outcomes, tasks)
+    each = facts["usd_per_million_tokens"]
+    dollars = None if each is None else each * float(setup.work.output.sum()) / 1e6
+    return facts | task_facts(setup, outcomes, tasks, dollars)
+
+
+def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> dict[str, Any]:
+    """What it says of requests and of the fleet."""
     first, last = outcomes[0], outcomes[-1]
     r, members = setup.request, setup.groups
     span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
-    written = float(setup.work.output.sum())
     arrival = first.requests["arrival"]
     times = user_times(setup, outcomes)
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
-    rates = balance(arrival, last.requests["first"], last.requests["finish"], setup.work.output)
-    tasks = tasks_of_run(setup, outcomes)
-    if tasks is not None:
-        rates = replace(rates, steady=task_rates(tasks).steady)
+    rates = _rates(setup, outcomes, tasks)
     order = np.argsort(arrival, kind="stable")
     warm = warm_up(times.whole[order], empty=r.users is None) if rates.steady and r.trace is None else 0
     # Percentiles are those of a steady load where there is one.
@@ -62,8 +68,8 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     spent = [_gpu_seconds(outcome, pool, outcome.replica_seconds) for outcome, pool in pools]
     busy = [_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]) for outcome, pool in pools]
     paid = np.concatenate(spent)
-    held, rent = _held(setup, first), _rent(setup, first, span)
-    dollars = _dollars(members, paid, written, rent + _encoders_cost(setup, span))
+    rent = _rent(setup, first, span)
+    cost = rent + _encoders_cost(setup, span)
     return {
         "model": members[0].architecture.name,
         "system": members[0].system.name,
@@ -96,14 +102,20 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
         "mean_replicas": float(last.replica_seconds.sum()) / span,
         "span": span,
         **energy_of_simulation(setup, outcomes, spent, busy),
-        "tier_bytes": held,
+        "tier_bytes": _held(setup, first),
         "usd_tiers": rent,
-        "usd_per_million_tokens": dollars,
+        "usd_per_million_tokens": _dollars(members, paid, float(setup.work.output.sum()), cost),
         **_encoders(setup, rates),
-        **task_facts(setup, outcomes, tasks, None if dollars is None else dollars * written / 1e6),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
+
+
+def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> Balance:
+    """Rates of requests, and whether they keep up; where there are tasks, whether those do."""
+    q = outcomes[-1].requests
+    rates = balance(outcomes[0].requests["arrival"], q["first"], q["finish"], setup.work.output)
+    return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
 
 
 def _leaves(r: SimulateRequest, rates: Balance, arrival: F, times: Times) -> float | None:

@@ -13,6 +13,7 @@ from rackmath.serving.simulator.tasks import begun_at, begun_by_users, first_req
 from rackmath.serving.simulator.workload import (
     F,
     Workload,
+    checked,
     copied,
     daily,
     gamma_arrivals,
@@ -133,7 +134,7 @@ def _begun(work: Workload, request: TrafficRequest, random: np.random.Generator)
     if not np.isfinite(work.arrival[first_requests(work)]).all():
         way_out = "the trace does not say when they begin: add --poisson, tasks per second, or --users, tasks at a time"
         raise InputError("--trace", f"{work.tasks} tasks", way_out)
-    return work
+    return checked(work)
 
 
 def _arrivals(request: TrafficRequest, rate: float, count: int, random: np.random.Generator) -> F:

@@ -13,7 +13,7 @@ import numpy as np
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator.graph import LONGEST_WAIT, graph_of
-from rackmath.serving.simulator.workload import LONGEST, Workload, checked
+from rackmath.serving.simulator.workload import LONGEST, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +146,25 @@ def workload_of(calls: Sequence[Call], block: int) -> Workload:
     number: dict[Hashable, int] = {}
     models = sorted({call.model for call in calls})
     named = len(models) > 1
-    return checked(
-        Workload(
-            arrival=np.array([np.nan if c.waits or c.begins is None else c.begins for c in sorted_calls]),
-            prompt=np.array([c.prompt for c in sorted_calls], np.int32),
-            output=np.array([c.output for c in sorted_calls], np.int32),
-            rank=np.zeros(len(calls), np.int32),
-            start=np.concatenate(([0], np.cumsum([len(each) for each in prefixes]))).astype(np.int64),
-            blocks=np.array([number.setdefault(b, len(number)) for each in prefixes for b in each], np.int64),
-            written=np.array([len(answers.get(c.name, ())) for c in sorted_calls], np.int32),
-            block=block,
-            graph=graph_of(
-                len(calls),
-                np.array([source for source, _, _ in edges], np.int64),
-                np.array([to for _, to, _ in edges], np.int64),
-                np.array([wait.delay for _, _, wait in edges], np.float64),
-                np.array([wait.sent for _, _, wait in edges], np.bool_),
-            ),
-            task=np.array([tasks[k] for k in order], np.int32),
-            service=np.array([models.index(c.model) for c in sorted_calls], np.int32) if named else None,
-            names=tuple(models) if named else (),
-        )
+    return Workload(
+        arrival=np.array([np.nan if c.waits or c.begins is None else c.begins for c in sorted_calls]),
+        prompt=np.array([c.prompt for c in sorted_calls], np.int32),
+        output=np.array([c.output for c in sorted_calls], np.int32),
+        rank=np.zeros(len(calls), np.int32),
+        start=np.concatenate(([0], np.cumsum([len(each) for each in prefixes]))).astype(np.int64),
+        blocks=np.array([number.setdefault(b, len(number)) for each in prefixes for b in each], np.int64),
+        written=np.array([len(answers.get(c.name, ())) for c in sorted_calls], np.int32),
+        block=block,
+        graph=graph_of(
+            len(calls),
+            np.array([source for source, _, _ in edges], np.int64),
+            np.array([to for _, to, _ in edges], np.int64),
+            np.array([wait.delay for _, _, wait in edges], np.float64),
+            np.array([wait.sent for _, _, wait in edges], np.bool_),
+        ),
+        task=np.array([tasks[k] for k in order], np.int32),
+        service=np.array([models.index(c.model) for c in sorted_calls], np.int32) if named else None,
+        names=tuple(models) if named else (),
     )
 
 

@@ -148,7 +148,7 @@ def _find_prefix(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int
     if f.shared:
         pin(f, c, q, r, i, now)
     else:
-        insert_blocks(f, c, q, r, i, now)
+        insert_blocks(f, c, r, q[i].start, q[i].stop, now)
     # The last token is always read: its output is the first one of the answer.
     hit = min(hit, request.prompt - 1, request.todo - 1)
     if request.dropped == 0:

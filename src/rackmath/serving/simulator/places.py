@@ -8,7 +8,7 @@ import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fixed import NONE, RESERVE, Fixed, Kinds
-from rackmath.serving.simulator.prefix import clear, keep_answer, shrink, unpin
+from rackmath.serving.simulator.prefix import clear, insert_blocks, shrink, unpin
 from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
 from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
@@ -145,8 +145,8 @@ def end(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None
     request = q[i]
     me.prompts -= blocks_of(f, request.prompt)
     request.finish = me.clock
-    if request.last > request.stop:
-        keep_answer(f, c, q, r, i, me.clock)
+    if request.last > request.stop and len(f.capacity):
+        insert_blocks(f, c, r, request.stop, request.last, me.clock)
     if request.followed:
         s.done[s.ended[0]] = i
         s.ended[0] += 1

@@ -121,26 +121,13 @@ def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
 
 
 @compiled
-def insert_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
-    """Keep a request's blocks, its last one first, so that a prefix is never older than what stands on it."""
-    request = q[i]
-    for at in range(request.stop - 1, request.start - 1, -1):
+def insert_blocks(f: Fixed, c: Prefixes, r: int, first: int, stop: int, now: float) -> None:
+    """Keep blocks by their places among the ids, the last one first: a prefix is never older than what stands on it."""
+    for at in range(stop - 1, first - 1, -1):
         block = c.ids[at]
         _use(f, c, r, block, now)
         _below(f, c, r, block, now)
-        _insert(f, c, r, 0, block, now)
-
-
-@compiled
-def keep_answer(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
-    """Keep the blocks that an answer fills, its last one first; their room was the request's own."""
-    request = q[i]
-    if len(f.capacity) == 0:
-        return
-    for at in range(request.last - 1, request.stop - 1, -1):
-        block = c.ids[at]
-        _use(f, c, r, block, now)
-        _below(f, c, r, block, now)
+        # What running requests use has its place already.
         if not (f.shared and c.uses[r, block].pins > 0):
             _insert(f, c, r, 0, block, now)
 

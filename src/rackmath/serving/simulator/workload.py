@@ -92,7 +92,7 @@ def checked(work: Workload) -> Workload:
     unknown = np.flatnonzero(~np.isfinite(times))
     if len(unknown):
         at = int(np.flatnonzero(known)[unknown[0]])
-        raise InputError(f"arrival of request {at + 1}", work.arrival[at], "write a number of seconds")
+        raise InputError(f"arrival of request {at + 1}", float(work.arrival[at]), "write a number of seconds")
     if len(times) and times[0] < 0:
         raise InputError("arrival of request 1", float(times[0]), "times begin at 0")
     late = np.flatnonzero(times > LATEST)
