@@ -75,8 +75,8 @@ class SimulateRequest(PromptFields):
     trace: Annotated[
         Path | Workload | None,
         Option(
-            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, load generators, own; agents of Dynamo, Weka, "
-            "Applied Compute; or TOML of `traffic fit` or of an agent, to draw --requests.",
+            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, load generators, own; agents of Dynamo, "
+            "Weka, Applied Compute; or TOML of `traffic fit` or of an agent, to draw --requests.",
             kind=TRACE,
         ),
     ] = None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rackmath.api.deployment import Deployment
 from rackmath.api.plain import as_html, to_plain
-from rackmath.api.simulation.report import assumptions, facts_of, range_ends, user_times
+from rackmath.api.simulation.assumptions import assumptions
+from rackmath.api.simulation.report import facts_of, range_ends, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, setup_of
 from rackmath.api.simulation.tasks import tasks_of_run, with_task_range

@@ -1,0 +1,68 @@
+"""What a report of a simulation has to say of its numbers."""
+
+from __future__ import annotations
+
+from rackmath.api.adapters import adapter_note
+from rackmath.api.apart import apart_note
+from rackmath.api.routing import eager_note, routing_note
+from rackmath.api.simulation.setup import Setup
+from rackmath.caching.tiers import LIFETIME
+from rackmath.io import catalogue, constants_file
+
+
+def assumptions(setup: Setup) -> list[str]:
+    """What a report has to say of its numbers."""
+    r, last = setup.request, setup.groups[-1]
+    priced = {group.system.name: group.system for group in setup.groups}
+    layouts = [group.deployment.layout for group in setup.groups]
+    worst = max(group.deployment.times.error for group in setup.groups)
+    shared = bool(setup.cache.tiers) and setup.cache.tiers[0].shared
+    return [
+        *setup.notes,
+        *(note for system in priced.values() for note in catalogue.price_note(system, r.usd_per_gpu_hour)),
+        "the bound, without losses" if last.software is None
+        else f"step times of {r.engine} of {r.year:g}",
+        *dict.fromkeys(note for group in setup.groups if group.software is not None
+                       for note in constants_file.unseen_notes(group.system, group.software, "time per token")),
+        *dict.fromkeys(text for group in setup.groups if group.near is not None for text in group.near.sentences),
+        *dict.fromkeys(note for group in setup.groups
+                       for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
+        *eager_note(r),
+        *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
+        *_scaling_note(setup),
+        f"tables within {worst:.1%} of the engine where they were checked",
+        *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
+          f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),
+        f"{last.batching.policy}, {last.batching.preemption}, {r.router}; seed {r.seed}",
+        *(["steps are scheduled when the ones before begin; fitted times outside of the engine hold a part of that"]
+          if last.batching.ahead and last.software is not None else []),
+        *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
+          if any(int(layout.data) > 1 for layout in layouts) else []),
+        *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]
+          if any(int(layout.pipeline) > 1 for layout in layouts) else []),
+        *(["prefixes stay in the memory that running requests leave; --tiers says otherwise"]
+          if shared and r.tiers is None else []),
+        *([f"devices of tiers at catalogue prices over {LIFETIME / (365.25 * 86_400):g} years"]
+          if any(tier.price for tier in setup.cache.tiers) else []),
+        *(["the traffic names no prefix blocks: prefix caches stay empty"]
+          if r.tiers and not len(setup.work.start) else []),
+        *(["a replica that fails loses its caches; what it held is read again elsewhere, nothing is lost"]
+          if r.mtbf else []),
+    ]  # fmt: skip
+
+
+def _scaling_note(setup: Setup) -> list[str]:
+    """How the fleet grows and shrinks; nothing where it does not."""
+    rules = setup.fleet(setup.groups[0]).scaling
+    if rules is None:
+        return []
+    each = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}[
+        rules.metric
+    ]
+    loading = setup.loading(setup.groups[0])
+    read = f" ({loading:.3g} s of it to load weights from {setup.request.weights_from})" if loading else ""
+    return [
+        f"autoscaler: every {rules.interval:g} s it aims at {rules.target:.3g} {each} per replica, "
+        f"between {rules.least} and {rules.most} replicas; a replica starts in {rules.startup:.4g} s{read}, "
+        f"scale-down waits for {rules.window:g} s of lower load"
+    ]
