@@ -45,7 +45,7 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 def main() -> None:
     """Rewrite all documents, or report those that differ."""
     check = "--check" in sys.argv[1:]
-    examples = [ROOT / "tests/data" / name for name in ("rows.csv", "run.json", "usage.jsonl")]
+    examples = [ROOT / "tests/data" / name for name in ("rows.csv", "run.json", "usage.jsonl", "agent.toml")]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         # No page sees the measurements that somebody keeps on this machine.
         os.environ["RACKMATH_DATA"] = "nobody"

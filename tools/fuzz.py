@@ -291,7 +291,7 @@ def config(random: Random) -> str:
 def templates() -> list[tuple[str, str, list[str]]]:
     """Name and text of a file, and the line that reads it as ``FILE``."""
     from rackmath.cli.app import main as command_line
-    from rackmath.io.trace_files import read_trace
+    from rackmath.io.traces import read_trace
     from rackmath.io.traffic_files import traffic_text
     from rackmath.serving.traffic import fit_traffic
 

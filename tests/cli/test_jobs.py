@@ -31,7 +31,7 @@ def test_the_page_has_the_jobs() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the pages name."""
-    for name in ("usage.jsonl", "rows.csv", "run.json", "metrics.txt", "agent.toml"):
+    for name in ("usage.jsonl", "rows.csv", "run.json", "metrics.txt"):
         shutil.copy(ROOT / "tests/data" / name, tmp_path)
     entry = json.loads((files("rackmath") / "data/models/qwen3-8b.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(entry["config"]), encoding="utf-8")

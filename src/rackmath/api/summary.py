@@ -74,8 +74,9 @@ def simulation_summary(facts: Mapping[str, Any]) -> list[str]:
     wait = "" if first is None else (
         f", first token after {show(first['p50'], 's')}, one in a hundred after {show(first['p99'], 's')} or later"
     )  # fmt: skip
+    if "tasks" in facts:
+        return [_task_sentence(facts["tasks"]), f"{price}{speed}.", _keeps_up(facts)]
     return [
-        *_task_sentence(facts),
         f"{price}{speed}{wait}.",
         f"Replicas are busy {facts['utilisation']:.0%} of their time with {facts['mean_batch']:.3g} requests at once; "
         f"their cache is {facts['memory_in_use']:.0%} full.",
@@ -83,18 +84,15 @@ def simulation_summary(facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _task_sentence(facts: Mapping[str, Any]) -> list[str]:
-    """How long a task takes and what it costs, where there are tasks."""
-    tasks = facts.get("tasks")
-    if tasks is None:
-        return []
+def _task_sentence(tasks: Mapping[str, Any]) -> str:
+    """How long a task takes and what it costs."""
     time, dollars = tasks["time"], tasks["usd"]
     cost = "" if dollars is None else f" and costs {dollars:.3g} $"
-    between = tasks["time_between"]["mean"] / time["mean"]
-    return [
-        f"A task of {tasks['requests']:.3g} requests takes {show(time['mean'], 's')}{cost}; one in a hundred takes "
-        f"{show(time['p99'], 's')} or longer. Tools and people take {between:.0%} of that."
-    ]
+    tools = tasks["tool_time"]["mean"] / time["mean"]
+    return (
+        f"A task of {tasks['requests']:.3g} requests takes {show(time['mean'], 's')}{cost}, one in a hundred takes "
+        f"{show(time['p99'], 's')} or longer; {tools:.0%} of the mean is the time of tools and people."
+    )
 
 
 def _keeps_up(facts: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.simulation.request import TRACE
 from rackmath.io.tables import write_text
-from rackmath.io.trace_files import read_trace
+from rackmath.io.traces import read_trace
 from rackmath.io.traffic_files import traffic_text
 from rackmath.serving.simulator.workload import Workload
 from rackmath.serving.traffic import Closeness, TrafficModel, closeness, draw, fit_traffic

@@ -32,7 +32,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
     )
     if "tasks" in facts:
         render.show_table(
-            f"what {facts['tasks']['counted']:,} tasks take, of {facts['tasks']['count']:,}",
+            f"how long a task takes ({facts['tasks']['in_statistics']:,} of {facts['tasks']['count']:,} tasks)",
             ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
             [_task_row(facts["tasks"][key], name) for key, name in _OF_TASKS],
         )
@@ -124,9 +124,9 @@ def _row(facts: Mapping[str, Any], span: Mapping[str, Any] | None, key: str, nam
 
 _OF_TASKS = (
     ("time", "first request to last token"),
-    ("time_served", "of its longest path, served"),
-    ("time_queued", "of its longest path, queueing"),
-    ("time_between", "of its longest path, tools and people"),
+    ("service_time", "of that, served"),
+    ("queueing_time", "of that, queueing"),
+    ("tool_time", "of that, tools and people"),
 )
 
 
@@ -145,9 +145,9 @@ def _task_pairs(tasks: Mapping[str, Any]) -> list[tuple[str, str]]:
     if tasks["usd"] is not None:
         span = " to ".join(f"{end:.3g}" for end in tasks.get("usd_range", []))
         pairs.append(("a task costs", f"{tasks['usd']:.3g} $" + (f" ({span} if steps err)" if span else "")))
-    if tasks["kept_prefixes"]:
-        shares = ", ".join(f"{name.replace('_', ' ')} {part:.1%}" for name, part in tasks["kept_prefixes"].items())
-        pairs.append(("prefixes again", f"{shares} of what an endless cache would find"))
+    if tasks["prefix_reuse"]:
+        shares = ", ".join(f"{name} {part:.1%}" for name, part in tasks["prefix_reuse"].items())
+        pairs.append(("prefix reuse", f"{shares} of what an endless cache would find"))
     return pairs
 
 

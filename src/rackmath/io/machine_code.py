@@ -21,7 +21,7 @@ import numpy as np
 import platformdirs
 
 from rackmath.serving.simulator.code import Code, compiled_code, python_code
-from rackmath.serving.simulator.graph import unconnected
+from rackmath.serving.simulator.graph import no_edges
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.run import simulate
 from rackmath.serving.simulator.settings import Batching, Failures, Fleet
@@ -122,7 +122,7 @@ def warm(kinds: int) -> None:
     sixteen, first = np.full(requests, 16, np.int32), np.zeros(requests, np.int32)
     arrival = np.arange(float(requests))
     open_loop = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first)
-    closed = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=unconnected(requests))
+    closed = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=no_edges(requests))
     # Replicas fail several times while requests come: that entrance is called as well.
     failing = Fleet(replicas=2, failures=Failures(between=10.0, repair=1.0))
     others = [Kind(times=times, batching=batching, replicas=1)] * (kinds - 1)

@@ -68,8 +68,8 @@ class _Piece:
     """Ranks, blocks, ids and models, by these names, where the file has them."""
 
 
-def read_trace(path: Path, *, block: int = 512, repair: bool = False) -> tuple[Workload, list[str]]:
-    """Read a trace, and what had to be mended.
+def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[Workload, list[str]]:
+    """Read requests that come by themselves, and what had to be mended.
 
     The file is read in pieces, of which only arrays of a workload stay.
 

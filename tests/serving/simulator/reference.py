@@ -261,6 +261,7 @@ class Reference:
         if more > self.free - self.growing():
             return False
         one.held += more
+        self.forget()
         return True
 
     def room(self) -> bool:

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rackmath.errors import InputError
-from rackmath.io.agent_traces import is_agent_trace, read_agents
+from rackmath.io import agent_traces
+from rackmath.io.agent_traces import is_agent_trace
 from rackmath.io.agent_traces.calls import Call
-from rackmath.io.agent_traces.recorded import TOGETHER, Recorded, calls_of, in_order
+from rackmath.io.agent_traces.records import TOGETHER, Record, calls_of, in_order
+from rackmath.serving.simulator import workload
+from rackmath.serving.simulator.tasks import beginning_at
 from rackmath.serving.simulator.workload import Workload
 
 
@@ -29,23 +32,27 @@ def written(tmp_path: Path, rows: list[dict[str, Any]], name: str = "t.jsonl") -
     return path
 
 
+def read_agents(path: Path, block: int = 512) -> Workload:
+    return agent_traces.read_agents(path, block=block)
+
+
 def edges(work: Workload) -> set[tuple[int, int, float, bool]]:
     g = work.graph
     assert g is not None
     return {
         (int(i), int(j), round(float(delay), 6), bool(sent))
-        for i, j, delay, sent in zip(g.source, g.to, g.delay, g.sent, strict=True)
+        for i, j, delay, sent in zip(g.source, g.to, g.delay, g.dispatch, strict=True)
     }
 
 
 def named(work: Workload, i: int) -> int:
     """Blocks of a prompt, without those of its answer."""
-    assert work.written is not None
-    return int(work.start[i + 1] - work.start[i] - work.written[i])
+    assert work.answer_blocks is not None
+    return int(work.start[i + 1] - work.start[i] - work.answer_blocks[i])
 
 
-def record(k: int, start: float, end: float) -> Recorded:
-    return Recorded(Call(name=f"{k}", place=f"line {k}", prompt=1, output=1, session="s"), start, end)
+def record(k: int, start: float, end: float) -> Record:
+    return Record(Call(name=f"{k}", place=f"line {k}", prompt=1, output=1, session="s"), start, end)
 
 
 @given(
@@ -71,7 +78,7 @@ def test_calls_wait_for_those_that_ended_last(times: list[tuple[int, int]]) -> N
     for call, told in zip(calls_of(records), records, strict=True):
         ends = [records[k].end for k in told.after]
         for wait in call.waits:
-            if not wait.sent:
+            if not wait.dispatch:
                 assert wait.delay == pytest.approx(max(told.start - max(ends), 0.0))
 
 
@@ -99,8 +106,8 @@ def test_dynamos_first_version(tmp_path: Path) -> None:
     # 17 + 16 - 1 tokens are four blocks, the prompt's own two whole ones among them.
     ids = work.blocks[work.start[1] : work.start[2]].tolist()
     after = work.blocks[work.start[3] : work.start[4]].tolist()
-    assert work.written is not None
-    assert work.written.tolist() == [0, 2, 0, 0]
+    assert work.answer_blocks is not None
+    assert work.answer_blocks.tolist() == [0, 2, 0, 0]
     assert ids[:2] == after[:2]
     assert ids[3:] == after[2:4]
 
@@ -238,8 +245,8 @@ def test_applied_computes_turns(tmp_path: Path) -> None:
     assert work.prompt.tolist() == [40, 55, 82] * 2
     assert work.output.tolist() == [10, 20, 3] * 2
     assert edges(work) == {(0, 1, 1.4, False), (1, 2, 0.8, False), (3, 4, 1.4, False), (4, 5, 0.8, False)}
-    assert work.written is not None
-    assert work.written.tolist() == [1, 3, 0] * 2
+    assert work.answer_blocks is not None
+    assert work.answer_blocks.tolist() == [1, 3, 0] * 2
     with pytest.raises(InputError, match="tool_call_latency"):
         read_agents(written(tmp_path, [row | {"tool_call_latency": [1.4]}]))
 
@@ -299,3 +306,57 @@ def test_what_is_no_trace_of_agents_is_said_to_be_none(tmp_path: Path, name: str
     assert not is_agent_trace(path)
     with pytest.raises(InputError):
         read_agents(path)
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=3,
+)
+FORMATS: list[list[dict[str, Any]]] = [
+    [{"request_id": "a", "session_id": "s", "input_length": 9, "output_length": 2, "hash_ids": [1], "timestamp": 5.0},
+     {"request_id": "b", "input_length": 9, "output_length": 2, "hash_ids": [1], "wait_for": ["a"], "delay": 3.0,
+      "tool_wait_ms": 1.0}],
+    [{"schema": "dynamo.agentic_mooncake", "version": 2, "block_size": 4, "hash_id_scope": "local"},
+     {"request_id": "a", "play_id": "p", "session_id": "s", "model": "m", "input_length": 8, "output_length": 2,
+      "hash_ids": [1, 2], "not_before_ms": 0.0, "dependencies": []},
+     {"request_id": "b", "play_id": "p", "session_id": "s", "model": "n", "input_length": 8, "output_length": 2,
+      "hash_ids": [1, 2], "not_before_ms": 9.0,
+      "dependencies": [{"request_id": "a", "trigger": "completion", "delay_ms": 1.0}]}],
+    [of_dynamo("a", 0, 100, "main"), of_dynamo("b", 50, 20, "sub", "main"), of_dynamo("c", 150, 20, "main"),
+     {"schema": "dynamo.request.trace.v1", "event_type": "tool_end", "agent_context": {"session_id": "main"},
+      "tool": {"claude": {"source_request_id": "a", "consumer_request_id": "c", "child_session_id": "sub"}}}],
+    [{"id": "p", "block_size": 4, "hash_id_scope": "local", "requests": [
+        of_weka(0.0, 1.0, [1, 2]),
+        {"t": 0.2, "type": "subagent", "agent_id": "a", "duration_ms": 400, "requests": [of_weka(0.3, 0.2, [3])]},
+        of_weka(1.5, 1.0, [1, 2, 5])]}],
+    [{"num_turns": 1, "input_prompt_length": 40, "assistant_response_length": [10], "tool_call_output_length": [5],
+      "tool_call_latency": [1.4], "final_assistant_response_length": 3}],
+    [{"session_id": "a", "input_length": 8, "output_length": 4, "hash_ids": [1, 2], "timestamp": 3},
+     {"session_id": "a", "input_length": 16, "output_length": 4, "hash_ids": [1, 2, 3, 4], "delay": 300}],
+]  # fmt: skip
+
+
+def spots(value: Any) -> list[tuple[Any, Any]]:
+    """Every place of a nest of lists and objects, as the holder and the key."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value))) if isinstance(value, list) else []
+    return [(value, key) for key in keys] + [spot for key in keys for spot in spots(value[key])]
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), which=st.integers(0, len(FORMATS) - 1), changes=st.integers(1, 3))
+def test_a_broken_trace_is_read_or_refused(tmp_path: Path, data: st.DataObject, which: int, changes: int) -> None:
+    rows = json.loads(json.dumps(FORMATS[which]))
+    for _ in range(changes):
+        holder, key = data.draw(st.sampled_from(spots(rows)))
+        if data.draw(st.booleans()):
+            holder[key] = data.draw(JUNK)
+        elif isinstance(holder, dict):
+            holder.pop(key)
+    try:
+        work = read_agents(written(tmp_path, rows), block=4)
+    except InputError as error:
+        assert "\n" not in str(error)
+    else:
+        assert np.isfinite(work.prompt).all()
+        assert workload.checked(beginning_at(work, np.arange(float(work.tasks)))).tasks == work.tasks

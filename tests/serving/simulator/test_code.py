@@ -71,7 +71,7 @@ def test_python_and_machine_code_agree_to_the_last_bit(
     start = np.concatenate(([0], np.cumsum(named))).astype(np.int64)
     work = replace(work, start=start, blocks=random.integers(0, 20, int(start[-1])).astype(np.int64), block=16)
     if closed:
-        work = replace(work, graph=random_graph(count, random), written=np.minimum(named, 1).astype(np.int32))
+        work = replace(work, graph=random_graph(count, random), answer_blocks=np.minimum(named, 1).astype(np.int32))
     # A replica that fails before an answer's end begins again: such runs need not end.
     fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "train") else fleet
     runs = [

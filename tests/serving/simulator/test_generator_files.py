@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rackmath.errors import InputError
-from rackmath.io.trace_files import read_trace
+from rackmath.io.traces import read_trace
 
 # Sent in this order: the second at 0.5 s; the last one failed.
 STARTS, PROMPTS, ANSWERS = [100.0, 101.5, 100.5, 103.0], [128, 512, 256, 64], [10, 30, 20, 0]

@@ -23,7 +23,7 @@ def allowed(work: Workload, q: np.ndarray, outside: float) -> list[float]:
     g = work.graph
     assert g is not None
     moments = [[float(own)] if np.isfinite(own) else [] for own in work.arrival]
-    for source, to, delay, sent in zip(g.source, g.to, g.delay, g.sent, strict=True):
+    for source, to, delay, sent in zip(g.source, g.to, g.delay, g.dispatch, strict=True):
         moments[to].append(q["arrival"][source] + delay if sent else q["finish"][source] + outside + delay)
     return [max(each) for each in moments]
 
@@ -42,7 +42,7 @@ def test_requests_are_sent_when_all_that_they_wait_for_allow_it(
     work, batching = system
     random = np.random.default_rng(seed)
     graph = random_graph(len(work), random)
-    waits = graph.awaited > 0
+    waits = graph.indegree > 0
     # Some of those that wait have a time of their own as well, before which they are not sent.
     own = np.where(waits & (random.random(len(work)) < 0.7), np.nan, work.arrival)
     work = replace(work, arrival=own, graph=graph)
@@ -55,7 +55,8 @@ def test_requests_are_sent_when_all_that_they_wait_for_allow_it(
     q = simulate(workload.checked(work), table, batching=batching, fleet=fleet).requests
     assert np.isfinite(q["finish"]).all()
     assert q["arrival"] == pytest.approx(allowed(work, q, outside), rel=1e-12)
-    assert (q["admitted"] >= q["arrival"]).all()
+    # A train leaves at whole periods, which rounding may put before an arrival at one.
+    assert (q["admitted"] >= q["arrival"] * (1 - 1e-12)).all()
 
 
 @settings(max_examples=200, deadline=None)
@@ -77,7 +78,7 @@ def test_answers_stay_behind_their_prompts(system: tuple[Workload, Batching], pe
         work,
         start=np.concatenate(([0], np.cumsum(stored))).astype(np.int64),
         blocks=np.array([b for each in kept for b in each], np.int64),
-        written=(stored - whole).astype(np.int32),
+        answer_blocks=(stored - whole).astype(np.int32),
         block=block,
     )
     batching = replace(batching, memory=batching.memory + 4 * block)

@@ -74,7 +74,7 @@ def test_sessions_of_users_begin_with_themselves_and_follow_each_other() -> None
             assert after[: len(before)] == before, "the next prompt begins with the prompt and its answer"
             length = int(work.prompt[4 * s + i] + work.output[4 * s + i])
             assert len(before) == (length - 1) // 16
-            assert work.written[4 * s + i] == (length - 1) // 16 - work.prompt[4 * s + i] // 16
+            assert work.answer_blocks[4 * s + i] == (length - 1) // 16 - work.prompt[4 * s + i] // 16
             grown = work.prompt[4 * s + i + 1] - work.prompt[4 * s + i]
             assert grown > work.output[4 * s + i]
     others = [set(work.blocks[work.start[4 * s] : work.start[4 * s + 4]].tolist()) for s in range(12)]

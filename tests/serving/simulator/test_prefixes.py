@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.io.trace_files import read_trace
+from rackmath.io.traces import read_trace
 from rackmath.serving.simulator import Batching, Fleet, PrefixCache, Tier, Workload, simulate
 from tests.conftest import SHARED
 from tests.serving.simulator.test_queues import flat

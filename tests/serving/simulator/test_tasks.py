@@ -13,7 +13,7 @@ from rackmath.serving.simulator import Batching, Fleet, PrefixCache, Tier, Workl
 from rackmath.serving.simulator.graph import graph_of
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.sessions import agents
-from rackmath.serving.simulator.tasks import begun_at, begun_by_users, first_requests, kept_prefixes, task_times
+from rackmath.serving.simulator.tasks import beginning_at, first_requests, of_users, prefix_reuse, task_times
 from tests.serving.simulator.graphs import random_graph
 from tests.serving.simulator.test_against_reference import times
 
@@ -30,7 +30,7 @@ def forest(count: int, parts: int, random: np.random.Generator) -> Workload:
         source += [g.source + begin]
         to += [g.to + begin]
         delay += [g.delay]
-        sent += [g.sent]
+        sent += [g.dispatch]
         begin += size
     return Workload(
         arrival=np.full(count, np.nan),
@@ -54,26 +54,26 @@ def served(work: Workload, replicas: int = 2, cache: PrefixCache | None = None) 
 def test_the_parts_of_a_task_are_those_of_its_longest_path(seed: int, parts: int) -> None:
     random = np.random.default_rng(seed)
     work = forest(60, parts, random)
-    work = begun_at(work, np.sort(random.uniform(0, 2, parts)))
+    work = beginning_at(work, np.sort(random.uniform(0, 2, parts)))
     outcome = served(work)
     q, g = outcome.requests, work.graph
     assert g is not None
     assert work.task is not None
     tasks = task_times(work, outcome, OUTSIDE)
     incoming: dict[int, list[tuple[int, float, bool]]] = {}
-    for source, to, delay, sent in zip(g.source.tolist(), g.to.tolist(), g.delay, g.sent, strict=True):
+    for source, to, delay, sent in zip(g.source.tolist(), g.to.tolist(), g.delay, g.dispatch, strict=True):
         incoming.setdefault(to, []).append((source, delay, sent))
     for task in range(parts):
         mine = np.flatnonzero(work.task == task)
         # Of those that end together, as members of one batch do, the last one counts.
         at = int(mine[::-1][np.argmax(q["finish"][mine[::-1]])])
-        end, total = q["finish"][at] + OUTSIDE, {"served": 0.0, "queued": 0.0, "between": 0.0}
+        end, total = q["finish"][at] + OUTSIDE, {"service": 0.0, "queueing": 0.0, "tools": 0.0}
         # Back along what allowed each request last, splitting the time as it was spent.
         ended = True
         while True:
             if ended:
-                total["served"] += q["finish"][at] + OUTSIDE - q["admitted"][at]
-                total["queued"] += q["admitted"][at] - q["arrival"][at]
+                total["service"] += q["finish"][at] + OUTSIDE - q["admitted"][at]
+                total["queueing"] += q["admitted"][at] - q["arrival"][at]
             if at not in incoming:
                 break
 
@@ -82,7 +82,7 @@ def test_the_parts_of_a_task_are_those_of_its_longest_path(seed: int, parts: int
                 return delay + (q["arrival"][source] if sent else q["finish"][source] + OUTSIDE)
 
             source, delay, sent = max(reversed(incoming[at]), key=moment)
-            total["between"] += delay
+            total["tools"] += delay
             at, ended = source, not sent
         assert tasks.whole[task] == pytest.approx(end - q["arrival"][mine[0]])
         assert sum(total.values()) == pytest.approx(tasks.whole[task]), "the path explains all of it"
@@ -98,7 +98,7 @@ def test_a_user_begins_a_task_when_his_last_one_has_ended() -> None:
     parts, people = 12, 3
     work = forest(90, parts, random)
     pause = random.exponential(1.0, parts)
-    work = begun_by_users(work, np.array([0.0, 0.5, 0.7]), pause)
+    work = of_users(work, np.array([0.0, 0.5, 0.7]), pause)
     outcome = served(work)
     q, first = outcome.requests, first_requests(work)
     tasks = task_times(work, outcome, OUTSIDE)
@@ -118,9 +118,9 @@ def test_turns_without_tools_are_served_all_the_time() -> None:
     outcome = served(work, replicas=1)
     tasks, q = task_times(work, outcome, OUTSIDE), outcome.requests
     assert work.graph is not None
-    assert tasks.between[0] == pytest.approx(work.graph.delay.sum())
-    assert tasks.queued[0] == 0
-    assert tasks.served[0] == pytest.approx((q["finish"] - q["admitted"]).sum() + 6 * OUTSIDE)
+    assert tasks.tools[0] == pytest.approx(work.graph.delay.sum())
+    assert tasks.queueing[0] == 0
+    assert tasks.service[0] == pytest.approx((q["finish"] - q["admitted"]).sum() + 6 * OUTSIDE)
 
 
 @settings(max_examples=40, deadline=None)
@@ -140,16 +140,16 @@ def test_what_is_kept_and_what_is_read_again_are_what_an_endless_cache_would_fin
     q = outcome.requests
     seen: set[int] = set()
     again = 0
-    written = work.written if work.written is not None else np.zeros(len(work), np.int32)
+    written = work.answer_blocks if work.answer_blocks is not None else np.zeros(len(work), np.int32)
     for i in np.argsort(q["arrival"], kind="stable"):
         named = work.blocks[work.start[i] : work.start[i + 1]].tolist()
         prompt = named[: len(named) - written[i]]
         again += sum(block in seen for block in prompt)
         seen.update(named)
-    shares = kept_prefixes(work, outcome)
+    shares = prefix_reuse(work, outcome)
     assert shares["hbm"] == pytest.approx(outcome.given["hbm"].sum() / again)
     assert shares["dram"] == pytest.approx(outcome.given["dram"].sum() / again)
     assert sum(shares.values()) == pytest.approx(1.0)
     if room == np.inf:
         # A request may come while the one before it with the same blocks is still being read.
-        assert shares["read_again"] < 0.15
+        assert shares["recomputed"] < 0.15

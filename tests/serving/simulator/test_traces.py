@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rackmath.api.simulation.traffic import TrafficRequest, traffic
 from rackmath.errors import InputError
 from rackmath.io import trace_files
-from rackmath.io.trace_files import read_trace
+from rackmath.io.traces import read_trace
 from rackmath.serving.simulator import workload
 from rackmath.serving.simulator.sessions import agents
 from tests.conftest import SHARED

@@ -26,7 +26,7 @@ def names(work: Workload, i: int) -> list[int]:
 
 
 def test_a_chain_of_turns_by_hand() -> None:
-    work = drawn(AgentModel(shared=160, first=100, turns=3, output=50, tools=(SHELL,)), requests=1)
+    work = drawn(AgentModel(prefix=160, first=100, turns=3, output=50, tools=(SHELL,)), requests=1)
     assert work.prompt.tolist() == [260, 260 + 50 + 700, 260 + 2 * 750]
     assert work.output.tolist() == [50, 50, 50]
     assert work.graph is not None
@@ -34,15 +34,15 @@ def test_a_chain_of_turns_by_hand() -> None:
     for i in range(3):
         stored = (work.prompt[i] + 49) // 16
         assert len(names(work, i)) == stored
-        assert work.written is not None
-        assert work.written[i] == stored - work.prompt[i] // 16
+        assert work.answer_blocks is not None
+        assert work.answer_blocks[i] == stored - work.prompt[i] // 16
     assert names(work, 1)[: len(names(work, 0))] == names(work, 0)
     assert names(work, 2)[: len(names(work, 1))] == names(work, 1)
 
 
 def test_a_turn_that_forks_waits_for_all_and_takes_their_last_answers() -> None:
-    helper = Subagents(share=1.0, count=3, shared=320, first=40, turns=2, output=30)
-    work = drawn(AgentModel(shared=160, first=100, turns=2, output=50, subagents=(helper,)), requests=1)
+    helper = Subagents(share=1.0, count=3, prefix=320, first=40, turns=2, output=30)
+    work = drawn(AgentModel(prefix=160, first=100, turns=2, output=50, subagents=(helper,)), requests=1)
     # One request, three contexts of two, one request behind them.
     assert len(work) == 8
     assert work.graph is not None
@@ -55,7 +55,7 @@ def test_a_turn_that_forks_waits_for_all_and_takes_their_last_answers() -> None:
     assert not set(names(work, 1)[20:]) & set(names(work, 3)[20:])
     assert not set(names(work, 0)) & set(names(work, 1))
     inherited = drawn(
-        AgentModel(shared=160, first=100, turns=2, output=50, subagents=(replace(helper, inherits=True),)), requests=1
+        AgentModel(prefix=160, first=100, turns=2, output=50, subagents=(replace(helper, inherits=True),)), requests=1
     )
     assert inherited.prompt[[1, 3, 5]].tolist() == [260 + 50 + 40] * 3
     assert names(inherited, 1)[: 309 // 16] == names(inherited, 0)
@@ -82,9 +82,20 @@ def test_shares_times_and_lengths_are_those_of_the_agent() -> None:
     assert len(heads) == 2
 
 
+def test_calls_at_once_take_as_long_as_the_slowest_and_add_what_all_of_them_return() -> None:
+    tool = Tool(name="search", share=1.0, time=2.0, time_spread=1.0, tokens=100, tokens_spread=0.5, calls=4)
+    work = drawn(AgentModel(first=10, turns=400, output=5, tools=(tool,)), requests=4000)
+    assert work.graph is not None
+    sigma = np.sqrt(np.log(2.0))
+    draws = 2.0 * np.exp(sigma * np.random.default_rng(9).standard_normal((50_000, 4)) - sigma**2 / 2)
+    assert work.graph.delay.mean() == pytest.approx(draws.max(1).mean(), rel=0.05)
+    grown = np.diff(work.prompt)[np.diff(work.task) == 0] - 5
+    assert grown.mean() == pytest.approx(400, rel=0.02)
+
+
 def test_a_context_that_is_compacted_keeps_only_what_all_begin_with() -> None:
     agent = AgentModel(
-        shared=160, first=100, turns=30, output=50, tools=(SHELL,), compact_at=5000, compact_to=400,
+        prefix=160, first=100, turns=30, output=50, tools=(SHELL,), compact_at=5000, compact_to=400,
     )  # fmt: skip
     work = drawn(agent, requests=1)
     assert work.prompt.max() <= 5000
@@ -97,7 +108,7 @@ def test_a_context_that_is_compacted_keeps_only_what_all_begin_with() -> None:
 
 
 def test_reasoning_that_is_left_out_is_read_by_nobody_again() -> None:
-    work = drawn(AgentModel(first=160, turns=2, output=64, kept=0.25, tools=(SHELL,)), requests=1)
+    work = drawn(AgentModel(first=160, turns=2, output=64, answer_in_context=0.25, tools=(SHELL,)), requests=1)
     assert work.prompt.tolist() == [160, 160 + 16 + 700]
     assert names(work, 1)[:10] == names(work, 0)[:10]
     assert not set(names(work, 1)[10:]) & set(names(work, 0)[10:])
@@ -109,7 +120,7 @@ def test_reasoning_that_is_left_out_is_read_by_nobody_again() -> None:
         ("turns = 18", "turns = 0", "turns"),
         ("turns = 18", "turn = 18", "turn"),
         ("output = 350", "output = nan", "output"),
-        ("shared = 9000", "shared = -1", "shared"),
+        ("prefix = 9000", "prefix = -1", "prefix"),
         ("share = 0.55", "share = 0.65", "add up to 1"),
         ("calls = 2", "calls = 0", "calls"),
         ("count = 3", "count = 0", "count"),

@@ -11,7 +11,7 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.images import PromptFields
 from rackmath.api.rates import Tokens, requests_per_second
 from rackmath.api.simulation.tiers import store_rate
-from rackmath.api.simulation.traffic import TrafficRequest
+from rackmath.api.simulation.traffic import TRACE, TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
@@ -21,19 +21,6 @@ from rackmath.serving.simulator.scaling import METRICS
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
 from rackmath.serving.simulator.workload import Workload
 from rackmath.units import parse
-
-
-def _path(value: object, field: str) -> Path | Workload:
-    if isinstance(value, (Path, Workload)):
-        return value
-    if isinstance(value, str):
-        return Path(value)
-    raise InputError(field, value, "give a path, or what read_trace returns")
-
-
-_BLOCK = kinds.whole(1, 10**6)
-TRACE = kinds.Kind(name="path", read=_path)
-"""A trace: its path, or its requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,24 +62,31 @@ class SimulateRequest(PromptFields):
     trace: Annotated[
         Path | Workload | None,
         Option(
-            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, load generators, own; agents of Dynamo, "
-            "Weka, Applied Compute; or TOML of `traffic fit` or of an agent, to draw --requests.",
+            help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, results of load generators, own; tasks of "
+            "agents as Dynamo, Weka and Applied Compute write them; or TOML of `traffic fit` or of an agent, to draw "
+            "--requests.",
             kind=TRACE,
         ),
     ] = None
     repair: Annotated[bool, Option(help="Mend a trace instead of refusing it, and say how.", kind=kinds.FLAG)] = False
     scale: Annotated[float, Option(help="Factor of the traffic's speed.", kind=kinds.NUMBER)] = 1.0
-    copies: Annotated[float, Option(help="Factor of the requests over the same time.", kind=kinds.NUMBER)] = 1.0
+    copies: Annotated[float, Option(help="Factor of the number of requests over the same time.", kind=kinds.NUMBER)] = (
+        1.0
+    )
     first: Annotated[
         int | None,
         Option(help="Requests of a trace at most, from its start.", kind=kinds.whole(1), names=("--first", "--limit")),
     ] = None
-    poisson: Annotated[float | None, Option(help="Requests per second; of agents tasks.", kind=kinds.REQUEST_RATE)] = (
-        None
-    )
+    poisson: Annotated[
+        float | None,
+        Option(help="Requests per second, generated; for agents tasks per second.", kind=kinds.REQUEST_RATE),
+    ] = None
     users: Annotated[
         int | None,
-        Option(help="Users instead, each of whom waits for an answer, or a task, and asks again.", kind=kinds.whole(1)),
+        Option(
+            help="Users instead, each of whom waits for an answer (agents: the end of a task) and asks again.",
+            kind=kinds.whole(1),
+        ),
     ] = None
     turns: Annotated[int, Option(help="Turns of a session of growing context.", kind=kinds.whole(1))] = 1
     grows: Annotated[
@@ -177,7 +171,11 @@ class SimulateRequest(PromptFields):
     ] = False
     wait_for_loads: Annotated[bool, Option(help="Steps wait for blocks from lower tiers.", kind=kinds.FLAG)] = False
     prefix_block: Annotated[
-        int | None, Option(help="Tokens of a prefix block [512; made-up tasks 64].", kind=_BLOCK)
+        int | None,
+        Option(
+            help="Tokens of a prefix block (default: the trace's, else 512; 64 for made-up sessions and tasks).",
+            kind=kinds.whole(1, 10**6),
+        ),
     ] = None
     router: Annotated[str, Option(help="Which replica a request goes to.", kind=kinds.choice(*ROUTERS))] = (
         "least-loaded"

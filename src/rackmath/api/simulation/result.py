@@ -217,7 +217,7 @@ class SimulateResult:
 
 
 def read_trace(path: str | Path, *, repair: bool = False) -> Workload:
-    """Read a trace of requests: Azure's, Mooncake's, BurstGPT's files, and tables that name their columns alike.
+    """Read a trace of requests: Azure's, Mooncake's, BurstGPT's files, tables that name their columns alike, agents.
 
     Parameters
     ----------
@@ -226,9 +226,9 @@ def read_trace(path: str | Path, *, repair: bool = False) -> Workload:
 
     Errors: :class:`~rackmath.errors.InputError` with the line.
     """
-    from rackmath.io import trace_files
+    from rackmath.io import traces
 
-    return trace_files.read_trace(Path(path), repair=repair)[0]
+    return traces.read_trace(Path(path), repair=repair)[0]
 
 
 def simulate(deployment: Deployment, traffic: Poisson | Workload | str | Path, **more: Any) -> SimulateResult:

@@ -13,7 +13,7 @@ from rackmath.api.simulation.setup import Setup
 from rackmath.serving.simulator.balance import Balance, balance
 from rackmath.serving.simulator.outcome import STATISTICS, spread
 from rackmath.serving.simulator.run import Outcome
-from rackmath.serving.simulator.tasks import Tasks, kept_prefixes, task_times
+from rackmath.serving.simulator.tasks import Tasks, prefix_reuse, task_times
 
 _FEWEST = 30
 """Tasks that must be left for the first and last ones to be left out."""
@@ -44,16 +44,16 @@ def task_facts(
     if tasks is None:
         return {}
     rates = task_rates(tasks)
-    counted = among_others(tasks)
+    counted = steady_part(tasks)
     times = {
         name: asdict(told)
-        for name in ("whole", "served", "queued", "between")
+        for name in ("whole", "service", "queueing", "tools")
         if (told := spread(getattr(tasks, name)[counted])) is not None
     }
     return {
         "tasks": {
             "count": len(tasks.whole),
-            "counted": len(counted),
+            "in_statistics": len(counted),
             "offered_rate": rates.offered,
             "served_rate": rates.served,
             "growth": rates.growth,
@@ -61,18 +61,18 @@ def task_facts(
             "requests": float(tasks.requests.mean()),
             "input_tokens": float(tasks.prompt.mean()),
             "output_tokens": float(tasks.output.mean()),
-            "cached_share": float(tasks.found.sum() / tasks.prompt.sum()),
+            "cached_share": float(tasks.cached.sum() / tasks.prompt.sum()),
             "time": times["whole"],
-            "time_served": times["served"],
-            "time_queued": times["queued"],
-            "time_between": times["between"],
-            "kept_prefixes": kept_prefixes(setup.work, outcomes[0]) if len(setup.work.start) else {},
+            "service_time": times["service"],
+            "queueing_time": times["queueing"],
+            "tool_time": times["tools"],
+            "prefix_reuse": prefix_reuse(setup.work, outcomes[0]) if len(setup.work.start) else {},
             "usd": None if dollars is None else dollars / len(tasks.whole),
         }
     }
 
 
-def among_others(tasks: Tasks) -> NDArray[np.intp]:
+def steady_part(tasks: Tasks) -> NDArray[np.intp]:
     """Tasks that ran among as many others as most did, not at the start of the run or beyond its traffic.
 
     The first ones and the last ones are left out, those that began within the median time of a task from either end;
@@ -86,7 +86,7 @@ def among_others(tasks: Tasks) -> NDArray[np.intp]:
 
 def with_task_range(facts: dict[str, Any], low: Mapping[str, Any], high: Mapping[str, Any]) -> None:
     """Write the ends of the range beside what they are ends of."""
-    for key in ("time", "time_served", "time_queued", "time_between"):
+    for key in ("time", "service_time", "queueing_time", "tool_time"):
         for name in STATISTICS:
             facts[key][f"{name}_range"] = [low[key][name], high[key][name]]
     if facts["usd"] is not None:

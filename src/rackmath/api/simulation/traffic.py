@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from rackmath.api import kinds
 from rackmath.errors import InputError
 from rackmath.serving.simulator.sessions import agents
-from rackmath.serving.simulator.tasks import begun_at, begun_by_users, first_requests
+from rackmath.serving.simulator.tasks import beginning_at, first_requests, of_users
 from rackmath.serving.simulator.workload import (
     F,
     Workload,
@@ -28,8 +29,20 @@ from rackmath.serving.simulator.workload import (
 
 _PIECES = 128
 """Blocks of a beginning that all prompts share."""
-_OF_TRACES, _OF_TASKS = 512, 64
-"""Tokens of a prefix block of traces that do not say, as Mooncake's, and of made-up tasks."""
+_OF_TASKS = 64
+"""Tokens of a prefix block of made-up tasks."""
+
+
+def _path(value: object, field: str) -> Path | Workload:
+    if isinstance(value, (Path, Workload)):
+        return value
+    if isinstance(value, str):
+        return Path(value)
+    raise InputError(field, value, "give a path, or what read_trace returns")
+
+
+TRACE = kinds.Kind(name="path", read=_path)
+"""A trace: its path, or its requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,14 +118,10 @@ def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, li
             return work, [f"{work.tasks:,} tasks of {len(work):,} requests drawn from the agent of {trace.name}"]
         work = draw(model, request.requests, random)
         return work, [f"{request.requests:,} requests drawn from the traffic of {trace.name}"]
-    from rackmath.io.agent_traces import is_agent_trace, read_agents
-
-    if is_agent_trace(trace):
-        return read_agents(trace, block=request.block or _OF_TRACES), []
     # Polars is for those who read a file.
-    from rackmath.io.trace_files import read_trace
+    from rackmath.io.traces import read_trace
 
-    return read_trace(trace, block=request.block or _OF_TRACES, repair=request.repair)
+    return read_trace(trace, block=request.block, repair=request.repair)
 
 
 def _begun(work: Workload, request: TrafficRequest, random: np.random.Generator) -> Workload:
@@ -127,10 +136,10 @@ def _begun(work: Workload, request: TrafficRequest, random: np.random.Generator)
             raise InputError(ways[0], asked[ways[0]], "requests of this trace come when it says: give one of the two")
         return work
     if request.rate is not None:
-        return begun_at(work, _arrivals(request, request.rate, work.tasks, random))
+        return beginning_at(work, _arrivals(request, request.rate, work.tasks, random))
     if request.users is not None:
         people = min(request.users, work.tasks)
-        return begun_by_users(work, _beginnings(request, people, random), thinking(request.think, work.tasks, random))
+        return of_users(work, _beginnings(request, people, random), thinking(request.think, work.tasks, random))
     if not np.isfinite(work.arrival[first_requests(work)]).all():
         way_out = "the trace does not say when they begin: add --poisson, tasks per second, or --users, tasks at a time"
         raise InputError("--trace", f"{work.tasks} tasks", way_out)

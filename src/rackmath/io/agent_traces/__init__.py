@@ -33,6 +33,7 @@ def is_agent_trace(path: Path) -> bool:
     if not path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson", ".json")):
         return False
     try:
+        bounded_file(path, "--trace", _LARGEST, "a trace of agents")
         if path.name.removesuffix(".gz").endswith(".json"):
             with _opened(path) as file:
                 return '"hash_id_scope"' in file.read(_BEGINNING)
@@ -42,7 +43,7 @@ def is_agent_trace(path: Path) -> bool:
         return False
 
 
-def read_agents(path: Path, *, block: int = 512) -> Workload:
+def read_agents(path: Path, *, block: int) -> Workload:
     """Read a trace of agents.
 
     Parameters

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from math import isfinite
-from typing import Any
 
 import numpy as np
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator.graph import LONGEST_WAIT, graph_of
-from rackmath.serving.simulator.workload import LONGEST, Workload
+from rackmath.serving.simulator.graph import graph_of
+from rackmath.serving.simulator.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Wait:
     """Another call."""
     delay: float = 0.0
     """[s]"""
-    sent: bool = False
+    dispatch: bool = False
     """Whether the delay counts from when the other is sent; else from its end."""
 
 
@@ -51,66 +48,6 @@ class Call:
     waits: list[Wait] = field(default_factory=list[Wait])
 
 
-def whole(row: Mapping[str, Any], names: Sequence[str], place: str, least: int = 1) -> int:
-    """A number of tokens under one of several names.
-
-    Errors: :class:`InputError` for anything else.
-    """
-    name = next((name for name in names if row.get(name) is not None), names[0])
-    value = row.get(name)
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, (int, float))
-        or value != int(value if _is_finite(value) else 0)
-    ):
-        raise InputError(f"{place}: {name}", value, "write a number of tokens")
-    if not least <= value <= LONGEST:
-        raise InputError(f"{place}: {name}", value, f"write {least} to {LONGEST:,} tokens")
-    return int(value)
-
-
-def seconds(row: Mapping[str, Any], names: Sequence[str], place: str, unit: float = 1.0) -> float | None:
-    """A time under one of several names; None where there is none.
-
-    Errors: :class:`InputError` for what is no time.
-    """
-    name = next((name for name in names if row.get(name) is not None), None)
-    if name is None:
-        return None
-    value = row[name]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value * unit <= LONGEST_WAIT * 1e3:
-        raise InputError(f"{place}: {name}", value, "write a time from 0")
-    return float(value) * unit
-
-
-def text(row: Mapping[str, Any], name: str, place: str) -> str:
-    """A name.
-
-    Errors: :class:`InputError` for anything else.
-    """
-    value = row.get(name)
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{place}: {name}", value, "write a name")
-    return value
-
-
-def names_of_blocks(row: Mapping[str, Any], name: str, place: str) -> Sequence[Hashable]:
-    """A list of names of blocks, empty where there is none.
-
-    Errors: :class:`InputError` for anything else.
-    """
-    value: Any = row.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(block, (int, str)) for block in value):  # pyright: ignore[reportUnknownVariableType]
-        raise InputError(f"{place}: {name}", value, "write a list of numbers or names")
-    return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _is_finite(value: float) -> bool:
-    return isinstance(value, int) or isfinite(value)
-
-
 def workload_of(calls: Sequence[Call], block: int) -> Workload:
     """Calls -> requests, task by task in the order in which these begin, each after those that it waits for.
 
@@ -124,8 +61,10 @@ def workload_of(calls: Sequence[Call], block: int) -> Workload:
     block : int
         Tokens of a named block. [tokens]
 
-    Errors: :class:`InputError` for calls that wait for unknown ones or in a circle.
+    Errors: :class:`InputError` for no calls, and for those that wait for unknown ones or in a circle.
     """
+    if not calls:
+        raise InputError("--trace", "0 requests", "the trace of agents holds none")
     known = {call.name: k for k, call in enumerate(calls)}
     if len(known) < len(calls):
         again = next(call for k, call in enumerate(calls) if known[call.name] != k)
@@ -153,14 +92,14 @@ def workload_of(calls: Sequence[Call], block: int) -> Workload:
         rank=np.zeros(len(calls), np.int32),
         start=np.concatenate(([0], np.cumsum([len(each) for each in prefixes]))).astype(np.int64),
         blocks=np.array([number.setdefault(b, len(number)) for each in prefixes for b in each], np.int64),
-        written=np.array([len(answers.get(c.name, ())) for c in sorted_calls], np.int32),
+        answer_blocks=np.array([len(answers.get(c.name, ())) for c in sorted_calls], np.int32),
         block=block,
         graph=graph_of(
             len(calls),
             np.array([source for source, _, _ in edges], np.int64),
             np.array([to for _, to, _ in edges], np.int64),
             np.array([wait.delay for _, _, wait in edges], np.float64),
-            np.array([wait.sent for _, _, wait in edges], np.bool_),
+            np.array([wait.dispatch for _, _, wait in edges], np.bool_),
         ),
         task=np.array([tasks[k] for k in order], np.int32),
         service=np.array([models.index(c.model) for c in sorted_calls], np.int32) if named else None,
@@ -206,7 +145,7 @@ def _one_beginning(calls: Sequence[Call], tasks: Sequence[int]) -> None:
     for call, task in zip(calls, tasks, strict=True):
         if not call.waits and call is not first[task]:
             later = (call.begins or 0.0) - (first[task].begins or 0.0)
-            call.waits.append(Wait(first[task].name, later, sent=True))
+            call.waits.append(Wait(first[task].name, later, dispatch=True))
 
 
 def _order(calls: Sequence[Call], known: Mapping[str, int], tasks: Sequence[int]) -> list[int]:
@@ -228,27 +167,10 @@ def _answers(calls: Sequence[Call], known: Mapping[str, int], block: int) -> dic
     for after in calls:
         for wait in after.waits:
             before = calls[known[wait.name]]
-            if wait.sent or before.session != after.session or before.name in answers:
+            if wait.dispatch or before.session != after.session or before.name in answers:
                 continue
             first, last = before.prompt // block, (before.prompt + before.output - 1) // block
             goes_on = after.prompt >= before.prompt + before.output and len(after.blocks) >= last
             if goes_on and list(after.blocks[:first]) == list(before.blocks[:first]):
                 answers[before.name] = after.blocks[first:last]
     return answers
-
-
-def with_own_blocks(calls: Iterable[Call], block: int) -> list[Call]:
-    """Calls of sessions that only grow, with names for their blocks: each prompt begins with the one before it."""
-    made: list[Call] = []
-    for call in calls:
-        call.blocks = [f"{call.session} {k}" for k in range(call.prompt // block)]
-        made.append(call)
-    return made
-
-
-def by_session(calls: Iterable[Call]) -> dict[str, list[Call]]:
-    """Calls of each session in their order."""
-    sessions: defaultdict[str, list[Call]] = defaultdict(list)
-    for call in calls:
-        sessions[call.session].append(call)
-    return dict(sessions)

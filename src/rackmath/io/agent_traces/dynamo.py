@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from rackmath.errors import InputError
-from rackmath.io.agent_traces.calls import Call, names_of_blocks, seconds, text, whole
-from rackmath.io.agent_traces.mooncake import Rows
-from rackmath.io.agent_traces.recorded import Recorded, calls_of, in_order, joined, spawned
+from rackmath.io.agent_traces.calls import Call
+from rackmath.io.agent_traces.fields import MS, Object, Rows, blocks_of, seconds, table, text, whole
+from rackmath.io.agent_traces.records import Record, calls_of, in_order, join, spawn
 
 SCHEMA = "dynamo.request.trace.v1"
-_MS = 1e-3
 
 
 def of_request_trace(rows: Rows) -> tuple[list[Call], int]:
@@ -22,9 +21,9 @@ def of_request_trace(rows: Rows) -> tuple[list[Call], int]:
     parent's latest call before it and is waited for by the parent's first call after its end, unless a tool's record
     says which calls these are (https://docs.nvidia.com/dynamo/agents/agent-tracing).
     """
-    records: list[Recorded] = []
+    records: list[Record] = []
     parents: dict[str, str] = {}
-    links: list[tuple[str, Mapping[str, Any]]] = []
+    links: list[tuple[str, Object]] = []
     blocks: set[int] = set()
     for place, row in rows:
         event = event_of(row)
@@ -33,11 +32,11 @@ def of_request_trace(rows: Rows) -> tuple[list[Call], int]:
             record, block = _record(event, place)
             records.append(record)
             blocks.add(block)
-            parent = (event.get("agent_context") or {}).get("parent_session_id")
+            parent = table(event, "agent_context", place).get("parent_session_id")
             if parent:
                 parents[record.call.session] = str(parent)
         elif kind in ("tool_end", "tool_error"):
-            link = (event.get("tool") or {}).get("claude")
+            link = table(table(event, "tool", place), "claude", place)
             if link:
                 links.append((place, link))
     if len(blocks) > 1:
@@ -56,22 +55,22 @@ def of_request_trace(rows: Rows) -> tuple[list[Call], int]:
     return calls_of(records), blocks.pop()
 
 
-def event_of(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def event_of(row: Object) -> Object:
     """A record, which sinks may have wrapped."""
     event = row.get("event")
-    return event if isinstance(event, Mapping) else row  # pyright: ignore[reportUnknownVariableType]
+    return cast(Object, event) if isinstance(event, Mapping) else row
 
 
-def _record(event: Mapping[str, Any], place: str) -> tuple[Recorded, int]:
-    request = event.get("request") or {}
-    replay = request.get("replay")
+def _record(event: Object, place: str) -> tuple[Record, int]:
+    request = table(event, "request", place)
+    replay = table(request, "replay", place)
     if not replay:
-        raise InputError(f"{place}: request.replay", replay, "record with DYN_REQUEST_TRACE=1, which writes it")
-    context = event.get("agent_context") or {}
+        raise InputError(f"{place}: request.replay", None, "record with DYN_REQUEST_TRACE=1, which writes it")
+    context = table(event, "agent_context", place)
     name = text(request, "request_id", place)
-    ended = seconds(event, ("event_time_unix_ms",), place, _MS)
-    took = seconds(request, ("total_time_ms",), place, _MS)
-    start = seconds(request, ("request_received_ms",), place, _MS)
+    ended = seconds(event, ("event_time_unix_ms",), place, MS)
+    took = seconds(request, ("total_time_ms",), place, MS)
+    start = seconds(request, ("request_received_ms",), place, MS)
     if start is None and (ended is None or took is None):
         raise InputError(f"{place}: request.request_received_ms", start, "say when the request came")
     if start is None:
@@ -83,36 +82,36 @@ def _record(event: Mapping[str, Any], place: str) -> tuple[Recorded, int]:
         prompt=whole(replay, ("input_length",), place),
         output=max(whole(request, ("output_tokens",), place, least=0), 1),
         session=str(context.get("session_id") or name),
-        blocks=names_of_blocks(replay, "input_sequence_hashes", place),
+        blocks=blocks_of(replay, "input_sequence_hashes", place),
         model=str(request.get("model") or ""),
     )
-    return Recorded(call, start, end), whole(replay, ("trace_block_size",), place)
+    return Record(call, start, end), whole(replay, ("trace_block_size",), place)
 
 
 def _connect(
-    records: list[Recorded],
+    records: list[Record],
     sessions: Mapping[str, list[int]],
     parents: Mapping[str, str],
-    links: list[tuple[str, Mapping[str, Any]]],
+    links: Sequence[tuple[str, Object]],
 ) -> None:
     """Begin and end the sessions of parents."""
     number = {record.call.name: k for k, record in enumerate(records)}
-    told: dict[str, Mapping[str, Any]] = {}
+    told: dict[str, Object] = {}
     for place, link in links:
         for key in ("source_request_id", "consumer_request_id"):
-            if link.get(key) is not None and link[key] not in number:
+            if link.get(key) is not None and text(link, key, place) not in number:
                 raise InputError(f"{place}: {key}", link[key], "is no request of this trace")
-        if link.get("child_session_id") in sessions and link.get("source_request_id") is not None:
-            told[str(link["child_session_id"])] = link
+        if link.get("child_session_id") is not None and link.get("source_request_id") is not None:
+            told[text(link, "child_session_id", place)] = link
     for session, parent in parents.items():
         if parent not in sessions or parent == session:
             continue
         children, others = sessions[session], sessions[parent]
         link = told.get(session)
         if link is None:
-            spawned(records, others, children)
-            joined(records, others, children, max(records[k].end for k in children))
+            spawn(records, others, children)
+            join(records, others, children, max(records[k].end for k in children))
             continue
-        spawned(records, [number[link["source_request_id"]]], children)
+        spawn(records, [number[link["source_request_id"]]], children)
         if link.get("consumer_request_id") is not None:
-            joined(records, [number[link["consumer_request_id"]]], children, -1.0)
+            join(records, [number[link["consumer_request_id"]]], children, 0.0)

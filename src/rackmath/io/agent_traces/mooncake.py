@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
 from itertools import pairwise
-from typing import Any
 
 from rackmath.errors import InputError
-from rackmath.io.agent_traces.calls import Call, Wait, by_session, names_of_blocks, seconds, text, whole
+from rackmath.io.agent_traces.calls import Call, Wait
+from rackmath.io.agent_traces.fields import MS, Object, Rows, blocks_of, names_of, seconds, tables, text, whole
 
 SCHEMA, VERSION = "dynamo.agentic_mooncake", 2
 """Of the first line of a file of the second version."""
 _PROMPT, _OUTPUT = ("input_length", "input_tokens"), ("output_length", "output_tokens")
 _BEGINS, _DELAY = ("timestamp", "created_time"), ("delay", "delay_ms")
-_MS = 1e-3
-
-Rows = Sequence[tuple[str, Mapping[str, Any]]]
-"""Where each object stands, and the object."""
 
 
 def of_sessions(rows: Rows) -> list[Call]:
@@ -26,13 +22,15 @@ def of_sessions(rows: Rows) -> list[Call]:
     so much later as that is after the other's, which a recording's own answers would shorten.
     """
     calls: list[Call] = []
+    sessions: defaultdict[str, list[Call]] = defaultdict(list)
     times: dict[str, float | None] = {}
     delays: dict[str, float | None] = {}
     for k, (place, row) in enumerate(rows):
         call = _call(row, place, f"request {k + 1}", text(row, "session_id", place))
         calls.append(call)
-        times[call.name], delays[call.name] = call.begins, seconds(row, _DELAY, place, _MS)
-    for session in by_session(calls).values():
+        sessions[call.session].append(call)
+        times[call.name], delays[call.name] = call.begins, seconds(row, _DELAY, place, MS)
+    for session in sessions.values():
         for before, call in pairwise(session):
             delay, began, now = delays[call.name], times[before.name], times[call.name]
             if delay is None and began is not None and now is not None:
@@ -47,11 +45,8 @@ def of_first_version(rows: Rows) -> list[Call]:
     for place, row in rows:
         name = text(row, "request_id", place)
         call = _call(row, place, name, row.get("session_id") or name)
-        delay = (seconds(row, _DELAY, place, _MS) or 0.0) + (seconds(row, ("tool_wait_ms",), place, _MS) or 0.0)
-        waits: Any = row.get("wait_for") or []
-        if not isinstance(waits, list) or not all(isinstance(other, str) for other in waits):  # pyright: ignore[reportUnknownVariableType]
-            raise InputError(f"{place}: wait_for", waits, "write a list of names of requests")
-        call.waits = [Wait(other, delay) for other in waits]  # pyright: ignore[reportUnknownVariableType]
+        delay = (seconds(row, _DELAY, place, MS) or 0.0) + (seconds(row, ("tool_wait_ms",), place, MS) or 0.0)
+        call.waits = [Wait(other, delay) for other in names_of(row, "wait_for", place)]
         if not call.waits:
             call.begins = call.begins or 0.0
         calls.append(call)
@@ -72,10 +67,10 @@ def of_second_version(rows: Rows) -> tuple[list[Call], int]:
     for place, row in rows[1:]:
         task = text(row, "play_id", place)
         call = _call(row, place, text(row, "request_id", place), text(row, "session_id", place))
-        call.task, call.model = task, row.get("model") or ""
+        call.task, call.model = task, str(row.get("model") or "")
         call.blocks = [f"{task} {b}" for b in call.blocks]
-        call.begins = seconds(row, ("not_before_ms",), place, _MS) or 0.0
-        call.waits = [_wait(each, place) for each in row.get("dependencies") or []]
+        call.begins = seconds(row, ("not_before_ms",), place, MS) or 0.0
+        call.waits = [_wait(each, place) for each in tables(row, "dependencies", place)]
         calls.append(call)
         if not call.waits:
             earliest[task] = min(earliest.get(task, call.begins), call.begins)
@@ -84,30 +79,26 @@ def of_second_version(rows: Rows) -> tuple[list[Call], int]:
         task, begins = str(call.task), call.begins or 0.0
         if call.waits and task in earliest:
             if begins > earliest[task]:
-                call.waits.append(Wait(first[task].name, begins - earliest[task], sent=True))
+                call.waits.append(Wait(first[task].name, begins - earliest[task], dispatch=True))
             call.begins = None
     return calls, block
 
 
-def _wait(dependency: Any, place: str) -> Wait:
-    if not isinstance(dependency, Mapping):
-        raise InputError(f"{place}: dependencies", dependency, "write objects with request_id, trigger and delay_ms")
-    one: Mapping[str, Any] = dependency
-    trigger = one.get("trigger")
+def _wait(dependency: Object, place: str) -> Wait:
+    trigger = dependency.get("trigger")
     if trigger not in ("dispatch", "completion"):
         raise InputError(f"{place}: trigger", trigger, "write dispatch or completion")
-    return Wait(
-        text(one, "request_id", place), seconds(one, ("delay_ms",), place, _MS) or 0.0, sent=trigger == "dispatch"
-    )
+    delay = seconds(dependency, ("delay_ms",), place, MS) or 0.0
+    return Wait(text(dependency, "request_id", place), delay, dispatch=trigger == "dispatch")
 
 
-def _call(row: Mapping[str, Any], place: str, name: str, session: str) -> Call:
+def _call(row: Object, place: str, name: str, session: str) -> Call:
     return Call(
         name=name,
         place=place,
         prompt=whole(row, _PROMPT, place),
         output=whole(row, _OUTPUT, place),
         session=str(session),
-        blocks=names_of_blocks(row, "hash_ids", place),
-        begins=seconds(row, _BEGINS, place, _MS),
+        blocks=blocks_of(row, "hash_ids", place),
+        begins=seconds(row, _BEGINS, place, MS),
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from rackmath.errors import InputError
-from rackmath.io.agent_traces.calls import Call, Wait, whole, with_own_blocks
-from rackmath.io.agent_traces.mooncake import Rows
+from rackmath.io.agent_traces.calls import Call, Wait
+from rackmath.io.agent_traces.fields import Object, Rows, is_number, whole
 from rackmath.serving.simulator.graph import LONGEST_WAIT
 from rackmath.serving.simulator.workload import LONGEST
 
@@ -30,20 +29,20 @@ def of_turns(rows: Rows, block: int) -> list[Call]:
             calls.append(
                 Call(
                     name=f"{name} {k}", place=place, prompt=int(prompt), output=max(int(answer), 1), session=name,
-                    task=name, waits=waits,
+                    task=name, waits=waits, blocks=[f"{name} {b}" for b in range(int(prompt) // block)],
                 )
             )  # fmt: skip
             if k < turns:
                 prompt += answer + returned[k]
-    return with_own_blocks(calls, block)
+    return calls
 
 
-def _numbers(row: Mapping[str, Any], name: str, turns: int, place: str) -> list[float]:
-    values: Any = row.get(name)
-    if not isinstance(values, list) or len(values) != turns:  # pyright: ignore[reportUnknownArgumentType]
-        raise InputError(f"{place}: {name}", values, f"write {turns} numbers, one for each turn")
+def _numbers(row: Object, name: str, turns: int, place: str) -> list[float]:
     highest = LONGEST_WAIT if name == "tool_call_latency" else LONGEST
-    for value in values:  # pyright: ignore[reportUnknownVariableType]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= highest:
+    values = cast(Any, row.get(name))
+    if not isinstance(values, list) or len(cast(list[Any], values)) != turns:
+        raise InputError(f"{place}: {name}", values, f"write {turns} numbers, one for each turn")
+    for value in cast(list[Any], values):
+        if not is_number(value, 0, highest):
             raise InputError(f"{place}: {name}", value, f"write numbers from 0 to {highest:g}")
-    return values  # pyright: ignore[reportUnknownVariableType]
+    return cast(list[float], values)

@@ -31,7 +31,7 @@ class Graph:
     """Request that waits. (edges,)"""
     delay: F
     """Time of a tool or of thought from the source's end, or from when it is sent. (edges,) [s]"""
-    sent: B1
+    dispatch: B1
     """Whether the delay counts from when the source is sent; else from the end of its answer. (edges,)"""
 
     @property
@@ -40,19 +40,19 @@ class Graph:
         return np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
 
     @property
-    def awaited(self) -> I4:
+    def indegree(self) -> I4:
         """Edges that lead to each request. (requests,)"""
         return np.bincount(self.to, minlength=len(self.start) - 1).astype(np.int32)
 
 
-def graph_of(requests: int, source: I8, to: I8, delay: F, sent: B1 | None = None) -> Graph:
+def graph_of(requests: int, source: I8, to: I8, delay: F, dispatch: B1 | None = None) -> Graph:
     """Edges in any order -> a graph.
 
     Parameters
     ----------
     source, to, delay : array
         (edges,)
-    sent : array, optional
+    dispatch : array, optional
         By default all delays count from the end of an answer. (edges,)
 
     Errors: :class:`InputError` for delays that cannot be meant.
@@ -68,7 +68,7 @@ def graph_of(requests: int, source: I8, to: I8, delay: F, sent: B1 | None = None
         start=np.concatenate(([0], np.cumsum(np.bincount(source, minlength=requests)))).astype(np.int64),
         to=to[order].astype(np.int32),
         delay=np.asarray(delay, dtype=np.float64)[order],
-        sent=np.zeros(len(to), np.bool_) if sent is None else sent[order],
+        dispatch=np.zeros(len(to), np.bool_) if dispatch is None else dispatch[order],
     )
 
 
@@ -86,13 +86,12 @@ def chains(requests: int, step: int, delay: F) -> Graph:
 
 def first_edges(graph: Graph, requests: int) -> Graph:
     """Edges between the first so many requests."""
-    known = (graph.to < requests) & (graph.source < requests)
-    return graph_of(
-        requests, graph.source[known], graph.to[known].astype(np.int64), graph.delay[known], graph.sent[known]
-    )
+    source, to = graph.source, graph.to.astype(np.int64)
+    kept = (to < requests) & (source < requests)
+    return graph_of(requests, source[kept], to[kept], graph.delay[kept], graph.dispatch[kept])
 
 
-def unconnected(requests: int) -> Graph:
+def no_edges(requests: int) -> Graph:
     """No edges: all requests have a time of arrival."""
     nobody = np.zeros(0, np.int64)
     return graph_of(requests, nobody, nobody, np.zeros(0))

@@ -147,7 +147,7 @@ def end(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None
     request.finish = me.clock
     if request.last > request.stop and len(f.capacity):
         insert_blocks(f, c, r, request.stop, request.last, me.clock)
-    if request.followed:
+    if request.precedes:
         s.done[s.ended[0]] = i
         s.ended[0] += 1
 

@@ -88,11 +88,11 @@ def converse(
 
 @inlined
 def _allow(
-    q: Requests, e: Edges, due: np.ndarray, who: np.ndarray, count: np.ndarray, i: int, time: float, sent: bool
+    q: Requests, e: Edges, due: np.ndarray, who: np.ndarray, count: np.ndarray, i: int, time: float, dispatch: bool
 ) -> None:
     """A request is sent, or has ended: those that waited for this alone are sent after their delays."""
     for at in range(e.start[i], e.start[i + 1]):
-        if e.sent[at] == sent:
+        if e.dispatch[at] == dispatch:
             after = e.to[at]
             column = q[after]
             moment = time + e.delay[at]

@@ -15,7 +15,7 @@ from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
 from rackmath.serving.simulator.fixed import Fixed
-from rackmath.serving.simulator.graph import unconnected
+from rackmath.serving.simulator.graph import no_edges
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
@@ -152,7 +152,7 @@ def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
     """Who writes to a common tier first is told by running replicas side by side, as conversations are."""
     if work.graph is not None or not any(tier.common for tier in cache.tiers):
         return work
-    return replace(work, graph=unconnected(len(work)))
+    return replace(work, graph=no_edges(len(work)))
 
 
 def _begun(
@@ -240,9 +240,11 @@ def _put_back(
 
 def _edges(work: Workload, batching: Batching) -> Edges:
     """The graph as the loop reads it."""
-    g = work.graph or unconnected(len(work))
+    g = work.graph or no_edges(len(work))
     # Who asks again has the answer first: what passes outside of the engine passes before he thinks.
-    return Edges(start=g.start, to=g.to, delay=g.delay + np.where(g.sent, 0.0, batching.outside), sent=g.sent)
+    return Edges(
+        start=g.start, to=g.to, delay=g.delay + np.where(g.dispatch, 0.0, batching.outside), dispatch=g.dispatch
+    )
 
 
 def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, fleet: Fleet, ready: F | None) -> Requests:
@@ -263,10 +265,10 @@ def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, flee
         growth=np.where(steps > 0, rest / np.maximum(steps, 1), 1.0),
         rank=work.rank,
         service=np.zeros(count, np.int32) if work.service is None else work.service,
-        awaits=np.zeros(count, np.int32) if work.graph is None else work.graph.awaited,
-        followed=np.zeros(count, np.bool_) if work.graph is None else np.diff(work.graph.start) > 0,
+        awaits=np.zeros(count, np.int32) if work.graph is None else work.graph.indegree,
+        precedes=np.zeros(count, np.bool_) if work.graph is None else np.diff(work.graph.start) > 0,
         start=start,
-        written=np.zeros(count, np.int32) if work.written is None else work.written,
+        answer_blocks=np.zeros(count, np.int32) if work.answer_blocks is None else work.answer_blocks,
     )
     if ready is not None:
         q["todo"], q["stored"], q["first"] = 0, work.prompt, ready

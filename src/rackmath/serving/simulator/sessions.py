@@ -60,7 +60,7 @@ def agents(
         rank=np.zeros(count * turns, np.int32),
         start=start.astype(np.int64),
         blocks=np.concatenate(orders) if most else no_blocks(),
-        written=(stored - whole).reshape(-1).astype(np.int32),
+        answer_blocks=(stored - whole).reshape(-1).astype(np.int32),
         block=block,
         graph=_turns(count, turns, users or count, thinking(think, count * turns, random)),
         task=np.repeat(np.arange(count, dtype=np.int32), turns),

@@ -31,7 +31,7 @@ REQUEST = np.dtype(
         ("service", "i4"),
         # Edges of the graph that it waits for still; whether others wait for its end.
         ("awaits", "i4"),
-        ("followed", "b1"),
+        ("precedes", "b1"),
         # Where its prefix blocks stand among the ids: those of its prompt, then those that its answer fills.
         ("start", "i8"),
         ("stop", "i8"),
@@ -116,7 +116,7 @@ class Edges(NamedTuple):
     """(edges,)"""
     delay: F
     """With what passes outside of the engine before an end is seen. (edges,) [s]"""
-    sent: B1
+    dispatch: B1
     """(edges,)"""
 
 
@@ -227,8 +227,8 @@ def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int, asking: int) -> P
 
 
 def requests(
-    arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, service: I4, awaits: I4, followed: B1, start: I8,
-    written: I4,
+    arrival: F, prompt: I4, steps: I4, growth: F, rank: I4, service: I4, awaits: I4, precedes: B1, start: I8,
+    answer_blocks: I4,
 ) -> Requests:  # fmt: skip
     """Requests that nothing has happened to yet.
 
@@ -236,14 +236,15 @@ def requests(
     ----------
     start : array
         Where the blocks of each begin. (requests + 1,)
-    written : array
+    answer_blocks : array
         The last so many of them are filled by its answer. (requests,)
     """
     table = np.zeros(len(arrival), REQUEST)
     for name, values in (
         ("arrival", arrival), ("prompt", prompt), ("steps", steps), ("growth", growth), ("rank", rank),
-        ("service", service), ("awaits", awaits), ("followed", followed),
-        ("start", start[:-1]), ("stop", start[1:] - written), ("last", start[1:]), ("todo", prompt), ("left", steps),
+        ("service", service), ("awaits", awaits), ("precedes", precedes),
+        ("start", start[:-1]), ("stop", start[1:] - answer_blocks), ("last", start[1:]),
+        ("todo", prompt), ("left", steps),
     ):  # fmt: skip
         table[name] = values
     for name in ("admitted", "first", "finish"):

@@ -19,7 +19,7 @@ def first_requests(work: Workload) -> I8:
     return np.unique(work.task, return_index=True)[1]
 
 
-def begun_at(work: Workload, begins: F) -> Workload:
+def beginning_at(work: Workload, begins: F) -> Workload:
     """Tasks that begin by themselves.
 
     Parameters
@@ -32,7 +32,7 @@ def begun_at(work: Workload, begins: F) -> Workload:
     return checked(replace(work, arrival=arrival))
 
 
-def begun_by_users(work: Workload, begins: F, pause: F) -> Workload:
+def of_users(work: Workload, begins: F, pause: F) -> Workload:
     """Tasks of users, each of whom begins another when all requests of his last one have ended.
 
     Parameters
@@ -56,7 +56,7 @@ def begun_by_users(work: Workload, begins: F, pause: F) -> Workload:
         np.concatenate((g.source, last)),
         np.concatenate((g.to.astype(np.int64), first[next_task])),
         np.concatenate((g.delay, pause[work.task[last]])),
-        np.concatenate((g.sent, np.zeros(len(last), np.bool_))),
+        np.concatenate((g.dispatch, np.zeros(len(last), np.bool_))),
     )
     return checked(replace(work, arrival=arrival, graph=graph))
 
@@ -69,18 +69,18 @@ class Tasks:
     """[s]"""
     whole: F
     """From its first request to the end of its last one: the sum of the next three. [s]"""
-    served: F
+    service: F
     """While a request of its path was read or answered. [s]"""
-    queued: F
+    queueing: F
     """While a request of its path waited to be. [s]"""
-    between: F
+    tools: F
     """While the path waited for tools or people. [s]"""
     requests: I4
     prompt: F
     """[tokens]"""
     output: F
     """[tokens]"""
-    found: F
+    cached: F
     """Tokens of its prompts that caches had. [tokens]"""
 
 
@@ -94,26 +94,26 @@ def task_times(work: Workload, outcome: Outcome, outside: float) -> Tasks:
     """
     assert work.task is not None, "the workload has tasks"
     q, first = outcome.requests, first_requests(work)
-    ends, queued = q["finish"] + outside, q["admitted"] - q["arrival"]
-    served = ends - q["admitted"]
-    before, sent, between = _binding(work, q["arrival"], ends)
+    ends, queueing = q["finish"] + outside, q["admitted"] - q["arrival"]
+    service = ends - q["admitted"]
+    before, dispatch, tools = _binding(work, q["arrival"], ends)
     # What the path of a request did before it was sent.
-    counts = (before >= 0) & ~sent
-    past = [np.where(counts, values[before], 0.0) for values in (served, queued)]
-    served_before, queued_before, between = _along(before, (*past, between))
+    counts = (before >= 0) & ~dispatch
+    past = [np.where(counts, values[before], 0.0) for values in (service, queueing)]
+    service_before, queueing_before, tools = _along(before, (*past, tools))
     order = np.lexsort((ends, work.task))
     last = order[np.append(np.flatnonzero(np.diff(work.task[order])), len(order) - 1)]
     count = len(first)
     return Tasks(
         begins=q["arrival"][first],
         whole=ends[last] - q["arrival"][first],
-        served=served_before[last] + served[last],
-        queued=queued_before[last] + queued[last],
-        between=between[last],
+        service=service_before[last] + service[last],
+        queueing=queueing_before[last] + queueing[last],
+        tools=tools[last],
         requests=np.bincount(work.task, minlength=count).astype(np.int32),
         prompt=np.bincount(work.task, work.prompt, count).astype(np.float64),
         output=np.bincount(work.task, work.output, count).astype(np.float64),
-        found=np.bincount(work.task, q["hit"], count).astype(np.float64),
+        cached=np.bincount(work.task, q["hit"], count).astype(np.float64),
     )
 
 
@@ -132,18 +132,18 @@ def _binding(work: Workload, arrival: F, ends: F) -> tuple[I8, NDArray[np.bool_]
     g, task = work.graph, work.task
     assert task is not None, "the workload has tasks"
     before = np.full(len(work), -1, np.int64)
-    sent, between = np.zeros(len(work), np.bool_), np.zeros(len(work))
+    dispatch, tools = np.zeros(len(work), np.bool_), np.zeros(len(work))
     if g is None:
-        return before, sent, between
+        return before, dispatch, tools
     source, within = g.source, task[g.source] == task[g.to]
-    source, to, delay, by_sending = source[within], g.to[within], g.delay[within], g.sent[within]
-    moment = np.where(by_sending, arrival[source], ends[source])
+    source, to, delay, at_dispatch = source[within], g.to[within], g.delay[within], g.dispatch[within]
+    moment = np.where(at_dispatch, arrival[source], ends[source])
     # The last one written is the one that allowed it last.
     order = np.lexsort((moment + delay, to))
-    before[to[order]], sent[to[order]] = source[order], by_sending[order]
+    before[to[order]], dispatch[to[order]] = source[order], at_dispatch[order]
     waits = before >= 0
-    between[waits] = arrival[waits] - np.where(sent, arrival[before], ends[before])[waits]
-    return before, sent, between
+    tools[waits] = arrival[waits] - np.where(dispatch, arrival[before], ends[before])[waits]
+    return before, dispatch, tools
 
 
 def _along(before: I8, values: Sequence[F]) -> list[F]:
@@ -157,14 +157,16 @@ def _along(before: I8, values: Sequence[F]) -> list[F]:
     return sums
 
 
-def kept_prefixes(work: Workload, outcome: Outcome) -> dict[str, float]:
-    """Where the blocks were that an endless cache would have found: share of each tier; ``read_again`` is the rest.
+def prefix_reuse(work: Workload, outcome: Outcome) -> dict[str, float]:
+    """Where the blocks were that an endless cache would have found: share of each tier; ``recomputed`` is the rest.
 
     Such blocks of a prompt are those that a request which came before it names, in its prompt or its answer.
     """
     order = np.argsort(outcome.requests["arrival"], kind="stable")
     counts = np.diff(work.start)[order]
-    answers = np.zeros(len(work), np.int64) if work.written is None else work.written[order].astype(np.int64)
+    answers = (
+        np.zeros(len(work), np.int64) if work.answer_blocks is None else work.answer_blocks[order].astype(np.int64)
+    )
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     names = work.blocks[np.repeat(work.start[:-1][order], counts) + within]
     again = np.ones(len(names), np.bool_)
@@ -174,4 +176,4 @@ def kept_prefixes(work: Workload, outcome: Outcome) -> dict[str, float]:
     if not total:
         return {}
     shares = {tier: float(blocks.sum()) / total for tier, blocks in outcome.given.items()}
-    return shares | {"read_again": max(1 - sum(shares.values()), 0.0)}
+    return shares | {"recomputed": max(1 - sum(shares.values()), 0.0)}

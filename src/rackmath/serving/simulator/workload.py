@@ -43,7 +43,7 @@ class Workload:
     """Ids of prefix blocks: equal ids are equal prefixes up to and including that block."""
     block: int = 512
     """Tokens of a prefix block."""
-    written: I4 | None = None
+    answer_blocks: I4 | None = None
     """Prefix blocks of a request, its last ones, that its answer fills: its prompt has those before. (requests,)"""
     graph: Graph | None = None
     """Which requests are sent after which; None where all come by themselves."""
@@ -87,7 +87,7 @@ def checked(work: Workload) -> Workload:
             raise InputError(
                 f"{name} of request {wrong[0] + 1}", int(values[wrong[0]]), f"write 1 to {LONGEST:,} tokens"
             )
-    known = np.ones(len(work), np.bool_) if work.graph is None else work.graph.awaited == 0
+    known = np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
     times = work.arrival[known]
     unknown = np.flatnonzero(~np.isfinite(times))
     if len(unknown):
@@ -131,9 +131,13 @@ def lengths(mean: float, spread: float, count: int, random: np.random.Generator)
         raise InputError("spread", spread, "write a number from 0 to 10")
     if spread == 0:
         return np.full(count, round(mean), np.int32)
+    return np.clip(np.round(log_normal(mean, spread, count, random)), 1, LONGEST).astype(np.int32)
+
+
+def log_normal(mean: float, spread: float, count: int, random: np.random.Generator) -> F:
+    """Numbers of a mean whose standard deviation is ``spread`` times as large. (count,)"""
     sigma = float(np.sqrt(np.log1p(spread**2)))
-    drawn: F = mean * np.exp(sigma * random.standard_normal(count) - sigma**2 / 2)
-    return np.clip(np.round(drawn), 1, LONGEST).astype(np.int32)
+    return mean * np.exp(sigma * random.standard_normal(count) - sigma**2 / 2)
 
 
 def gamma_arrivals(rate: float, burst: float, count: int, random: np.random.Generator) -> F:
@@ -259,7 +263,7 @@ def head(work: Workload, count: int) -> Workload:
     chained: dict[str, NDArray[Any]] = {"start": work.start[: count + 1]} if len(work.start) else {}
     if work.service is not None:
         chained |= {"service": work.service[:count]}
-    for name in ("written", "task"):
+    for name in ("answer_blocks", "task"):
         if getattr(work, name) is not None:
             chained[name] = getattr(work, name)[:count]
     return replace(

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator.graph import graph_of
-from rackmath.serving.simulator.workload import LONGEST, Workload, lengths
+from rackmath.serving.simulator.workload import LONGEST, Workload, lengths, log_normal
 
-F = NDArray[np.float64]
 Names: TypeAlias = NDArray[np.int64]
 """Of blocks."""
 
@@ -45,7 +44,7 @@ class Tool:
 class Context:
     """How a context begins and grows."""
 
-    shared: int = 0
+    prefix: int = 0
     """Tokens that all contexts of this kind begin with: system prompt and descriptions of tools. [tokens]"""
     first: float
     """Mean that a context adds to them at its beginning. [tokens]"""
@@ -56,7 +55,7 @@ class Context:
     output: float
     """Mean of an answer. [tokens]"""
     output_spread: float = 0.0
-    kept: float = 1.0
+    answer_in_context: float = 1.0
     """Part of an answer that stays in the context; reasoning may not. [1]"""
     compact_at: int | None = None
     """Context at which a summary takes the place of what was said. [tokens]"""
@@ -73,7 +72,7 @@ class Subagents(Context):
     """Of turns. [1]"""
     count: int = 1
     inherits: bool = False
-    """Whether each begins with all of the context that begins it, in place of ``shared``."""
+    """Whether each begins with all of the context that begins it, in place of ``prefix``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,12 +97,12 @@ class AgentModel(Context):
 def _check(context: Context, place: str, shares: list[float]) -> None:
     """Numbers of a context and of its tools, whose shares are all of its turns."""
     for name, low, high in (
-        ("shared", 0, LONGEST), ("first", 1, LONGEST), ("turns", 1, _TURNS), ("output", 1, LONGEST),
-        ("first_spread", 0, 10), ("turns_spread", 0, 10), ("output_spread", 0, 10), ("kept", 0, 1),
+        ("prefix", 0, LONGEST), ("first", 1, LONGEST), ("turns", 1, _TURNS), ("output", 1, LONGEST),
+        ("first_spread", 0, 10), ("turns_spread", 0, 10), ("output_spread", 0, 10), ("answer_in_context", 0, 1),
     ):  # fmt: skip
         _between(f"{place}: {name}", getattr(context, name), low, high)
-    if context.compact_at is not None and not 0 < context.compact_to < context.compact_at:
-        raise InputError(f"{place}: compact_to", context.compact_to, "write tokens from 1 to below compact_at")
+    if context.compact_at is not None:
+        _between(f"{place}: compact_to", context.compact_to, 1, context.compact_at - context.prefix - 1)
     for tool in context.tools:
         named = f"{place}, tool {tool.name}"
         for name, low, high in (
@@ -122,7 +121,7 @@ def _between(field: str, value: float, low: float, high: float) -> None:
 
 
 @dataclass(slots=True)
-class _Grown:
+class _History:
     """A context so far."""
 
     length: int
@@ -132,13 +131,13 @@ class _Grown:
 
 
 @dataclass(slots=True)
-class _Drawn:
+class _Requests:
     """Requests so far."""
 
     block: int
     prompt: list[int] = field(default_factory=list[int])
     output: list[int] = field(default_factory=list[int])
-    written: list[int] = field(default_factory=list[int])
+    answer_blocks: list[int] = field(default_factory=list[int])
     blocks: list[Names] = field(default_factory=list[Names])
     edges: list[tuple[int, int, float]] = field(default_factory=list[tuple[int, int, float]])
     many: int = 0
@@ -149,16 +148,16 @@ class _Drawn:
         self.many += count
         return np.arange(self.many - count, self.many)
 
-    def request(self, grown: _Grown, answer: int, waits: list[tuple[int, float]]) -> int:
+    def request(self, history: _History, answer: int, waits: list[tuple[int, float]]) -> int:
         """Send a context; returns the number of the request."""
         # The last token of an answer is written, not read: it is in no cache.
-        whole, stored = grown.length // self.block, (grown.length + answer - 1) // self.block
-        grown.names = np.concatenate((grown.names, self.names(max(stored - len(grown.names), 0))))
+        whole, stored = history.length // self.block, (history.length + answer - 1) // self.block
+        history.names = np.concatenate((history.names, self.names(max(stored - len(history.names), 0))))
         self.edges += [(source, len(self.prompt), delay) for source, delay in waits]
-        self.prompt.append(grown.length)
+        self.prompt.append(history.length)
         self.output.append(answer)
-        self.written.append(stored - whole)
-        self.blocks.append(grown.names[:stored])
+        self.answer_blocks.append(stored - whole)
+        self.blocks.append(history.names[:stored])
         return len(self.prompt) - 1
 
 
@@ -170,12 +169,12 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
     block : int
         Tokens of a prefix block. [tokens]
     """
-    drawn = _Drawn(block)
-    own, *shared = [drawn.names(kind.shared // block) for kind in (agent, *agent.subagents)]
+    drawn = _Requests(block)
+    own, *shared = [drawn.names(kind.prefix // block) for kind in (agent, *agent.subagents)]
     parts: list[int] = []
     while len(drawn.prompt) < requests:
         before = len(drawn.prompt)
-        _context(drawn, agent, _Grown(agent.shared, own), [], shared, random)
+        _context(drawn, agent, _History(agent.prefix, own), [], shared, random)
         parts.append(len(drawn.prompt) - before)
     edges = np.array(drawn.edges, np.float64).reshape(-1, 3)
     count = len(drawn.prompt)
@@ -186,7 +185,7 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
         rank=np.zeros(count, np.int32),
         start=np.concatenate(([0], np.cumsum([len(each) for each in drawn.blocks]))).astype(np.int64),
         blocks=np.concatenate(drawn.blocks),
-        written=np.array(drawn.written, np.int32),
+        answer_blocks=np.array(drawn.answer_blocks, np.int32),
         block=block,
         graph=graph_of(count, edges[:, 0].astype(np.int64), edges[:, 1].astype(np.int64), edges[:, 2]),
         task=np.repeat(np.arange(len(parts), dtype=np.int32), parts),
@@ -194,9 +193,9 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
 
 
 def _context(
-    drawn: _Drawn,
+    drawn: _Requests,
     kind: Context,
-    grown: _Grown,
+    history: _History,
     waits: list[tuple[int, float]],
     shared: Sequence[Names],
     random: np.random.Generator,
@@ -205,7 +204,7 @@ def _context(
 
     Parameters
     ----------
-    grown : _Grown
+    history : _History
         With which it begins.
     waits : list of (int, float)
         Requests whose answers its first one waits for, and the time from then. [s]
@@ -219,14 +218,14 @@ def _context(
     added = _length(kind.first, kind.first_spread, random)
     last = -1
     for n, answer in enumerate(answers):
-        grown.length += added
-        if kind.compact_at is not None and grown.length > kind.compact_at:
+        history.length += added
+        if kind.compact_at is not None and history.length > kind.compact_at:
             # A summary shares with what was said only what all contexts begin with.
-            grown = _Grown(kind.shared + kind.compact_to, grown.names[: kind.shared // drawn.block])
-        last = drawn.request(grown, answer, waits)
-        grown.length += round(kind.kept * answer)
-        if kind.kept < 1:
-            grown.names = grown.names[: drawn.prompt[last] // drawn.block]
+            history = _History(kind.prefix + kind.compact_to, history.names[: kind.prefix // drawn.block])
+        last = drawn.request(history, answer, waits)
+        history.length += round(kind.answer_in_context * answer)
+        if kind.answer_in_context < 1:
+            history.names = history.names[: drawn.prompt[last] // drawn.block]
         added, waits = 0, [(last, 0.0)]
         if n + 1 == turns or not len(parts):
             continue
@@ -236,33 +235,27 @@ def _context(
             waits = [(last, time)]
         else:
             which = choice - len(kind.tools)
-            added, waits = _forked(drawn, subagents[which], grown, last, shared[which], random)
+            added, waits = _forked(drawn, subagents[which], history, last, shared[which], random)
     return last
 
 
 def _called(tool: Tool, random: np.random.Generator) -> tuple[int, float]:
     """Tokens that calls at once add, and the time of the slowest. [tokens], [s]"""
-    times = _spread(tool.time, tool.time_spread, tool.calls, random)
-    tokens = _spread(tool.tokens, tool.tokens_spread, tool.calls, random)
+    times = log_normal(tool.time, tool.time_spread, tool.calls, random)
+    tokens = log_normal(tool.tokens, tool.tokens_spread, tool.calls, random)
     return round(float(tokens.sum())), float(times.max())
 
 
 def _forked(
-    drawn: _Drawn, kind: Subagents, parent: _Grown, after: int, names: Names, random: np.random.Generator
+    drawn: _Requests, kind: Subagents, parent: _History, after: int, names: Names, random: np.random.Generator
 ) -> tuple[int, list[tuple[int, float]]]:
     """Contexts that begin after a request: the tokens of their last answers, and whom the next turn waits for."""
     waits: list[tuple[int, float]] = []
     for _ in range(kind.count):
-        grown = _Grown(parent.length, parent.names) if kind.inherits else _Grown(kind.shared, names)
-        waits.append((_context(drawn, kind, grown, [(after, 0.0)], (), random), 0.0))
+        history = _History(parent.length, parent.names) if kind.inherits else _History(kind.prefix, names)
+        waits.append((_context(drawn, kind, history, [(after, 0.0)], (), random), 0.0))
     return sum(drawn.output[last] for last, _ in waits), waits
 
 
 def _length(mean: float, spread: float, random: np.random.Generator) -> int:
     return int(lengths(mean, spread, 1, random)[0])
-
-
-def _spread(mean: float, spread: float, count: int, random: np.random.Generator) -> F:
-    """Log-normal numbers, which may be 0 and below 1 as lengths may not. (count,)"""
-    sigma = float(np.sqrt(np.log1p(spread**2)))
-    return mean * np.exp(sigma * random.standard_normal(count) - sigma**2 / 2)

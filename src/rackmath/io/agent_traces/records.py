@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import inf
 
 from rackmath.io.agent_traces.calls import Call, Wait
 
@@ -14,7 +15,7 @@ TOGETHER = 1e-6
 
 
 @dataclass(slots=True)
-class Recorded:
+class Record:
     """A call and its times."""
 
     call: Call
@@ -28,7 +29,7 @@ class Recorded:
     """Calls that were being answered when it was sent."""
 
 
-def in_order(records: Sequence[Recorded], members: Sequence[int]) -> None:
+def in_order(records: Sequence[Record], members: Sequence[int]) -> None:
     """Let each call of a context wait for those that ended last before it was sent.
 
     Of calls that are intervals of time, those precede another that end before it starts; the last of these, with
@@ -56,7 +57,7 @@ def in_order(records: Sequence[Recorded], members: Sequence[int]) -> None:
         records[k].after |= {j for j in just if records[j].end > between + TOGETHER or records[j].start == between}
 
 
-def spawned(records: Sequence[Recorded], parents: Iterable[int], children: Sequence[int]) -> None:
+def spawn(records: Sequence[Record], parents: Iterable[int], children: Sequence[int]) -> None:
     """Let the first calls of a context that a parent's call began wait for the latest such call."""
     first = min(children, key=lambda k: (records[k].start, k))
     start = records[first].start
@@ -69,16 +70,18 @@ def spawned(records: Sequence[Recorded], parents: Iterable[int], children: Seque
             (records[k].after if records[source].end <= start + TOGETHER else records[k].during).add(source)
 
 
-def joined(records: Sequence[Recorded], parents: Iterable[int], children: Sequence[int], end: float) -> None:
+def join(records: Sequence[Record], parents: Iterable[int], children: Sequence[int], end: float) -> None:
     """Let the first call of a parent after a context's end wait for what ended it."""
-    later = [k for k in parents if records[k].start + TOGETHER >= end]
+    sources = {j for k in children for j in records[k].after | records[k].during} - set(children)
+    begun = max((records[j].start for j in sources), default=-inf)
+    later = [k for k in parents if records[k].start + TOGETHER >= end and records[k].start > begun]
     if later:
         target = min(later, key=lambda k: (records[k].start, k))
         waited = {j for k in children for j in records[k].after}
         records[target].after |= set(children) - waited
 
 
-def calls_of(records: Sequence[Recorded]) -> list[Call]:
+def calls_of(records: Sequence[Record]) -> list[Call]:
     """Calls with what they wait for, and how long after.
 
     After the last of the ends that it waited for a call took a tool's or a person's time: the same after each.
@@ -87,7 +90,7 @@ def calls_of(records: Sequence[Recorded]) -> list[Call]:
         gap = max(record.start - max((records[k].end for k in record.after), default=record.start), 0.0)
         record.call.waits = [Wait(records[k].call.name, gap) for k in sorted(record.after)]
         record.call.waits += [
-            Wait(records[k].call.name, max(record.start - records[k].start, 0.0), sent=True)
+            Wait(records[k].call.name, max(record.start - records[k].start, 0.0), dispatch=True)
             for k in sorted(record.during)
         ]
     return [record.call for record in records]
