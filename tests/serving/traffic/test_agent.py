@@ -89,6 +89,7 @@ def test_calls_at_once_take_as_long_as_the_slowest_and_add_what_all_of_them_retu
     sigma = np.sqrt(np.log(2.0))
     draws = 2.0 * np.exp(sigma * np.random.default_rng(9).standard_normal((50_000, 4)) - sigma**2 / 2)
     assert work.graph.delay.mean() == pytest.approx(draws.max(1).mean(), rel=0.05)
+    assert work.task is not None
     grown = np.diff(work.prompt)[np.diff(work.task) == 0] - 5
     assert grown.mean() == pytest.approx(400, rel=0.02)
 
