@@ -33,7 +33,7 @@ def simulation_figure(
     if np.isfinite(times.per_token).any():
         waits.append(quantiles(times.per_token, "per token"))
     if tasks is not None:
-        waits.append(quantiles(tasks.whole, "of a task"))
+        waits.append(quantiles(tasks.whole, "of a task (% of tasks)"))
     return Figure(
         title=f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}",
         panels=[
