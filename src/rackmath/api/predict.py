@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from rackmath.api import options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import PATH, Kind
 from rackmath.api.near_rows import corrected_rows
+from rackmath.api.percentiles import with_percentiles
 from rackmath.api.plain import as_html, to_plain
 from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
@@ -181,8 +182,13 @@ def predict(rows: str | Path | Rows | pl.DataFrame, constants: str | Path | None
     return run_prediction(PredictRequest(**fields))
 
 
-def run_prediction(request: PredictRequest) -> PredictResult:
+def run_prediction(request: PredictRequest, progress: Callable[[str], None] = lambda _: None) -> PredictResult:
     """Answer a request.
+
+    Parameters
+    ----------
+    progress
+        Told how many runs of rows that state percentiles are simulated.
 
     Errors: as of :func:`predict`.
     """
@@ -193,7 +199,10 @@ def run_prediction(request: PredictRequest) -> PredictResult:
     constants = constants_file.constants(request.constants)
     computed = predicted(table, constants)
     # A file of constants is the user's own physics: residuals of the shipped ones say nothing of it.
-    alone = request.no_evidence or request.constants is not None
+    own = request.constants is not None
+    if not own:
+        computed = with_percentiles(table, computed, constants, progress)
+    alone = request.no_evidence or own
     predictions = computed if alone else corrected_rows(computed)
     return PredictResult(table=table, predictions=predictions, computed=computed, constants=constants)
 

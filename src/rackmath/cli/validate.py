@@ -38,7 +38,7 @@ def predict_rows(request: PredictRequest, out: Path | None, row_id: str | None, 
         raise InputError("--out", None, "name the file to write, or a row to --explain")
     if isinstance(request.rows, Path) and out.resolve() == request.rows.resolve():
         raise InputError("--out", str(out), "is the input; name another file")
-    result = run_prediction(request)
+    result = run_prediction(request, render.show_progress)
     result.write(out, "--out")
     if as_json:
         render.show_json(result.to_dict())

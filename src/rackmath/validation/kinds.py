@@ -45,7 +45,8 @@ def kind_of(row: Row) -> tuple[str, str]:
     if row.phase == "training" or row.metric == "train_throughput":
         return "train", "tokens"
     if row.statistic.startswith("p") and row.statistic != "p50":
-        raise NotUnderstood("statistic", row.statistic, "the slowest requests are simulated, not predicted")
+        reason = "percentiles are simulated, of services and by the shipped constants"
+        raise NotUnderstood("statistic", row.statistic, reason)
     if row.phase == "decode" or row.metric == "decode_speed":
         return "decode", "latency" if quantity == "tpot" else "tokens"
     if row.phase == "prefill" or row.metric == "prefill_speed":

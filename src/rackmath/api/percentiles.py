@@ -1,0 +1,111 @@
+"""Rows that state a percentile of what users saw: predicted by simulating the run that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.result import run_simulation
+from rackmath.engine.constants import Constants
+from rackmath.errors import NotUnderstood, RackmathError
+from rackmath.serving.simulator.outcome import STATISTICS
+from rackmath.validation.predict import Prediction
+from rackmath.validation.questions import Question, question
+from rackmath.validation.ranges import row_range
+from rackmath.validation.rows import Row, read_row
+from rackmath.validation.simulated import simulation_fields
+
+KEYS = {"ttft": "time_to_first_token", "tpot": "time_per_output_token", "e2e": "latency"}
+"""Metrics of rows -> where a simulation has their percentiles."""
+
+Facts = Mapping[str, Any] | str
+"""What a simulation answers, or why it is refused."""
+
+
+def with_percentiles(
+    table: Sequence[Mapping[str, str]],
+    predictions: Sequence[Prediction],
+    constants: Constants,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Prediction]:
+    """Predictions, with those of percentiles simulated by the shipped constants.
+
+    Rows of one run are simulated once. Nothing near is asked: the run's own rows may stand among the measurements.
+
+    Parameters
+    ----------
+    table : sequence of mappings
+        Cells of the rows.
+    predictions : sequence of Prediction
+        What equations say of them: rows of percentiles are declined there.
+    constants : Constants
+        The shipped ones, with their ranges.
+    """
+    runs: dict[object, Facts] = {}
+    result = list(predictions)
+    for i, (cells, prediction) in enumerate(zip(table, predictions, strict=True)):
+        row = prediction.row
+        if row is None or prediction.predicted is not None or not is_percentile(row):
+            continue
+        try:
+            result[i] = _simulated(row, mean_of(cells, i + 2), constants, runs, progress)
+        except RackmathError as error:
+            result[i] = replace(prediction, reason=str(error))
+    return result
+
+
+def is_percentile(row: Row) -> bool:
+    """Whether a row of a service states a percentile other than the median."""
+    passes = ("decode", "prefill", "training")
+    return row.statistic.startswith("p") and row.statistic != "p50" and row.phase not in passes
+
+
+def mean_of(cells: Mapping[str, str], line: int) -> Question:
+    """The question of a row as if it stated a mean: what runs does not depend on what is read from it.
+
+    Errors: any :class:`~rackmath.errors.RackmathError` is the reason to decline the row.
+    """
+    return question(read_row({**cells, "statistic": "mean"}, line))
+
+
+def _simulated(
+    row: Row, asked: Question, constants: Constants, runs: dict[object, Facts], progress: Callable[[str], None]
+) -> Prediction:
+    """One row from the simulation of its run; a run is simulated where ``runs`` lacks it."""
+    if row.statistic not in STATISTICS:
+        raise NotUnderstood("statistic", row.statistic, f"write one of {', '.join(STATISTICS)}")
+    if row.metric not in KEYS:
+        raise NotUnderstood("metric", row.metric, f"percentiles are simulated of {', '.join(KEYS)}")
+    fields = simulation_fields(asked)
+    if fields is None:
+        way_out = "percentiles are simulated of one pool whose requests come at a rate, all at once or from users"
+        raise NotUnderstood("statistic", row.statistic, way_out)
+    key = (row.model, row.weights, row.kv, row.expert_weights, *fields.items())
+    if key not in runs:
+        progress(f"simulated {len(runs) + 1} runs of rows that state percentiles")
+        runs[key] = _run(asked, fields)
+    facts = runs[key]
+    if isinstance(facts, str):
+        return Prediction(row=row, predicted=None, low=None, high=None, reason=facts)
+    spread = facts[KEYS[row.metric]]
+    if spread is None:
+        raise NotUnderstood("metric", row.metric, "no request of the simulated run has it")
+    value = spread[row.statistic]
+    # A simulated range is that of the engine's steps; rows say how far off means of such services are.
+    below, above = row_range(asked, constants)
+    low, high = spread[f"{row.statistic}_range"]
+    note = f"simulated: {facts['requests']:,} requests"
+    reason = "; ".join((note, *asked.assumed))
+    return Prediction(
+        row=row, predicted=value, low=min(low, value * below), high=max(high, value * above), reason=reason
+    )
+
+
+def _run(asked: Question, fields: Mapping[str, Any]) -> Facts:
+    request = {"model": asked.architecture, **fields, "on": asked.system, "no_evidence": True}
+    try:
+        return run_simulation(SimulateRequest(**request)).to_dict()
+    except RackmathError as error:
+        return str(error)
