@@ -328,6 +328,22 @@ def test_factors_of_many_points_are_those_of_each() -> None:
         assert search.corrections.decode[place] == pytest.approx(near.near(steps).factor, rel=0.05)
 
 
+def test_what_is_said_of_a_point_does_not_depend_on_the_others_asked_with_it() -> None:
+    from rackmath.api.plan import PlanRequest, run_plan
+
+    answer = run_plan(PlanRequest(model="deepseek-v3", on="h200", gpus=16, input=2000.0, output=500.0, engine="sglang"))
+    search, places = answer.found.found, answer.found.frontier
+    near_points = answer.question.points_near
+    assert near_points is not None
+    points = near_points.configurations(search.points.taken(places), search.layouts)
+    together = near.factors_of(points)
+    for i in range(0, len(points), max(len(points) // 6, 1)):
+        alone = near.factors_of(points[i : i + 1])
+        for whole, part in zip(together[:3], alone[:3], strict=True):
+            assert part[0] == pytest.approx(whole[i], rel=1e-9)
+        assert alone[3][0] == together[3][i]
+
+
 def test_measured_runs_stand_beside_the_frontier_as_they_were_measured(own: Path) -> None:
     """Output tokens and speed of one run, from rows that state time per token and all tokens per second."""
     words = ["plan", "deepseek-r1", "--on", "h200", "--gpus", "64", "--input", "1000", "--output", "1000"]

@@ -14,13 +14,14 @@ from rackmath.engine.losses import Losses
 from rackmath.evidence.configurations import Book, Configuration, columns_of
 from rackmath.evidence.posterior import (
     FAR,
+    NEAREST,
     Array,
     Base,
     Posterior,
     all_factors,
     distance_of,
     factors,
-    nearest_of,
+    nearest_by_name,
     posterior,
     residuals,
 )
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
 
 _NAMED = 10
 """Rows that an answer names."""
-_AMONG = 400
-"""Rows that many configurations are solved among."""
-_KINDS = 24
-"""Sets of names, the most frequent first, that those rows are near to."""
+_LONGEST = "<U8"
+"""Type of the words for how near measurements are."""
 _OWN_NOISE = 0.05
 """Standard deviation of a user's own rows. [1]"""
 
@@ -160,20 +159,23 @@ def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> Near:
 def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArray[np.str_]]:
     """Factors of many configurations of one question, the ends of their 90 % ranges, and how near measurements are.
 
-    Solved among the rows that tell the most of any of them. (configurations,)
+    Those of one set of names (model, engine, layout, formats) are solved among the rows that tell the most of that set:
+    what is said of a configuration does not depend on the others that are asked with it. (configurations,)
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
     base, book, _ = _evidence()
     process = evidence_files.process()
     columns = columns_of(at, book)
-    # One of each set of names, the middle of those of the set.
-    places = np.lexsort(columns.names.T)
-    _, first, count = np.unique(columns.names[places], axis=0, return_index=True, return_counts=True)
-    middles = places[(first + count // 2)[np.argsort(-count, kind="stable")][:_KINDS]]
-    rows = nearest_of(process, base, columns.take(middles), _AMONG)
-    answers = residuals(process, base, columns, rows)
-    distances = np.array([distance_of(float(u)) for u in answers.unexplained])
-    return *all_factors(process, answers, at[0].question), distances
+    ends = np.empty((3, len(at)))
+    distances = np.empty(len(at), dtype=_LONGEST)
+    _, first, which = np.unique(columns.names, axis=0, return_index=True, return_inverse=True)
+    for i, place in enumerate(first):
+        own = np.flatnonzero(which.reshape(-1) == i)
+        rows = nearest_by_name(process, base, columns.take(np.array([place])), NEAREST)
+        answers = residuals(process, base, columns.take(own), rows)
+        ends[:, own] = all_factors(process, answers, at[0].question)
+        distances[own] = [distance_of(float(u)) for u in answers.unexplained]
+    return ends[0], ends[1], ends[2], distances
 
 
 def near_question(question: Question) -> Near:

@@ -1,4 +1,4 @@
-"""What measurements near the points of a plan say of each, in one solution among the rows near any of them."""
+"""What measurements near the points of a plan say of each: one solution for each set of names."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ products and sums of such (Rasmussen and Williams 2006, chapter 4).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -49,6 +49,12 @@ def covariance(parts: tuple[Part, ...], left: Configurations, right: Configurati
         features[len(NAMES) + i] = (left.amounts[:, i, None] - right.amounts[None, :, i]) ** 2
     exponents = _weights(parts) @ features.reshape(len(features), -1)
     return (_squares(parts) @ np.exp(-exponents)).reshape(shape)
+
+
+@lru_cache(maxsize=8)
+def of_names(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The same parts where amounts do not matter."""
+    return tuple(replace(part, length={}) for part in parts)
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.evidence.configurations import NAMES
-from rackmath.evidence.kernel import Array, Part, covariance, own_variance, prior_variance
+from rackmath.evidence.kernel import Array, Part, covariance, of_names, own_variance, prior_variance
 
 if TYPE_CHECKING:
     from rackmath.evidence.configurations import Configurations
@@ -159,9 +159,15 @@ def residuals(process: Process, base: Base, at: Configurations, near: NDArray[np
     )
 
 
-def nearest_of(process: Process, base: Base, at: Configurations, count: int) -> NDArray[np.intp]:
-    """Rows that tell the most of any of some configurations, at most so many."""
-    cross = covariance(process.parts, at, base.configurations).max(axis=0, initial=0.0)
+def nearest_by_name(process: Process, base: Base, at: Configurations, count: int) -> NDArray[np.intp]:
+    """Rows that tell the most of one set of names, whatever its amounts, at most so many.
+
+    Parameters
+    ----------
+    at : Configurations
+        One configuration; its amounts do not matter.
+    """
+    cross = covariance(of_names(process.parts), at, base.configurations)[0]
     return np.argsort(-cross, kind="stable")[:count]
 
 
