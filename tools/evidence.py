@@ -121,7 +121,8 @@ def _values(questions: list[Question], cache: Path) -> dict[str, Array]:
     if path.exists():
         return dict(np.load(path))
     cache.mkdir(parents=True, exist_ok=True)
-    whole = fit(questions, weights(questions), priors(questions, kernel_files.timed_generations()))
+    known = priors(questions, kernel_files.timed_generations())
+    whole = fit(questions, weights(questions), known, sources=[source_of(q) for q in questions])
     values = {"all": evaluate(questions, constants_file.constants())[0]}
     jobs = [
         (questions, whole.priors, name, f) for name in set(WAYS.values()) for f in np.unique(folds(questions, name))
@@ -138,7 +139,8 @@ def _without(job: tuple[list[Question], Sequence[Prior], str, float]) -> Array:
     """Values of all rows by constants that never saw one fold."""
     questions, known, name, fold = job
     train = [q for q, f in zip(questions, folds(questions, name), strict=True) if f != fold]
-    fitted = fit(train, weights(train), known, None, rounds=1, iterations=5, shrink=False)
+    sources = [source_of(q) for q in train]
+    fitted = fit(train, weights(train), known, rounds=1, iterations=5, shrink=False, sources=sources)
     return evaluate(questions, fitted.constants)[0]
 
 

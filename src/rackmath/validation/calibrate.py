@@ -132,7 +132,8 @@ def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
     timed = kernel_files.timed_generations()
-    fitted = fit(questions, weights(questions), priors(questions, timed), progress=progress)
+    sources = [source_of(q) for q in questions]
+    fitted = fit(questions, weights(questions), priors(questions, timed), progress=progress, sources=sources)
     values: dict[str, Array] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")

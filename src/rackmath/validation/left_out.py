@@ -109,5 +109,13 @@ class _Job:
 def _predicted(job: _Job) -> Array:
     train = [q for q, out in zip(job.questions, job.test, strict=True) if not out]
     test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    fitted = fit(train, weights(train), job.priors, None, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False)
+    fitted = fit(
+        train,
+        weights(train),
+        job.priors,
+        rounds=_ROUNDS,
+        iterations=_ITERATIONS,
+        shrink=False,
+        sources=[source_of(q) for q in train],
+    )
     return evaluate(test, fitted.constants)[0]
