@@ -17,6 +17,7 @@ from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.features import Recorder, Replay, flattened
 from rackmath.validation.fit import Prior, as_constants, as_vector, evaluate, fit, scatter_of, shrunk
+from rackmath.validation.left_out import service_source
 from rackmath.validation.priors import FEWEST, priors
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
@@ -106,6 +107,16 @@ def test_scatter_of_a_source_is_the_robust_deviation_of_its_residuals() -> None:
     # A few rows far off may be all that a source has wrong: eight usual ones stand beside them.
     few = scatter_of(np.array([4.0, 4.0]), ["few", "few"])
     assert few[0] == pytest.approx(((2 * (1.4826 * 4) ** 2 + 8) / 10) ** 0.5)
+
+
+def test_rows_that_name_no_source_have_the_usual_scatter() -> None:
+    scatter = scatter_of(np.full(30, 9.0), [""] * 10 + ["a"] * 20)
+    assert set(scatter[:10]) == {1.0}
+    assert min(scatter[10:]) > 5
+    service, alone = (
+        question(read_row(cells(**c), 2)) for c in ({}, {"phase": "prefill", "metric": "ttft", "batch": "1"})
+    )
+    assert (service_source(service), service_source(alone)) == ("test", "")
 
 
 def test_a_source_of_wide_scatter_pulls_less_than_its_rows() -> None:

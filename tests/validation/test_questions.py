@@ -114,7 +114,7 @@ def test_metrics_ask_for_what_they_name(columns: dict[str, str], kind: str, quan
     ("changes", "word"),
     [
         ({"metric": "happiness"}, "metric"),
-        ({"statistic": "p99"}, "slowest"),
+        ({"statistic": "p99"}, "percentiles are simulated"),
         ({"output_mean": "0"}, "output_mean"),
         ({"input_mean": ""}, "input_mean"),
         ({"concurrency": ""}, "arrivals"),

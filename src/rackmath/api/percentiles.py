@@ -32,7 +32,7 @@ def with_percentiles(
 ) -> list[Prediction]:
     """Predictions, with those of percentiles simulated by the shipped constants.
 
-    Rows of one run are simulated once. Nothing near is asked: the run's own rows may stand among the measurements.
+    Rows of one run are simulated once. Nothing near is query: the run's own rows may stand among the measurements.
 
     Parameters
     ----------
@@ -71,21 +71,21 @@ def mean_of(cells: Mapping[str, str], line: int) -> Question:
 
 
 def _simulated(
-    row: Row, asked: Question, constants: Constants, runs: dict[object, Facts], progress: Callable[[str], None]
+    row: Row, query: Question, constants: Constants, runs: dict[object, Facts], progress: Callable[[str], None]
 ) -> Prediction:
     """One row from the simulation of its run; a run is simulated where ``runs`` lacks it."""
     if row.statistic not in STATISTICS:
         raise NotUnderstood("statistic", row.statistic, f"write one of {', '.join(STATISTICS)}")
     if row.metric not in KEYS:
         raise NotUnderstood("metric", row.metric, f"percentiles are simulated of {', '.join(KEYS)}")
-    fields = simulation_fields(asked)
+    fields = simulation_fields(query)
     if fields is None:
         way_out = "percentiles are simulated of one pool whose requests come at a rate, all at once or from users"
         raise NotUnderstood("statistic", row.statistic, way_out)
     key = (row.model, row.weights, row.kv, row.expert_weights, *fields.items())
     if key not in runs:
         progress(f"simulated {len(runs) + 1} runs of rows that state percentiles")
-        runs[key] = _run(asked, fields)
+        runs[key] = _run(query, fields)
     facts = runs[key]
     if isinstance(facts, str):
         return Prediction(row=row, predicted=None, low=None, high=None, reason=facts)
@@ -94,17 +94,17 @@ def _simulated(
         raise NotUnderstood("metric", row.metric, "no request of the simulated run has it")
     value = spread[row.statistic]
     # A simulated range is that of the engine's steps; rows say how far off means of such services are.
-    below, above = row_range(asked, constants)
+    below, above = row_range(query, constants)
     low, high = spread[f"{row.statistic}_range"]
     note = f"simulated: {facts['requests']:,} requests"
-    reason = "; ".join((note, *asked.assumed))
+    reason = "; ".join((note, *query.assumed))
     return Prediction(
         row=row, predicted=value, low=min(low, value * below), high=max(high, value * above), reason=reason
     )
 
 
-def _run(asked: Question, fields: Mapping[str, Any]) -> Facts:
-    request = {"model": asked.architecture, **fields, "on": asked.system, "no_evidence": True}
+def _run(query: Question, fields: Mapping[str, Any]) -> Facts:
+    request: dict[str, Any] = {"model": query.architecture, **fields, "on": query.system, "no_evidence": True}
     try:
         return run_simulation(SimulateRequest(**request)).to_dict()
     except RackmathError as error:

@@ -93,8 +93,8 @@ def fit(
     shrink : bool
         Whether widths of moves are estimated as well.
     sources : sequence of str, optional
-        Who published each row. Then each source has a scatter of its own, estimated from its residuals: what is
-        measured with many unknowns, or under settings that nobody states, pulls less.
+        Who published each row; nothing for a row whose scatter is the usual one. Then each source has a scatter of its
+        own, estimated from its residuals: what is measured under settings that nobody states pulls less.
 
     Returns
     -------
@@ -233,14 +233,16 @@ _LARGEST = 6.0
 
 
 def scatter_of(residual: Array, sources: Sequence[str]) -> Array:
-    """Scatter of each row's source over the usual one, at least 1. (rows,)
+    """Scatter of each row's source over the usual one, at least 1; 1 where no source is named. (rows,)
 
     The robust standard deviation of a source's residuals, drawn to the usual scatter where it has few rows.
     Components of variance by group: Searle, Casella and McCulloch, "Variance Components", 1992.
     """
-    _, place = np.unique(np.asarray(sources), return_inverse=True)
+    names, place = np.unique(np.asarray(sources), return_inverse=True)
     result = np.ones(len(residual))
-    for i in range(int(place.max()) + 1):
+    for i, name in enumerate(names):
+        if not name:
+            continue
         own = place == i
         rows = int(own.sum())
         spread = _NORMAL * float(np.median(np.abs(residual[own])))

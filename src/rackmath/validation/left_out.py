@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rackmath.engine.constants import Constants
 from rackmath.validation.answers import Array
 from rackmath.validation.fit import Prior, evaluate, fit
+from rackmath.validation.kinds import SERVICE
 from rackmath.validation.questions import Question
 
 FOLDS = 5
@@ -71,6 +72,11 @@ def weights(questions: Sequence[Question]) -> Array:
     return result / result.mean()
 
 
+def service_source(question: Question) -> str:
+    """Source of a row of a service, whose settings it may leave unsaid; nothing for passes alone and training."""
+    return source_of(question) if question.kind in SERVICE else ""
+
+
 def folds(questions: Sequence[Question], grouping: str) -> Array:
     """Fold of every row: all rows of a group fall into one, by a hash of its name. (questions,)
 
@@ -116,6 +122,6 @@ def _predicted(job: _Job) -> Array:
         rounds=_ROUNDS,
         iterations=_ITERATIONS,
         shrink=False,
-        sources=[source_of(q) for q in train],
+        sources=[service_source(q) for q in train],
     )
     return evaluate(test, fitted.constants)[0]
