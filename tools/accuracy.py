@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headline import write_headline
-from rackmath.api.percentiles import with_percentiles
 from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
@@ -31,11 +30,9 @@ from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.fit import evaluate
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, reserved, source_of
-from rackmath.validation.predict import predict
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, covered, phase_of
 from rackmath.validation.rows import NEEDED
-from rackmath.validation.score import score
 
 mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "rackmath"
@@ -153,7 +150,6 @@ def page(
     yield f"Of {len(table):,} published rows {len(kept):,} are used, {len(impossible)} beat the bound or fit nowhere,"
     yield f"and {len(others):,} are declined or flagged as flawed (below). {_share(table, others):.1%} of the rows of"
     yield "high or medium confidence are predicted."
-    yield from _percentiles(table, others)
     yield ""
     yield "![Predicted against measured](accuracy.svg)"
     yield ""
@@ -233,20 +229,6 @@ def _share(table: Sequence[Mapping[str, str]], others: Sequence[tuple[str, str]]
     declined = {name for name, reason in others if not reason.startswith("flagged")}
     trusted = [row for row in table if row["confidence"] in ("high", "medium")]
     return sum(row["id"] not in declined for row in trusted) / len(trusted)
-
-
-def _percentiles(table: Sequence[Mapping[str, str]], others: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """What ``rackmath predict`` makes of rows that state percentiles, which equations decline."""
-    stated = [row for row in table if row["statistic"].startswith("p") and row["statistic"] != "p50"]
-    constants = constants_file.constants()
-    simulated = with_percentiles(stated, predict(stated, constants), constants)
-    made = score("percentiles", simulated)
-    answered = {p.row.id for p in simulated if p.row is not None and p.predicted is not None}
-    left = [(name, reason) for name, reason in others if name not in answered]
-    yield f"Beside them {made.predicted:,} of {made.rows:,} rows that state percentiles are simulated: median error"
-    bias, inside = f"bias {made.bias:+.1%}", f"{made.coverage_90:.0%} inside the range"
-    yield f"{made.median_abs_error:.1%}, p90 {made.p90_abs_error:.0%}, {bias}, {inside}; with them"
-    yield f"{_share(table, left):.1%} of those rows are answered."
 
 
 def _ablation(kept: list[Question], measured: Array, fitted: Array, constants: Constants) -> Iterator[str]:

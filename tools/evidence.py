@@ -28,7 +28,7 @@ from rackmath.evidence.posterior import Base, Posterior, Process, factors, poste
 from rackmath.io import constants_file, evidence_files, kernel_files, tables
 from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.fit import Prior, evaluate, fit
-from rackmath.validation.left_out import folds, reserved, service_source, source_of, weights
+from rackmath.validation.left_out import folds, reserved, source_of, weights
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
 from rackmath.validation.priors import priors
 from rackmath.validation.questions import Question
@@ -121,8 +121,7 @@ def _values(questions: list[Question], cache: Path) -> dict[str, Array]:
     if path.exists():
         return dict(np.load(path))
     cache.mkdir(parents=True, exist_ok=True)
-    known = priors(questions, kernel_files.timed_generations())
-    whole = fit(questions, weights(questions), known, sources=[service_source(q) for q in questions])
+    whole = fit(questions, weights(questions), priors(questions, kernel_files.timed_generations()))
     values = {"all": evaluate(questions, constants_file.constants())[0]}
     jobs = [
         (questions, whole.priors, name, f) for name in set(WAYS.values()) for f in np.unique(folds(questions, name))
@@ -139,8 +138,7 @@ def _without(job: tuple[list[Question], Sequence[Prior], str, float]) -> Array:
     """Values of all rows by constants that never saw one fold."""
     questions, known, name, fold = job
     train = [q for q, f in zip(questions, folds(questions, name), strict=True) if f != fold]
-    sources = [service_source(q) for q in train]
-    fitted = fit(train, weights(train), known, rounds=1, iterations=5, shrink=False, sources=sources)
+    fitted = fit(train, weights(train), known, None, rounds=1, iterations=5, shrink=False)
     return evaluate(questions, fitted.constants)[0]
 
 

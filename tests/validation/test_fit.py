@@ -16,8 +16,7 @@ from rackmath.validation.answers import answer, engine_of, groups, stacked_const
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.features import Recorder, Replay, flattened
-from rackmath.validation.fit import Prior, as_constants, as_vector, evaluate, fit, scatter_of, shrunk
-from rackmath.validation.left_out import service_source
+from rackmath.validation.fit import Prior, as_constants, as_vector, evaluate, fit, shrunk
 from rackmath.validation.priors import FEWEST, priors
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
@@ -95,47 +94,6 @@ def test_widths_of_moves_are_those_that_the_rows_want() -> None:
 
     assert moves([0.5, -0.5, 0.5, -0.5]) == pytest.approx([0.5] * 4, rel=1e-3)
     assert moves([0.0, 0.0, 0.0, 0.0]) == pytest.approx([0.02] * 4)
-
-
-def test_scatter_of_a_source_is_the_robust_deviation_of_its_residuals() -> None:
-    normal = np.random.default_rng(0).normal(size=4000)
-    sources = ["wide"] * 2000 + ["usual"] * 2000
-    scatter = scatter_of(np.concatenate([3 * normal[:2000], 0.2 * normal[2000:]]), sources)
-    assert scatter[0] == pytest.approx(3, rel=0.05)
-    # None counts for more than rows at the usual scatter, however well constants fit it.
-    assert set(scatter[2000:]) == {1.0}
-    # A few rows far off may be all that a source has wrong: eight usual ones stand beside them.
-    few = scatter_of(np.array([4.0, 4.0]), ["few", "few"])
-    assert few[0] == pytest.approx(((2 * (1.4826 * 4) ** 2 + 8) / 10) ** 0.5)
-
-
-def test_rows_that_name_no_source_have_the_usual_scatter() -> None:
-    scatter = scatter_of(np.full(30, 9.0), [""] * 10 + ["a"] * 20)
-    assert set(scatter[:10]) == {1.0}
-    assert min(scatter[10:]) > 5
-    service, alone = (
-        question(read_row(cells(**c), 2)) for c in ({}, {"phase": "prefill", "metric": "ttft", "batch": "1"})
-    )
-    assert (service_source(service), service_source(alone)) == ("test", "")
-
-
-def test_a_source_of_wide_scatter_pulls_less_than_its_rows() -> None:
-    questions = spread_of_rows()
-    planted = replace(SHIPPED, base={**SHIPPED.base, "memory": 1.2})
-    values, _ = evaluate(questions, planted)
-    noise = np.exp(np.random.default_rng(1).normal(0.5, 0.8, len(questions)))
-    rows = [replace(q, row=replace(q.row, value=float(v))) for q, v in zip(questions, values, strict=True)]
-    noisy = [replace(q, row=replace(q.row, value=float(v * n))) for q, v, n in zip(rows, values, noise, strict=True)]
-    fixed = [p for p in priors(questions, TIMED) if p.name != "memory" or p.kind != "base"]
-    frozen = [replace(p, centre=float(as_vector(SHIPPED, [p])[0]), width=1e-4) for p in fixed]
-    free = Prior(name="memory", kind="base", member="", axis="", centre=inward(1.0, TERM["memory"].scale), width=10.0)
-    both, ones = [*rows, *noisy], np.ones(2 * len(rows))
-    sources = ["clean"] * len(rows) + ["noisy"] * len(noisy)
-
-    def memory(names) -> float:
-        return fit(both, ones, [free, *frozen], SHIPPED, shrink=False, sources=names).constants.base["memory"]
-
-    assert abs(memory(sources) / 1.2 - 1) < 0.5 * abs(memory(None) / 1.2 - 1)
 
 
 def test_rows_that_their_table_calls_flawed_are_not_fitted_on() -> None:

@@ -15,7 +15,7 @@ from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
 from rackmath.validation.kinds import TIMES
-from rackmath.validation.left_out import GROUPINGS, left_out, service_source, source_of, weights
+from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
 from rackmath.validation.priors import priors
 from rackmath.validation.questions import Question, question
 from rackmath.validation.ranges import fitted_ranges, phase_of
@@ -132,8 +132,7 @@ def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
     timed = kernel_files.timed_generations()
-    sources = [service_source(q) for q in questions]
-    fitted = fit(questions, weights(questions), priors(questions, timed), progress=progress, sources=sources)
+    fitted = fit(questions, weights(questions), priors(questions, timed), progress=progress)
     values: dict[str, Array] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")

@@ -73,7 +73,6 @@ def fit(
     rounds: int = _ROUNDS,
     iterations: int = _ITERATIONS,
     shrink: bool = True,
-    sources: Sequence[str] | None = None,
 ) -> Fitted:
     """Fit all constants on rows with measured values.
 
@@ -92,9 +91,6 @@ def fit(
         each time.
     shrink : bool
         Whether widths of moves are estimated as well.
-    sources : sequence of str, optional
-        Who published each row; nothing for a row whose scatter is the usual one. Then each source has a scatter of its
-        own, estimated from its residuals: what is measured under settings that nobody states pulls less.
 
     Returns
     -------
@@ -106,7 +102,7 @@ def fit(
     curvature = np.eye(len(theta))
     for turn in range(rounds):
         problem = _Problem.of(questions, as_constants(theta, priors))
-        theta, curvature = _minimised(problem, theta, priors, measured, weights, iterations, sources)
+        theta, curvature = _minimised(problem, theta, priors, measured, weights, iterations)
         if shrink:
             priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))
         progress(f"round {turn + 1} of {rounds}")
@@ -178,34 +174,24 @@ class _Problem:
 
 
 def _minimised(
-    problem: _Problem,
-    theta: Array,
-    priors: Sequence[Prior],
-    measured: Array,
-    weights: Array,
-    iterations: int,
-    sources: Sequence[str] | None,
+    problem: _Problem, theta: Array, priors: Sequence[Prior], measured: Array, weights: Array, iterations: int
 ) -> tuple[Array, Array]:
     """Gauss-Newton with reweighting and damping."""
     centre = np.array([p.centre for p in priors])
     width = np.array([p.width for p in priors])
     damping = 1e-2
-    scatter = np.ones(len(measured))
 
     def cost(vector: Array) -> tuple[float, Array]:
         residual = (problem.predicted(as_constants(vector, priors)) - measured) / _SCATTER
         # Soft absolute value: squares near zero, a line far out.
-        bent = 2 * (np.sqrt(1 + (residual / scatter) ** 2) - 1)
+        bent = 2 * (np.sqrt(1 + residual**2) - 1)
         return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2)), residual
 
     value, residual = cost(theta)
     curvature = np.diag(1 / width**2)
     for _ in range(iterations):
-        if sources is not None:
-            scatter = scatter_of(residual, sources)
-            value, residual = cost(theta)
         slopes = _slopes(problem, theta, priors, measured, residual)
-        pull = weights / scatter**2 / np.sqrt(1 + (residual / scatter) ** 2)
+        pull = weights / np.sqrt(1 + residual**2)
         curvature = slopes.T @ (pull[:, None] * slopes) + np.diag(1 / width**2)
         gradient = slopes.T @ (pull * residual) + (theta - centre) / width**2
         for _ in range(6):
@@ -220,34 +206,6 @@ def _minimised(
         if gain < _CONVERGED * value:
             break
     return theta, curvature
-
-
-_NORMAL = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
-
-_KNOWN = 8.0
-"""Rows at the usual scatter that each source is taken to have had before its own."""
-
-_LARGEST = 6.0
-"""Most that a source's scatter may be over the usual one."""
-
-
-def scatter_of(residual: Array, sources: Sequence[str]) -> Array:
-    """Scatter of each row's source over the usual one, at least 1; 1 where no source is named. (rows,)
-
-    The robust standard deviation of a source's residuals, drawn to the usual scatter where it has few rows.
-    Components of variance by group: Searle, Casella and McCulloch, "Variance Components", 1992.
-    """
-    names, place = np.unique(np.asarray(sources), return_inverse=True)
-    result = np.ones(len(residual))
-    for i, name in enumerate(names):
-        if not name:
-            continue
-        own = place == i
-        rows = int(own.sum())
-        spread = _NORMAL * float(np.median(np.abs(residual[own])))
-        result[own] = np.clip(np.sqrt((rows * spread**2 + _KNOWN) / (rows + _KNOWN)), 1.0, _LARGEST)
-    return result
 
 
 def _slopes(problem: _Problem, theta: Array, priors: Sequence[Prior], measured: Array, residual: Array) -> Array:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from rackmath.engine.constants import Constants
 from rackmath.validation.answers import Array
 from rackmath.validation.fit import Prior, evaluate, fit
-from rackmath.validation.kinds import SERVICE
 from rackmath.validation.questions import Question
 
 FOLDS = 5
@@ -72,11 +71,6 @@ def weights(questions: Sequence[Question]) -> Array:
     return result / result.mean()
 
 
-def service_source(question: Question) -> str:
-    """Source of a row of a service, whose settings it may leave unsaid; nothing for passes alone and training."""
-    return source_of(question) if question.kind in SERVICE else ""
-
-
 def folds(questions: Sequence[Question], grouping: str) -> Array:
     """Fold of every row: all rows of a group fall into one, by a hash of its name. (questions,)
 
@@ -115,13 +109,5 @@ class _Job:
 def _predicted(job: _Job) -> Array:
     train = [q for q, out in zip(job.questions, job.test, strict=True) if not out]
     test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    fitted = fit(
-        train,
-        weights(train),
-        job.priors,
-        rounds=_ROUNDS,
-        iterations=_ITERATIONS,
-        shrink=False,
-        sources=[service_source(q) for q in train],
-    )
+    fitted = fit(train, weights(train), job.priors, None, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False)
     return evaluate(test, fitted.constants)[0]
