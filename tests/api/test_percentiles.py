@@ -53,6 +53,11 @@ def test_rows_of_one_run_are_simulated_once(monkeypatch) -> None:
     assert [request.poisson for request in runs] == [4, 5]
 
 
+def test_a_run_that_does_not_say_how_long_it_was_has_a_thousand_requests() -> None:
+    (prediction,) = predict(rows("p99", num_requests="")).predictions
+    assert "simulated: 1,000 requests" in prediction.reason
+
+
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
@@ -60,6 +65,9 @@ def test_rows_of_one_run_are_simulated_once(monkeypatch) -> None:
         ({"metric": "itl"}, "metric = 'itl': percentiles are simulated of ttft, tpot, e2e"),
         ({"arrivals": "offline"}, "percentiles are simulated of one pool"),
         ({"input_mean": ""}, "input_mean"),
+        ({"engine": "atom"}, "engine = 'atom': percentiles are simulated of vllm, sglang, trtllm, llama.cpp"),
+        ({"num_requests": "20001"}, "percentiles are simulated of at most 20,000 requests"),
+        ({"arrivals": "all_at_once", "num_requests": "1e7"}, "percentiles are simulated of at most 20,000 requests"),
         ({"phase": "decode", "metric": "tpot"}, "percentiles are simulated, of services"),
     ],
 )

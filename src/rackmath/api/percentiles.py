@@ -10,6 +10,7 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.engine.constants import Constants
 from rackmath.errors import NotUnderstood, RackmathError
+from rackmath.io import constants_file
 from rackmath.serving.simulator.outcome import STATISTICS
 from rackmath.validation.predict import Prediction
 from rackmath.validation.questions import Question, question
@@ -19,6 +20,12 @@ from rackmath.validation.simulated import simulation_fields
 
 KEYS = {"ttft": "time_to_first_token", "tpot": "time_per_output_token", "e2e": "latency"}
 """Metrics of rows -> where a simulation has their percentiles."""
+
+USUAL = 1_000
+"""Requests that are simulated where a row does not say how many there were."""
+
+MOST = 20_000
+"""Requests of a run that is simulated, in about a second: a table may name any number."""
 
 Facts = Mapping[str, Any] | str
 """What a simulation answers, or why it is refused."""
@@ -82,6 +89,12 @@ def _simulated(
     if fields is None:
         way_out = "percentiles are simulated of one pool whose requests come at a rate, all at once or from users"
         raise NotUnderstood("statistic", row.statistic, way_out)
+    if row.family not in constants_file.FAMILIES:
+        way_out = f"percentiles are simulated of {', '.join(constants_file.FAMILIES)}"
+        raise NotUnderstood("engine", row.engine, way_out)
+    fields = {"requests": USUAL, **fields}
+    if max(fields["requests"], fields.get("users", 0)) > MOST:
+        raise NotUnderstood("num_requests", row.num_requests, f"percentiles are simulated of at most {MOST:,} requests")
     key = (row.model, row.weights, row.kv, row.expert_weights, *fields.items())
     if key not in runs:
         progress(f"simulated {len(runs) + 1} runs of rows that state percentiles")
@@ -95,7 +108,7 @@ def _simulated(
     value = spread[row.statistic]
     # A simulated range is that of the engine's steps; rows say how far off means of such services are.
     below, above = row_range(query, constants)
-    low, high = spread[f"{row.statistic}_range"]
+    low, high = spread.get(f"{row.statistic}_range", (value, value))
     note = f"simulated: {facts['requests']:,} requests"
     reason = "; ".join((note, *query.assumed))
     return Prediction(
