@@ -19,16 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from rackmath.api.percentiles import KEYS, mean_of, request_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.errors import RackmathError
 from rackmath.io.tables import read_csv
-from rackmath.validation.questions import Question, question
-from rackmath.validation.rows import read_row
+from rackmath.validation.questions import Question
 from rackmath.validation.simulated import simulation_fields
 
 PAGE = Path("docs/accuracy-of-serving.md")
-KEYS = {"ttft": "time_to_first_token", "tpot": "time_per_output_token", "e2e": "latency"}
 NAMES = {"ttft": "first token", "tpot": "per token", "e2e": "end to end"}
 STATISTICS = ("mean", "p50", "p90", "p99")
 LOADS = ((0.0, 0.7, "below 70 %"), (0.7, 0.9, "70 to 90 %"), (0.9, 1.1, "90 to 110 %"), (1.1, np.inf, "above 110 %"))
@@ -77,7 +76,7 @@ def main() -> None:
         statistic = cells["statistic"]
         try:
             # A percentile is asked of the simulator; what runs is read from the row as it is for a mean.
-            of_row = question(read_row({**cells, "statistic": "mean"}, line))
+            of_row = mean_of(cells, line)
         except RackmathError:
             left["numbers whose row does not say enough"] += 1
             continue
@@ -112,7 +111,7 @@ def scored(numbers: Sequence[tuple[Question, str]]) -> tuple[list[Scored], str]:
     first = numbers[0][0]
     fields = simulation_fields(first)
     assert fields is not None, "runs without were left out"
-    request = SimulateRequest(**{"model": first.architecture, **fields, "on": first.system, "no_evidence": True})
+    request = request_of(first, fields)
     try:
         facts = run_simulation(request).to_dict()
         load = first.rate / capacity(request) if first.kind == "open" else np.nan

@@ -7,9 +7,10 @@ from importlib.resources import files
 import pytest
 
 from rackmath.api import percentiles
-from rackmath.api.predict import predict
-from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.predict import explain_row, predict
 from rackmath.api.simulation.result import run_simulation
+from rackmath.errors import InputError
+from rackmath.io import constants_file
 from rackmath.validation.simulated import simulation_fields
 from tests.validation.rows import cells
 
@@ -26,8 +27,7 @@ def test_percentiles_are_those_of_the_run_that_the_rows_describe() -> None:
     described = percentiles.mean_of(table[0], 2)
     fields = simulation_fields(described)
     assert fields is not None
-    request = {"model": described.architecture, **fields, "on": described.system, "no_evidence": True}
-    facts = run_simulation(SimulateRequest(**request)).to_dict()
+    facts = run_simulation(percentiles.request_of(described, fields)).to_dict()
     first = facts["time_to_first_token"]
     assert [p.predicted for p in predicted] == [first["p90"], first["p99"], facts["time_per_output_token"]["p99"]]
     assert all("simulated: 300 requests" in p.reason for p in predicted)
@@ -51,6 +51,21 @@ def test_rows_of_one_run_are_simulated_once(monkeypatch) -> None:
     table = [*rows("p90", "p95", "p99"), *rows("p90", metric="e2e"), *rows("p99", request_rate="5")]
     assert all(p.predicted for p in predict(table).predictions)
     assert [request.poisson for request in runs] == [4, 5]
+
+
+def test_models_that_share_a_text_are_not_one_run() -> None:
+    """``model_hf`` names the model where the text in ``model`` does not."""
+    ids = ("meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B-Instruct")
+    table = [*rows("p99", model="ours", model_hf=ids[0]), *rows("p99", model="ours", model_hf=ids[1])]
+    small, large = (p.predicted for p in predict(table).predictions)
+    assert small is not None
+    assert large is not None
+    assert large > 2 * small
+
+
+def test_a_percentile_is_explained_by_a_row_of_its_mean() -> None:
+    with pytest.raises(InputError, match="explain a row of the same run that states a mean"):
+        explain_row(rows("p99"), "a-1", constants_file.constants())
 
 
 def test_a_run_that_does_not_say_how_long_it_was_has_a_thousand_requests() -> None:

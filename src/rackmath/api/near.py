@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 _NAMED = 10
 """Rows that an answer names."""
-_LONGEST = "<U8"
-"""Type of the words for how near measurements are."""
 _OWN_NOISE = 0.05
 """Standard deviation of a user's own rows. [1]"""
 
@@ -166,16 +164,15 @@ def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArra
     base, book, _ = _evidence()
     process = evidence_files.process()
     columns = columns_of(at, book)
-    ends = np.empty((3, len(at)))
-    distances = np.empty(len(at), dtype=_LONGEST)
+    ends, unexplained = np.empty((3, len(at))), np.empty(len(at))
     _, first, which = np.unique(columns.names, axis=0, return_index=True, return_inverse=True)
     for i, place in enumerate(first):
         own = np.flatnonzero(which.reshape(-1) == i)
         rows = nearest_by_name(process, base, columns.take(np.array([place])), NEAREST)
         answers = residuals(process, base, columns.take(own), rows)
         ends[:, own] = all_factors(process, answers, at[0].question)
-        distances[own] = [distance_of(float(u)) for u in answers.unexplained]
-    return ends[0], ends[1], ends[2], distances
+        unexplained[own] = answers.unexplained
+    return ends[0], ends[1], ends[2], np.array([distance_of(float(u)) for u in unexplained])
 
 
 def near_question(question: Question) -> Near:

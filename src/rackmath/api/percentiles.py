@@ -39,7 +39,7 @@ def with_percentiles(
 ) -> list[Prediction]:
     """Predictions, with those of percentiles simulated by the shipped constants.
 
-    Rows of one run are simulated once. Nothing near is query: the run's own rows may stand among the measurements.
+    Rows of one run are simulated once. No measurement corrects them: those of the run itself may stand among them.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def _simulated(
     fields = {"requests": USUAL, **fields}
     if max(fields["requests"], fields.get("users", 0)) > MOST:
         raise NotUnderstood("num_requests", row.num_requests, f"percentiles are simulated of at most {MOST:,} requests")
-    key = (row.model, row.weights, row.kv, row.expert_weights, *fields.items())
+    key = (query.architecture.name, row.weights, row.kv, row.expert_weights, *fields.items())
     if key not in runs:
-        progress(f"simulated {len(runs) + 1} runs of rows that state percentiles")
+        progress(f"simulating run {len(runs) + 1} of those whose rows state percentiles")
         runs[key] = _run(query, fields)
     facts = runs[key]
     if isinstance(facts, str):
@@ -116,9 +116,14 @@ def _simulated(
     )
 
 
+def request_of(query: Question, fields: Mapping[str, Any]) -> SimulateRequest:
+    """The simulation of a row's run by physics alone; ``fields`` as :func:`simulation_fields` returns them."""
+    values: dict[str, Any] = {"model": query.architecture, **fields, "on": query.system, "no_evidence": True}
+    return SimulateRequest(**values)
+
+
 def _run(query: Question, fields: Mapping[str, Any]) -> Facts:
-    request: dict[str, Any] = {"model": query.architecture, **fields, "on": query.system, "no_evidence": True}
     try:
-        return run_simulation(SimulateRequest(**request)).to_dict()
+        return run_simulation(request_of(query, fields)).to_dict()
     except RackmathError as error:
         return str(error)

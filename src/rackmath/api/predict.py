@@ -12,7 +12,7 @@ from rackmath.api import options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import PATH, Kind
 from rackmath.api.near_rows import corrected_rows
-from rackmath.api.percentiles import with_percentiles
+from rackmath.api.percentiles import is_percentile, with_percentiles
 from rackmath.api.plain import as_html, to_plain
 from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
@@ -220,4 +220,8 @@ def explain_row(table: Rows, row_id: str, constants: Constants) -> Explanation:
     place = next((i for i, cells in enumerate(table) if cells.get("id") == row_id), None)
     if place is None:
         raise InputError("--explain", row_id, "is no id in the table; `id` is a column of it")
-    return explain(question(read_row(table[place], place + 2)), constants)
+    row = read_row(table[place], place + 2)
+    if is_percentile(row):
+        way_out = f"states {row.statistic}, which is simulated: explain a row of the same run that states a mean"
+        raise InputError("--explain", row_id, way_out)
+    return explain(question(row), constants)
