@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -67,6 +68,7 @@ def test_every_view_answers_its_defaults(client: TestClient, name: str) -> None:
         ("decode", {"input": 1.25, "output": 10}),
         ("simulate", {"requests": 300, "rate": 5, "seed": 3}),
         ("memory", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 2, "max_num_batched_tokens": 16_384}),
+        ("memory", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 2, "memory_factor": 0.5}),
         ("fit", {"on": "rtx-3090", "models": "gpt-oss-120b,qwen3-8b", "weights": "q4_k_m", "host_memory": 64}),
         ("explore", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "batch": 16}),
         ("explore", {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "over": "flops", "low": 0.5, "high": 2}),
@@ -74,7 +76,7 @@ def test_every_view_answers_its_defaults(client: TestClient, name: str) -> None:
 )
 def test_the_json_is_that_of_the_command_beside_it(client: TestClient, name: str, query: dict[str, object]) -> None:
     found = client.get(f"/api/{name}", params=query).json()
-    line = found["command"].split()
+    line = shlex.split(found["command"])
     result = CliRunner().invoke(cli, [*line[1:], "--json"])
     assert result.exit_code == 0, result.output
     typed = json.loads(result.stdout)
@@ -87,6 +89,35 @@ def test_the_json_is_that_of_the_command_beside_it(client: TestClient, name: str
         if isinstance(asked, dict):
             asked.pop("seconds", None)
         assert json.loads(json.dumps(asked)) == found["facts"]
+
+
+@pytest.mark.parametrize("name", ["estimate", "plan", "memory", "fit", "explore", "simulate", "cache"])
+def test_pages_of_a_system_have_sliders_for_another_chip(name: str) -> None:
+    shown_controls = controls(views()[name].inputs, {"memory_factor": "2"})
+    group = [c for c in shown_controls if c["group"]]
+    assert [c["name"] for c in group] == [
+        "bandwidth_factor", "memory_factor", "flops_factor", "scale_up_factor", "price_factor",
+    ]  # fmt: skip
+    assert [c["name"] for c in group if c["changed"]] == ["memory_factor"]
+    # At a factor of one the slider stands in the middle.
+    assert group[0]["place"] == group[0]["steps"] // 2
+
+
+def test_another_chip_is_answered_as_set_does(client: TestClient) -> None:
+    query = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "batch": 8, "ideal": True, "price_factor": 3}
+    usual = client.get("/api/estimate", params=query | {"price_factor": 1}).json()
+    dearer = client.get("/api/estimate", params=query).json()
+    per_token = "usd_per_million_tokens"
+    assert dearer["facts"][per_token] == pytest.approx(3 * usual["facts"][per_token], rel=1e-9)
+    faster = client.get("/api/estimate", params=query | {"bandwidth_factor": 4, "price_factor": 1}).json()
+    assert faster["facts"]["time"] == pytest.approx(usual["facts"]["time"] / 4, rel=1e-9)
+    assert "h100-sxm[bandwidth=4x]" in faster["command"]
+    line = "estimate llama-3.1-8b --on h100-sxm --set bandwidth=4x --gpus 1 --batch 8 --context 8192 --ideal --json"
+    typed = CliRunner().invoke(cli, shlex.split(line))
+    assert json.loads(typed.stdout)["time"] == pytest.approx(faster["facts"]["time"], rel=1e-12)
+    refused = client.get("/api/estimate", params={"on": "rtx-4090", "scale_up_factor": 2})
+    assert refused.status_code == 422
+    assert "scale_up" in refused.text
 
 
 def test_a_plan_has_launch_commands_for_every_point(client: TestClient) -> None:

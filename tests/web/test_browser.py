@@ -68,6 +68,27 @@ def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> 
     page.wait_for_function(f"before => {drawn} !== before", arg=before)
 
 
+def test_another_chip_is_made_with_sliders(page: Page) -> None:
+    opened(page, "/estimate")
+    group = page.locator('[data-view="estimate"] details.group')
+    slider = page.get_by_label("memory bandwidth, slider")
+    expect(slider).to_be_hidden()
+    group.locator("summary").click()
+    slider.focus()
+    for _ in range(50):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator('[data-view="estimate"] .command')).to_contain_text("[bandwidth=2x]")
+    page.wait_for_url("**bandwidth_factor=2*")
+    page.reload()
+    expect(slider).to_be_visible()
+
+
+def test_a_rack_is_drawn(page: Page) -> None:
+    opened(page, "/estimate?estimate.picture=rack&estimate.batch=512")
+    expect(page.locator("figcaption", has_text="what lies on each accelerator")).to_be_visible()
+    expect(page.locator("figcaption", has_text="what crosses the links in a pass")).to_be_visible()
+
+
 def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:
     opened(page, "/book/1")
     page.locator("#batch-context").fill("100000")

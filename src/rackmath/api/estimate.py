@@ -31,6 +31,7 @@ from rackmath.engine.timeline import step_parts
 from rackmath.errors import InputError
 from rackmath.figures import Figure, pictures
 from rackmath.figures.plotly import plotly_figure
+from rackmath.figures.rack import rack_figure
 from rackmath.figures.step import step_figure
 from rackmath.hardware import System
 from rackmath.io import catalogue
@@ -43,8 +44,8 @@ from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from rackmath.units import show
 
-PICTURES = ("roofline", "batch", "memory", "step")
-"""What a result draws: operators on the roofline, the lecture's two graphs, memory by kind, one pass part by part."""
+PICTURES = ("roofline", "batch", "memory", "step", "rack")
+"""What a result draws: operators on the roofline, the lecture's two graphs, memory, one pass part by part, the rack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,6 +166,8 @@ class EstimateResult:
             parts = step_parts(a, system, self.layout, self.settings)
             return step_figure(f"{title}, batch {r.batch:g}, {show(self.time, 's')}", parts, note)
         title = f"{title}, context {r.context:,.0f}"
+        if kind == "rack":
+            return rack_figure(f"{title}, batch {r.batch:g}", a, system, self.layout, self.settings, note)
         room = largest_batch(a, system, self.layout, context=r.context, tokens=1.0, draft=self.settings["draft"])
         most = max(2 * float(room), r.batch, 16.0)
         batches = np.unique(np.round(np.geomspace(1, most, 9 if kind == "memory" else 120)))

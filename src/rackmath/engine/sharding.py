@@ -115,10 +115,9 @@ def memory(
     weights = _outside_weights(architecture, layout)
     experts: Number = 0.0
     for layer, count in architecture.groups:
-        for weight in layer_weights(layer, architecture.hidden):
-            size = count * in_stage * _weight_on_rank(architecture, layer, weight, layout) if weight.owned else 0.0
-            moved = layout.apart if weight.role == "experts" else 0.0
-            weights, experts = weights + (1 - moved) * size, experts + moved * size
+        own, routed = layer_bytes(architecture, layer, layout)
+        weights = weights + count * in_stage * (own + (1 - layout.apart) * routed)
+        experts = experts + count * in_stage * layout.apart * routed
     if architecture.adapters is not None:
         weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
     if architecture.images is not None:
@@ -144,6 +143,19 @@ def memory(
     )
 
 
+def layer_bytes(architecture: Architecture, layer: Layer, layout: Layout) -> tuple[Number, Number]:
+    """Weights of one layer on the fullest rank: all but the routed experts, and these. [B], [B]"""
+    own: Number = 0.0
+    routed: Number = 0.0
+    for weight in layer_weights(layer, architecture.hidden):
+        size = _weight_on_rank(architecture, layer, weight, layout) if weight.owned else 0.0
+        if weight.role == "experts":
+            routed = routed + size
+        else:
+            own = own + size
+    return own, routed
+
+
 def adapter_bytes(architecture: Architecture, adapters: Adapters, layout: Layout) -> Number:
     """Bytes of one low-rank adapter on the fullest accelerator, at 16 bit. [B]"""
     size: Number = 0.0
@@ -166,9 +178,16 @@ def _weight_on_rank(architecture: Architecture, layer: Layer | None, weight: Wei
 
 
 def _outside_weights(architecture: Architecture, layout: Layout) -> Number:
-    """Embedding on the first stage, head on the last: with stages, the larger of the two.
+    """Weights outside of layers on the fuller of the first and the last stage. [B]"""
+    first, last = outside_bytes(architecture, layout)
+    return maximum(first, last)
 
-    A tied head reads the embedding where it stands; on another stage it needs a copy.
+
+def outside_bytes(architecture: Architecture, layout: Layout) -> tuple[Number, Number]:
+    """Weights outside of layers on one rank of the first stage and of the last. [B], [B]
+
+    The embedding stands on the first, the head on the last; where both are one stage, it has both. A tied head reads
+    the embedding where it stands; on another stage it needs a copy.
     """
     first: Number = 0.0
     last: Number = 0.0
@@ -182,4 +201,5 @@ def _outside_weights(architecture: Architecture, layout: Layout) -> Number:
         else:
             copied = copied + size
     staged = above_one(layout.pipeline)
-    return (first + last) * (1 - staged) + maximum(first, last + copied) * staged
+    together = (first + last) * (1 - staged)
+    return together + first * staged, together + (last + copied) * staged

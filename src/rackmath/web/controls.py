@@ -31,8 +31,10 @@ def _control(name: str, field: FieldInfo, text: str | None) -> dict[str, Any]:
         "about": field.description or "",
         "unit": extra.get("unit", ""),
         "hint": extra.get("hint", ""),
+        "group": str(extra.get("group", "")),
         "value": value,
         "default": "" if default is None else _text(default),
+        "changed": text is not None and text != _text(default),
     }
     if kind in ("slider", "number"):
         low, high = _bound(field, "ge"), _bound(field, "le")

@@ -13,13 +13,43 @@ from pydantic.fields import FieldInfo
 
 from rackmath.api.fields import Field, field_named, word
 from rackmath.io import catalogue
+from rackmath.io.changed_names import changed_name
 from rackmath.web import uploads
+
+OTHER = "Another chip: factors of the system's numbers"
+"""Title of the group of sliders that change the system."""
 
 
 class Inputs(BaseModel):
     """Base of all questions: nothing unknown, nothing infinite."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, protected_namespaces=())
+
+
+def _factor(title: str) -> Any:
+    extra: Any = {"control": "slider", "log": True, "unit": "x", "group": OTHER}
+    about = "Over that of the system above; 1 leaves it as it is."
+    return PydanticField(1.0, ge=1 / 16, le=16, title=title, description=about, json_schema_extra=extra)
+
+
+class OtherNumbers(Inputs):
+    """Base of questions about a system: factors of its numbers, for a chip that does not exist."""
+
+    bandwidth_factor: float = _factor("memory bandwidth")
+    memory_factor: float = _factor("memory")
+    flops_factor: float = _factor("rate of multiplications")
+    scale_up_factor: float = _factor("scale-up bandwidth")
+    price_factor: float = _factor("price")
+
+
+OTHER_NUMBERS = tuple(OtherNumbers.model_fields)
+"""Its fields, each a key of ``--set`` with ``_factor`` behind it."""
+
+
+def system_of(name: str, inputs: Inputs) -> str:
+    """A system's name with the changes behind it that the sliders stand for."""
+    factors = {key.removesuffix("_factor"): getattr(inputs, key, 1.0) for key in OTHER_NUMBERS}
+    return changed_name(name, *((key, f"{factor:g}x") for key, factor in factors.items() if factor != 1))
 
 
 Question = TypeVar("Question", bound=Inputs)
@@ -44,7 +74,7 @@ def asking(
 
     def bound(question: type[Question]) -> type[Question]:
         for name, field in question.model_fields.items():
-            if name in own:
+            if name in own or name in OTHER_NUMBERS:
                 continue
             declared = field_named(request, renamed.get(name, name))
             if declared is None:
@@ -161,7 +191,7 @@ System = Annotated[str, AfterValidator(_system)]
 def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
     """Fields -> values of a request's fields of the same names; ``rate="poisson"`` where the request has another.
 
-    What is empty is left out; a file that was sent stands for its path.
+    What is empty is left out; a file that was sent stands for its path; a system has the numbers of its sliders.
     """
     known_fields = type(inputs).model_fields
     values: dict[str, Any] = {}
@@ -170,4 +200,6 @@ def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
         if value is not None and value != "":
             sent = isinstance(value, str) and uploads.is_upload(value)
             values[new] = str(uploads.path_of(value)) if sent else value
+    if isinstance(values.get("on"), str):
+        values["on"] = system_of(values["on"], inputs)
     return values

@@ -13,7 +13,20 @@ from rackmath.api.price_page import PageRequest
 from rackmath.errors import InputError
 from rackmath.io import price_book
 from rackmath.units import show
-from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, slider, text, ticked, values_of
+from rackmath.web.inputs import (
+    Inputs,
+    Model,
+    OtherNumbers,
+    System,
+    asking,
+    choice,
+    named,
+    number,
+    slider,
+    text,
+    ticked,
+    values_of,
+)
 from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _PROVIDERS = tuple(sorted(price_book.providers()))
@@ -142,7 +155,7 @@ def decode(i: Decode) -> Shown:
 
 
 @asking(CacheRequest)
-class Cache(Inputs):
+class Cache(OtherNumbers):
     """Where the cache of a prefix waits."""
 
     model: Model = named("llama-3.1-70b", "model", "model")

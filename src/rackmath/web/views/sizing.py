@@ -15,9 +15,9 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (
-    Inputs,
     Model,
     Models,
+    OtherNumbers,
     System,
     asking,
     choice,
@@ -39,7 +39,7 @@ _NUMBERS = ("", *(name for name in UNITS if name != "domain"))
 
 
 @asking(MemoryRequest)
-class Memory(Inputs):
+class Memory(OtherNumbers):
     """One start of an engine."""
 
     model: Model = named("llama-3.1-70b", "model", "model")
@@ -69,7 +69,7 @@ _MEMORY = (
 
 def memory(i: Memory) -> Shown:
     """Parts of an accelerator's memory, tokens of cache, requests at once."""
-    answer = answered("memory", MemoryRequest(**values_of(i, *Memory.model_fields)))
+    answer = answered("memory", MemoryRequest(**values_of(i, *Memory.__annotations__)))
     f = answer.facts
     tokens_low, tokens_high = f["cache_tokens_range"]
     least, most = f["concurrency_range"]
@@ -102,7 +102,7 @@ def _gib(ends: Sequence[float]) -> str:
 
 
 @asking(FitRequest)
-class Fit(Inputs):
+class Fit(OtherNumbers):
     """What is there to run models on."""
 
     on: System = named("rtx-4090", "system", "system")
@@ -164,7 +164,7 @@ def _fitting(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
 
 
 @asking(EstimateRequest, own=("over", "low", "high"))
-class Explore(Inputs):
+class Explore(OtherNumbers):
     """One decode or prefill pass, and the number whose effect is followed."""
 
     model: Model = named("llama-3.1-70b", "model", "model")

@@ -13,8 +13,8 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (
-    Inputs,
     Model,
+    OtherNumbers,
     System,
     asking,
     choice,
@@ -31,7 +31,7 @@ _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
 @asking(EstimateRequest, own=("picture",))
-class Estimate(Inputs):
+class Estimate(OtherNumbers):
     """One decode or prefill pass."""
 
     model: Model = named("deepseek-v3", "model", "model")
@@ -47,7 +47,7 @@ class Estimate(Inputs):
     year: float = slider(NOW, 2022, 2027, "when its version is from", log=False)
     drafted: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
     ideal: bool = ticked(False, "the pure bound")
-    picture: Literal["batch", "step", "roofline", "memory"] = choice("batch", "picture")
+    picture: Literal["batch", "step", "rack", "roofline", "memory"] = choice("batch", "picture")
 
 
 def estimate(i: Estimate) -> Shown:
@@ -112,7 +112,7 @@ def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
 
 
 @asking(PlanRequest)
-class Plan(Inputs):
+class Plan(OtherNumbers):
     """A budget of accelerators, requests, limits."""
 
     model: Model = named("deepseek-v3", "model", "model")

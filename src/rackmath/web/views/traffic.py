@@ -10,7 +10,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
 from rackmath.web import uploads
-from rackmath.web.inputs import Inputs, Model, System, asking, choice, named, number, slider, text, values_of
+from rackmath.web.inputs import Model, OtherNumbers, System, asking, choice, named, number, slider, text, values_of
 from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _ROUTERS = tuple(ROUTERS)
@@ -24,7 +24,7 @@ _QUANTITIES = (
 
 
 @asking(SimulateRequest, renamed={"rate": "poisson"})
-class Simulate(Inputs):
+class Simulate(OtherNumbers):
     """A fleet and what it is asked."""
 
     model: Model = named("llama-3.1-8b", "model", "model")
