@@ -109,6 +109,15 @@ def test_at_a_rate_the_batch_is_the_one_that_serves_it(llama: Architecture) -> N
     assert found.time_per_output_token == pytest.approx(0.01 + 1e-4 * float(found.running), rel=1e-6)
 
 
+def test_a_batch_with_room_sends_nobody_to_wait_when_its_steps_grow(llama: Architecture) -> None:
+    """The fit moves steps at a batch that is known: a jump of first tokens there stopped it at every open loop."""
+    args = (llama, make_system(), Layout(tensor=8), Load(concurrency=10_000.0, input=512.0, output=200.0), 2.0)
+    usual = at_rate(*args, linear(0.01, 1e-4, 1e-9), PLAIN)
+    slower = at_rate(*args, linear(0.0101, 1.01e-4, 1e-9), PLAIN, usual.running)
+    assert slower.time_to_first_token == pytest.approx(1.01 * float(usual.time_to_first_token), rel=1e-3)
+    assert slower.requests_per_second == pytest.approx(2.0)
+
+
 @settings(max_examples=40, deadline=None)
 @given(rate=st.floats(0.1, 50), step=st.floats(1e-3, 0.05), prompt=st.floats(1e-4, 0.02))
 def test_a_rate_and_a_closed_loop_of_as_many_users_agree(rate: float, step: float, prompt: float) -> None:

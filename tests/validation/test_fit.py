@@ -16,7 +16,7 @@ from rackmath.validation.answers import answer, engine_of, groups, stacked_const
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.features import Recorder, Replay, flattened
-from rackmath.validation.fit import Prior, as_constants, as_vector, evaluate, fit, shrunk
+from rackmath.validation.fit import Prior, _Problem, as_constants, as_vector, evaluate, fit, shrunk
 from rackmath.validation.priors import FEWEST, priors
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
@@ -62,6 +62,46 @@ def test_flattened_passes_take_as_long_as_the_engine_says() -> None:
     for group, ranges in zip(sorted_groups, features.calls, strict=True):
         again, _ = answer(group, Replay(times, ranges), taken(outside, group.index), running[group.index])
         assert again == pytest.approx(values[group.index], rel=1e-3)
+
+
+def open_loops():
+    """Requests that arrive by themselves: a tenth to nine tenths of what an 8B on one H100 serves."""
+    return [
+        question(
+            read_row(
+                cells(
+                    arrivals="poisson", concurrency="", request_rate=rate, num_requests="5000", input_mean="512",
+                    output_mean="200", metric=metric, statistic="mean",
+                ),
+                i,
+            )
+        )
+        for i, (rate, metric) in enumerate((r, m) for r in ("2", "5", "8", "20") for m in ("ttft", "tpot", "e2e"))
+    ]  # fmt: skip
+
+
+def test_no_small_change_of_a_constant_throws_a_prediction_far() -> None:
+    """Slopes of all kinds of rows follow from the times of steps: what a fit steps along."""
+    questions = [*spread_of_rows(), *open_loops(), *usable(TABLE)[0]]
+    problem = _Problem.of(questions, SHIPPED)
+    usual = problem.predicted(SHIPPED)
+    for name in ("host", "launch", "memory", "routing", "software"):
+        for step in (1e-3, -1e-3):
+            assert np.abs(problem.predicted(SHIPPED, (name, step)) - usual).max() < 20 * abs(step), name
+
+
+def test_a_fit_moves_along_open_loops() -> None:
+    """Rows that arrive by themselves tell of steps as closed loops do, in both directions."""
+    questions = open_loops()
+    centre = inward(1.3, TERM["memory"].scale)
+    prior = Prior(name="memory", kind="base", member="", axis="", centre=centre, width=10.0)
+    fixed = [p for p in priors(questions, TIMED) if p.name != "memory" or p.kind != "base"]
+    frozen = [replace(p, centre=float(as_vector(SHIPPED, [p])[0]), width=1e-4) for p in fixed]
+    for memory in (1.1, 1.6):
+        values, _ = evaluate(questions, replace(SHIPPED, base={**SHIPPED.base, "memory": memory}))
+        rows = [replace(q, row=replace(q.row, value=float(v))) for q, v in zip(questions, values, strict=True)]
+        fitted = fit(rows, np.ones(len(rows)), [prior, *frozen], shrink=False)
+        assert fitted.constants.base["memory"] == pytest.approx(memory, rel=0.01)
 
 
 def test_planted_constants_are_found_again() -> None:

@@ -45,6 +45,8 @@ class Load:
     """Steps from one look of the engine at new requests to the next. [steps]"""
     varied: Number = 0.0
     """1 where answers differ in length as exponential ones do, 0 where all are as long. [1]"""
+    held: Number | None = None
+    """Sequences that the memory of one replica holds, where it is known already. [sequences]"""
     wave: bool = False
     """All requests arrive at once and none follows, as in a one-shot benchmark."""
 

@@ -25,6 +25,8 @@ _UNEVEN = (1 + 1 / 3) / 2
 _IDLEST = 1e-3
 """Sequences in decode, in the mean, below which nothing is looked for: a server that mostly waits."""
 _HALVINGS = 30
+_FULL = 1e-6
+"""Part of the largest batch that may be missing from a full one: it is found by halving. [1]"""
 
 
 def open_loop(
@@ -153,8 +155,10 @@ def at_rate(
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         running = np.exp(high)
     t, tpot = times(running)
-    served = minimum(running / (load.output * tpot), layout.data / maximum(prompt, 1e-12))
     busy = load.output * tpot
+    # A batch with room left grows with its steps: only one that is full sends requests to wait.
+    full = np.greater_equal(running, held * (1 - _FULL))
+    served = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(prompt, 1e-12))
     unmet = s.arrival + t.step + alone + prompts_met(t, running, busy, load, layout.data)
     known = np.isfinite(load.concurrency)
     late = np.where(known, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine import Layout, Losses
+from rackmath.engine.capacity import largest_batch
 from rackmath.engine.constants import Constants, Engine
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import stack_layouts
@@ -30,6 +31,8 @@ from rackmath.validation.questions import Question
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_WITHOUT_QUEUES = ("train", "decode", "prefill", "static")
+"""Kinds of rows that no requests wait for."""
 _PIECE = 512
 _PIECES = 4
 """Micro-batch and micro-batches of a batch in llama.cpp (n_ubatch 512, n_batch 2048)."""
@@ -106,7 +109,19 @@ class Outside:
 T = TypeVar("T", Losses, Scheduling, Outside)
 
 
-def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None) -> tuple[Array, Array]:
+def held_by(group: Group) -> Array | None:
+    """Sequences that one worker's memory holds, for rows of services: no constant moves them. (questions,)"""
+    if group.kind in _WITHOUT_QUEUES:
+        return None
+    output = np.maximum(group.array("output"), 1.0)
+    context = group.array("input") + output
+    room = largest_batch(group.architecture, group.system, group.layout, context=context, tokens=group.array("budget"))
+    return np.broadcast_to(np.asarray(room, dtype=float), context.shape)
+
+
+def answer(
+    group: Group, timer: Timer, k: Outside, running: Array | None = None, held: Array | None = None
+) -> tuple[Array, Array]:
     """Numbers that a group of rows asks for, in the rows' units, and the batches behind them.
 
     Parameters
@@ -117,6 +132,8 @@ def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None)
         Constants beside the losses, one per question.
     running : array, optional
         Batch of the decode step, where it is known already.
+    held : array, optional
+        What :func:`held_by` says, where it is known already.
 
     Returns
     -------
@@ -126,10 +143,10 @@ def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None)
     scale = group.array("scale")
     if group.kind == "train":
         return _training(group, timer, k.exposed) * scale, group.array("load")
-    if group.kind in ("decode", "prefill", "static"):
+    if group.kind in _WITHOUT_QUEUES:
         values, batch = _passes(group, timer, k.serving)
         return values * scale, batch
-    steady, workers = _service(group, timer, k.serving, running)
+    steady, workers = _service(group, timer, k.serving, running, held)
     made = {
         "tpot": steady.time_per_output_token,
         "speed": 1 / steady.time_per_output_token,
@@ -145,7 +162,9 @@ def answer(group: Group, timer: Timer, k: Outside, running: Array | None = None)
     return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), (len(wanted),))
 
 
-def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -> tuple[Steady, Array]:
+def _service(
+    group: Group, timer: Timer, s: Scheduling, running: Array | None, held: Array | None
+) -> tuple[Steady, Array]:
     """Steady state of one worker, and how many there are; pools are one."""
     load = Load(
         concurrency=group.array("load"),
@@ -157,6 +176,7 @@ def _service(group: Group, timer: Timer, s: Scheduling, running: Array | None) -
         seats=group.array("seats"),
         budget=group.array("budget"),
         varied=group.array("varied"),
+        held=held,
         wave=group.kind == "wave",
     )
     a, system, layout, workers = group.architecture, group.system, group.layout, group.workers

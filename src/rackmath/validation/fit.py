@@ -14,7 +14,7 @@ import numpy as np
 from rackmath.engine.constants import Constants, Engine, inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.engine.timer import engine_timer
-from rackmath.validation.answers import Array, Group, answer, engine_of, groups, stacked_constants, taken
+from rackmath.validation.answers import Array, Group, answer, engine_of, groups, held_by, stacked_constants, taken
 from rackmath.validation.features import Features, Recorder, Replay, flattened
 from rackmath.validation.questions import Question
 
@@ -23,8 +23,8 @@ _SCATTER = 0.15
 
 _STEP = 1e-4
 _CONVERGED = 3e-4
-_ROUNDS = 2
-_ITERATIONS = 6
+_ROUNDS = 3
+_ITERATIONS = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +147,8 @@ class _Problem:
     engines: list[Engine]
     features: Features
     running: Array
+    held: list[Array | None]
+    """Sequences that memory holds, by group."""
 
     @classmethod
     def of(cls, questions: Sequence[Question], constants: Constants) -> _Problem:
@@ -160,16 +162,17 @@ class _Problem:
             recorder = Recorder(group)
             answer(group, recorder, taken(scheduling, group.index), running[group.index])
             recorders.append(recorder)
-        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running)
+        held = [held_by(group) for group in sorted_groups]
+        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, held)
 
     def predicted(self, constants: Constants, moved: tuple[str, float] | None = None) -> Array:
         """Logarithms of predicted values. (questions,)"""
         losses, scheduling = stacked_constants(constants, self.engines, moved)
         times = self.features.times(losses)
         values = np.empty(len(self.engines))
-        for group, ranges in zip(self.groups, self.features.calls, strict=True):
+        for group, ranges, held in zip(self.groups, self.features.calls, self.held, strict=True):
             part = taken(scheduling, group.index)
-            values[group.index], _ = answer(group, Replay(times, ranges), part, self.running[group.index])
+            values[group.index], _ = answer(group, Replay(times, ranges), part, self.running[group.index], held)
         return np.log(values)
 
 

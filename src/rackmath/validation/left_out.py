@@ -25,7 +25,7 @@ LARGE = 1 / 20
 _UNSURE = 0.2
 """Weight of a row that may mean something else than was read."""
 _WORKERS = 2
-_ROUNDS = 1
+_ROUNDS = 2
 _ITERATIONS = 5
 
 
