@@ -28,7 +28,7 @@ from rackmath.evidence.posterior import Base, Posterior, Process, factors, poste
 from rackmath.io import constants_file, evidence_files, kernel_files, tables
 from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.fit import Prior, evaluate, fit
-from rackmath.validation.left_out import folds, reserved, source_of, weights
+from rackmath.validation.left_out import fitted_without, folds, reserved, source_of, weights
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
 from rackmath.validation.priors import priors
 from rackmath.validation.questions import Question
@@ -137,9 +137,7 @@ def _values(questions: list[Question], cache: Path) -> dict[str, Array]:
 def _without(job: tuple[list[Question], Sequence[Prior], str, float]) -> Array:
     """Values of all rows by constants that never saw one fold."""
     questions, known, name, fold = job
-    train = [q for q, f in zip(questions, folds(questions, name), strict=True) if f != fold]
-    fitted = fit(train, weights(train), known, None, rounds=1, iterations=5, shrink=False)
-    return evaluate(questions, fitted.constants)[0]
+    return evaluate(questions, fitted_without(questions, folds(questions, name) == fold, known))[0]
 
 
 def residuals_by_fold(questions: list[Question], values: dict[str, Array], name: str) -> Callable[[int], Array]:

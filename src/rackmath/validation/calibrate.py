@@ -136,7 +136,7 @@ def _from_scratch(
     values: dict[str, Array] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping] = left_out(questions, fitted.constants, fitted.priors, grouping)
+        values[grouping] = left_out(questions, fitted.priors, grouping)
     constants = replace(
         fitted.constants,
         ranges=fitted_ranges(questions, values),

@@ -84,14 +84,14 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
     return np.array([(own | shared)[name(q)] for q in questions], dtype=float)
 
 
-def left_out(questions: Sequence[Question], constants: Constants, priors: Sequence[Prior], grouping: str) -> Array:
+def left_out(questions: Sequence[Question], priors: Sequence[Prior], grouping: str) -> Array:
     """Values of all rows, each predicted by a fit without its fold, in the rows' units. (questions,)
 
     ``priors`` are those of the whole fit, with the widths that it found.
     """
     part = folds(questions, grouping)
     values = np.full(len(questions), np.nan)
-    jobs = [_Job(list(questions), constants, tuple(priors), part == f) for f in np.unique(part)]
+    jobs = [_Job(list(questions), tuple(priors), part == f) for f in np.unique(part)]
     with ProcessPoolExecutor(_WORKERS) as pool:
         for job, predictions in zip(jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test] = predictions
@@ -101,13 +101,16 @@ def left_out(questions: Sequence[Question], constants: Constants, priors: Sequen
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
     questions: list[Question]
-    constants: Constants
     priors: tuple[Prior, ...]
     test: NDArray[np.bool_]
 
 
 def _predicted(job: _Job) -> Array:
-    train = [q for q, out in zip(job.questions, job.test, strict=True) if not out]
     test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    fitted = fit(train, weights(train), job.priors, None, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False)
-    return evaluate(test, fitted.constants)[0]
+    return evaluate(test, fitted_without(job.questions, job.test, job.priors))[0]
+
+
+def fitted_without(questions: Sequence[Question], out: NDArray[np.bool_], priors: Sequence[Prior]) -> Constants:
+    """Constants of a fit without the rows that are ``out``; it starts at the centres of the priors, which saw none."""
+    train = [q for q, hidden in zip(questions, out, strict=True) if not hidden]
+    return fit(train, weights(train), priors, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False).constants
