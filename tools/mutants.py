@@ -3,6 +3,7 @@
 python tools/mutants.py --room engine --count 40 --seed 0        a sample, two at a time
 python tools/mutants.py --room engine --all                      every mutant of a room (hours)
 python tools/mutants.py --files src/rackmath/engine/step.py      of these files alone
+python tools/mutants.py --changed HEAD~10 --seconds 240          of core files that changed since, as CI does
 
 Mutants of annotations, of texts and of messages are left out, and those in tests/data/equivalent_mutants.csv, which
 names why no test can tell them. A mutant is noticed where a test of its room fails or does not end. cosmic-ray comes
@@ -20,9 +21,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from queue import Queue
 
@@ -145,8 +148,23 @@ def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
         target.write_text(code, encoding="utf-8")
 
 
-def results(mutants: Sequence[Mutant], tests: Sequence[str], workers: int) -> Iterator[tuple[Mutant, bool | None]]:
-    """Try mutants, each worker on a copy of its own."""
+def changed_since(revision: str) -> list[Path]:
+    """Files of the core rooms that differ from a revision, and are still there."""
+    words = ["git", "diff", "--name-only", revision, "--", *(f"src/rackmath/{room}" for room in ROOMS)]
+    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [ROOT / name for name in listed if name.endswith(".py") and (ROOT / name).exists()]
+
+
+def tests_of(mutant: Mutant) -> Sequence[str]:
+    """Tests of the room that a mutant is of."""
+    return ROOMS[mutant.file.relative_to(SOURCE).parts[0]]
+
+
+def results(
+    mutants: Sequence[Mutant], tests: Sequence[str] | None, workers: int, seconds: float
+) -> Iterator[tuple[Mutant, bool | None]]:
+    """Try mutants, each worker on a copy of its own; those that would begin later than ``seconds`` are not tried."""
+    end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         copies: Queue[Path] = Queue()
         for i in range(workers):
@@ -155,9 +173,11 @@ def results(mutants: Sequence[Mutant], tests: Sequence[str], workers: int) -> It
             copies.put(copy)
 
         def run(mutant: Mutant) -> bool | None:
+            if time.monotonic() > end:
+                return None
             copy = copies.get()
             try:
-                return is_noticed(mutant, copy, tests)
+                return is_noticed(mutant, copy, tests or tests_of(mutant))
             finally:
                 copies.put(copy)
 
@@ -170,17 +190,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--room", choices=ROOMS, default="engine")
     parser.add_argument("--files", nargs="*", type=Path, help="files instead of the whole room")
+    parser.add_argument("--changed", help="files of core rooms that differ from this revision, instead of a room")
     parser.add_argument("--tests", nargs="*", help="tests instead of the room's")
     parser.add_argument("--count", type=int, default=40, help="mutants of the sample")
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=inf, help="time after which no further mutant is begun")
+    parser.add_argument("--least", type=float, default=0.0, help="part that must be noticed, else the exit status is 1")
     arguments = parser.parse_args()
-    files = (
-        [file.resolve() for file in arguments.files]
-        if arguments.files
-        else sorted((SOURCE / arguments.room).rglob("*.py"))
-    )
+    files = sorted((SOURCE / arguments.room).rglob("*.py"))
+    if arguments.files:
+        files = [file.resolve() for file in arguments.files]
+    elif arguments.changed:
+        files = changed_since(arguments.changed)
     known = equivalents()
     mutants = [
         mutant
@@ -191,16 +214,19 @@ def main() -> None:
     if not arguments.all:
         mutants = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
     total = survivors = 0
-    for mutant, failed in results(mutants, arguments.tests or ROOMS[arguments.room], arguments.workers):
+    for mutant, failed in results(mutants, arguments.tests, arguments.workers, arguments.seconds):
         if failed is None:
             continue
         total += 1
         if not failed:
             survivors += 1
             print(f"lives: {mutant.name}\n    {mutant.text}", flush=True)
-    print(
-        f"{total - survivors} of {total} mutants noticed ({1 - survivors / max(total, 1):.0%}), seed {arguments.seed}"
-    )
+    part = 1 - survivors / max(total, 1)
+    print(f"{total - survivors} of {total} mutants noticed ({part:.0%}), seed {arguments.seed}")
+    if part < arguments.least:
+        sys.exit(
+            f"fewer than {arguments.least:.0%} of the mutants were noticed: write known answers for those that live"
+        )
 
 
 if __name__ == "__main__":

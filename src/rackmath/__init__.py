@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from rackmath.api.train_request import TrainRequest
     from rackmath.engine.layout import Layout
     from rackmath.errors import DoesNotFit, InputError, NotUnderstood, RackmathError
+    from rackmath.web.widget import widget
 
 _MODULES = {
     "AddRequest": "rackmath.api.evidence",
@@ -103,6 +104,7 @@ _MODULES = {
     "simulate": "rackmath.api.simulation.result",
     "size": "rackmath.api.size",
     "train": "rackmath.api.train",
+    "widget": "rackmath.web.widget",
 }
 """Public names and the modules that define them."""
 
@@ -161,6 +163,7 @@ __all__ = [
     "simulate",
     "size",
     "train",
+    "widget",
 ]
 
 

@@ -1,0 +1,116 @@
+"""Views in notebooks: the kernel's answers are the page's, and the script moves what it should, in a real browser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import rackmath as rm
+from rackmath.errors import InputError
+from rackmath.web.pages import views
+from rackmath.web.widget import ViewWidget, widget
+
+SCRIPT = Path(__file__).parents[2] / "src/rackmath/web/static/widget.js"
+
+
+def on_one_gpu(**values: object) -> ViewWidget:
+    return widget("estimate", model="llama-3.1-8b", on="h100-sxm", gpus=1, ideal=True, **values)
+
+
+def test_a_control_that_moves_asks_again() -> None:
+    shown = on_one_gpu(batch=8, context=1000)
+    before = shown.html
+    shown.values = {**shown.values, "batch": "16"}
+    assert shown.html != before
+    assert shown.shown is not None
+    expected = rm.estimate("llama-3.1-8b", "h100-sxm", gpus=1, batch=16, context=1000, ideal=True)
+    assert shown.shown.facts["time"] == pytest.approx(expected.time, rel=1e-12)
+    assert "<svg" in shown.html
+    assert shown.errors == {}
+
+
+def test_what_is_refused_leaves_the_answer_and_names_its_field() -> None:
+    shown = on_one_gpu(batch=8)
+    before = shown.html
+    shown.values = {**shown.values, "batch": "-1"}
+    assert list(shown.errors) == ["batch"]
+    assert shown.html == before
+    shown.values = {**shown.values, "batch": "8", "layout": "tp3"}
+    assert "tp3" in shown.errors[""]
+    shown.values = {**shown.values, "layout": ""}
+    assert shown.errors == {}
+
+
+def test_a_result_s_numbers_are_taken_over() -> None:
+    result = rm.estimate("llama-3.1-70b", rm.load_system("h200-sxm", gpus=4), batch=32, context=3000, ideal=True)
+    shown = widget(result, context=5000)
+    assert shown.shown is not None
+    assert shown.shown.facts["time"] == pytest.approx(
+        rm.estimate("llama-3.1-70b", rm.load_system("h200-sxm", gpus=4), batch=32, context=5000, ideal=True).time
+    )
+    run = rm.SimulateRequest(
+        model="llama-3.1-8b", on="h100-sxm", gpus=1, poisson=3.0, requests=200, input=300, output=20
+    )
+    assert widget(run).values["rate"] == "3.0"
+
+
+@pytest.mark.parametrize("name", [name for name, view in views().items() if not view.heavy])
+def test_every_light_view_stands_in_a_cell(name: str) -> None:
+    shown = widget(name)
+    assert shown.errors == {}
+    assert "<pre>rackmath " in shown.html
+    json.dumps(shown.controls)
+
+
+def test_a_text_from_a_name_is_no_markup() -> None:
+    with pytest.raises(InputError, match="btach = 3: estimate has .*batch"):
+        widget("estimate", btach=3)
+    with pytest.raises(InputError, match="use one of"):
+        widget("<b>")
+    shown = on_one_gpu(batch=8)
+    shown.values = {**shown.values, "layout": "<script>"}
+    assert "<script>" not in shown.html
+
+
+def test_sliders_fields_and_errors_of_the_script(page: Page) -> None:
+    """A stand-in for a notebook's model: values that change, and who listens to them."""
+    kernel = on_one_gpu(batch=8)
+    state = {name: getattr(kernel, name) for name in ("title", "controls", "values", "html", "errors")}
+    page.set_content("<div id=cell></div>")
+    page.evaluate(
+        """async ({script, state}) => {
+            const url = URL.createObjectURL(new Blob([script], {type: "text/javascript"}));
+            const view = (await import(url)).default;
+            const heard = {};
+            window.model = {
+                saved: 0,
+                get: name => state[name],
+                set: (name, value) => { state[name] = value; (heard["change:" + name] || []).forEach(f => f()); },
+                on: (name, f) => { (heard[name] ||= []).push(f); },
+                off: (name, f) => { heard[name] = heard[name].filter(g => g !== f); },
+                save_changes() { this.saved += 1; },
+            };
+            view.render({model: window.model, el: document.getElementById("cell")});
+        }""",
+        {"script": SCRIPT.read_text(encoding="utf-8"), "state": state},
+    )
+    expect(page.locator("#cell dl dd").first).to_have_text("tp1,ep1,pp1,dp1")
+    slider = page.get_by_label("sequences, slider")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("window.model.saved === 1")
+    moved = float(page.evaluate("window.model.get('values').batch"))
+    # Two of 400 places on a logarithmic scale from 1 to 65,536.
+    assert moved == pytest.approx(8 * 65_536 ** (2 / 400), abs=0.5)
+    page.evaluate("window.model.set('errors', {batch: 'batch: too many'})")
+    expect(page.get_by_text("batch: too many")).to_be_visible()
+    page.evaluate("window.model.set('html', '<dl><div><dt>a</dt><dd>other</dd></div></dl>')")
+    expect(page.locator("#cell dl dd").first).to_have_text("other")
+    group = page.locator("#cell details").filter(has_text="Another chip")
+    expect(page.get_by_label("memory bandwidth, slider")).to_be_hidden()
+    group.locator("summary").first.click()
+    expect(page.get_by_label("memory bandwidth, slider")).to_be_visible()
