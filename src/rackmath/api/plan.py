@@ -45,6 +45,11 @@ class PlanResult:
     seconds: float
     """That the search took. [s]"""
 
+    @property
+    def request(self) -> PlanRequest:
+        """What was asked."""
+        return self.question.request
+
     @cached_property
     def points(self) -> list[dict[str, Any]]:
         """Points of the frontier with their ranges, fastest first."""

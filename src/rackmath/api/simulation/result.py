@@ -77,6 +77,11 @@ class SimulateResult:
     """That the run took. [s]"""
 
     @property
+    def request(self) -> SimulateRequest:
+        """What was asked."""
+        return self.setup.request
+
+    @property
     def ttft(self) -> Percentiles | None:
         """Time to first token; None where no request ended."""
         return self._percentiles("time_to_first_token")
