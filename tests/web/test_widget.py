@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 import rackmath as rm
 from rackmath.errors import InputError
+from rackmath.web import stills
 from rackmath.web.pages import views
 from rackmath.web.widget import ViewWidget, widget
 
@@ -65,8 +66,19 @@ def test_every_light_view_stands_in_a_cell(name: str) -> None:
     json.dumps(shown.controls)
 
 
+def test_lying_bars_lie_in_still_pictures_the_longest_on_top() -> None:
+    answer = on_one_gpu(batch=8).shown
+    assert answer is not None
+    panel = stills._panel(answer.figures[-1])
+    assert panel.is_horizontal
+    assert panel.up == "ms"
+    lengths = list(panel.series[0].y)
+    assert lengths == sorted(lengths, reverse=True)
+    assert panel.series[0].x[0] == "weights"
+
+
 def test_a_text_from_a_name_is_no_markup() -> None:
-    with pytest.raises(InputError, match="btach = 3: estimate has .*batch"):
+    with pytest.raises(InputError, match=r"btach = 3: estimate has .*batch"):
         widget("estimate", btach=3)
     with pytest.raises(InputError, match="use one of"):
         widget("<b>")

@@ -49,6 +49,8 @@ def _charts(figures: Sequence[Mapping[str, Any]]) -> str:
 def _panel(facts: Mapping[str, Any]) -> Panel:
     axes = facts["layout"]
     turned = any(trace.get("orientation") == "h" for trace in facts["data"])
+    # Plotly draws the first of lying bars at the bottom, unless its axis is turned round; ours stands on top.
+    upwards = turned and axes["yaxis"].get("autorange") != "reversed"
     across, up = (axes["yaxis"], axes["xaxis"]) if turned else (axes["xaxis"], axes["yaxis"])
     return Panel(
         title=facts["title"],
@@ -56,7 +58,7 @@ def _panel(facts: Mapping[str, Any]) -> Panel:
         up=_text(up),
         log_across=across.get("type") == "log",
         log_up=up.get("type") == "log",
-        series=[_series(trace, turned) for trace in facts["data"] if trace.get("hoverinfo") != "skip"],
+        series=[_series(trace, turned, upwards) for trace in facts["data"] if trace.get("hoverinfo") != "skip"],
     )
 
 
@@ -64,13 +66,16 @@ def _text(axis: Mapping[str, Any]) -> str:
     return str(axis.get("title", {}).get("text", ""))
 
 
-def _series(trace: Mapping[str, Any], turned: bool) -> Series:
+def _series(trace: Mapping[str, Any], turned: bool, upwards: bool) -> Series:
     x, y = (trace["y"], trace["x"]) if turned else (trace["x"], trace["y"])
     marker = trace.get("marker", {}).get("symbol")
-    kind = (
-        "bars" if trace["type"] == "bar" else "mark" if marker else "line" if trace.get("mode") == "lines" else "points"
-    )
+    if trace["type"] == "bar":
+        kind = "horizontal" if turned else "bars"
+    else:
+        kind = "mark" if marker else "line" if trace.get("mode") == "lines" else "points"
     known = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
+    if upwards:
+        known.reverse()
     return Series(
         name=str(trace.get("name", "")),
         x=[a for a, _ in known],
