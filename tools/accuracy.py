@@ -26,10 +26,11 @@ from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
 from rackmath.validation.baselines import ideal_values, one_efficiency
-from rackmath.validation.calibrate import possible, usable
+from rackmath.validation.calibrate import usable
 from rackmath.validation.fit import evaluate
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, reserved, source_of
+from rackmath.validation.predict import predict
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, covered, phase_of
 from rackmath.validation.rows import NEEDED
@@ -74,8 +75,9 @@ def main() -> None:
     kept = [q for q in questions if q.row.id in left]
     impossible = [q for q in questions if q.row.id not in left]
     values = {name: np.array([float(left[q.row.id][name]) for q in kept]) for name in GROUPINGS}
-    without_room = [(name, reason) for name, reason in possible(impossible)[1] if reason.startswith("does not fit")]
-    share = _share(table, [*others, *without_room])
+    predicted = predict(table, constants_file.constants())
+    declined = [(row["id"], p.reason) for row, p in zip(table, predicted, strict=True) if p.predicted is None]
+    share = _share(table, declined)
     readme(kept, values)
     PAGE.write_text("\n".join(page(kept, values, impossible, others, table)) + "\n", encoding="utf-8")
     scatter(kept, values["source"])
