@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,9 +116,10 @@ def memory(
     weights = _outside_weights(architecture, layout)
     experts: Number = 0.0
     for layer, count in architecture.groups:
-        own, routed = layer_bytes(architecture, layer, layout)
-        weights = weights + count * in_stage * (own + (1 - layout.apart) * routed)
-        experts = experts + count * in_stage * layout.apart * routed
+        for role, part in _owned_bytes(architecture, layer, layout):
+            size = count * in_stage * part
+            moved = layout.apart if role == "experts" else 0.0
+            weights, experts = weights + (1 - moved) * size, experts + moved * size
     if architecture.adapters is not None:
         weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
     if architecture.images is not None:
@@ -147,13 +149,16 @@ def layer_bytes(architecture: Architecture, layer: Layer, layout: Layout) -> tup
     """Weights of one layer on the fullest rank: all but the routed experts, and these. [B], [B]"""
     own: Number = 0.0
     routed: Number = 0.0
-    for weight in layer_weights(layer, architecture.hidden):
-        size = _weight_on_rank(architecture, layer, weight, layout) if weight.owned else 0.0
-        if weight.role == "experts":
-            routed = routed + size
-        else:
-            own = own + size
+    for role, part in _owned_bytes(architecture, layer, layout):
+        own, routed = (own, routed + part) if role == "experts" else (own + part, routed)
     return own, routed
+
+
+def _owned_bytes(architecture: Architecture, layer: Layer, layout: Layout) -> Iterator[tuple[str, Number]]:
+    """Role and bytes on the fullest rank of each weight that a layer owns."""
+    for weight in layer_weights(layer, architecture.hidden):
+        if weight.owned:
+            yield weight.role, _weight_on_rank(architecture, layer, weight, layout)
 
 
 def adapter_bytes(architecture: Architecture, adapters: Adapters, layout: Layout) -> Number:
