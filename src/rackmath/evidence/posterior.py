@@ -118,7 +118,7 @@ def posterior(process: Process, base: Base, at: Configurations, without: NDArray
     cross = covariance(process.parts, at, base.configurations)[0]
     if without is not None:
         cross = np.where(without, -1.0, cross)
-    order = np.argsort(-cross, kind="stable")
+    order = _nearest_first(process, cross)
     near = order[:NEAREST]
     near = near[cross[near] >= 0.0]
     answer = residuals(process, base, at, near)
@@ -168,7 +168,16 @@ def nearest_by_name(process: Process, base: Base, at: Configurations, count: int
         One configuration; its amounts do not matter.
     """
     cross = covariance(of_names(process.parts), at, base.configurations)[0]
-    return np.argsort(-cross, kind="stable")[:count]
+    return _nearest_first(process, cross)[:count]
+
+
+_DIGITS = 9
+"""Digits of a covariance that tell rows apart: the rest is rounding, which differs from one processor to another."""
+
+
+def _nearest_first(process: Process, cross: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Places of rows by falling covariance; rows that are as near stand as in the table, on every machine. (rows,)"""
+    return np.argsort(-np.round(cross / prior_variance(process.parts), _DIGITS), kind="stable")
 
 
 def factors(process: Process, answer: Posterior, question: str) -> tuple[float, float, float]:
