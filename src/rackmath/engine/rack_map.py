@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from rackmath.engine.gather import gathered
@@ -64,8 +65,8 @@ def parts_of(total: int, ranks: int) -> list[range]:
     """Contiguous parts that differ by one at most, the longer ones first."""
     short, longer = divmod(total, ranks)
     sizes = [short + (i < longer) for i in range(ranks)]
-    starts = [sum(sizes[:i]) for i in range(ranks)]
-    return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    ends = accumulate(sizes)
+    return [range(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def rack_map(
