@@ -88,7 +88,7 @@ def rack_map(
     point = _point(settings, layout)
     whole = gathered(architecture, system, settings.get("phase", "decode"), point, settings.get("absorbed"))
     fullest = memory(architecture, wide, whole.held, whole.context, whole.tokens, system.chip.memory_capacity)
-    count = expert_count(architecture) or 0
+    count = expert_count(architecture)
     experts = parts_of(count, int(layout.expert)) if count else []
     stages = parts_of(len(architecture.layers), pipeline)
     sequences = parts_of(max(round(float(point["batch"])), 1), data)

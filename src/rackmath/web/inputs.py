@@ -28,7 +28,7 @@ class Inputs(BaseModel):
 
 def _factor(title: str) -> Any:
     extra: Any = {"control": "slider", "log": True, "unit": "x", "group": OTHER}
-    about = "Over that of the system above; 1 leaves it as it is."
+    about = "Factor on the value of the system that is chosen above; 1 leaves it as it is."
     return PydanticField(1.0, ge=1 / 16, le=16, title=title, description=about, json_schema_extra=extra)
 
 
@@ -46,7 +46,7 @@ OTHER_NUMBERS = tuple(OtherNumbers.model_fields)
 """Its fields, each a key of ``--set`` with ``_factor`` behind it."""
 
 
-def system_of(name: str, inputs: Inputs) -> str:
+def changed_system_name(name: str, inputs: Inputs) -> str:
     """A system's name with the changes behind it that the sliders stand for."""
     factors = {key.removesuffix("_factor"): getattr(inputs, key, 1.0) for key in OTHER_NUMBERS}
     return changed_name(name, *((key, f"{factor:g}x") for key, factor in factors.items() if factor != 1))
@@ -201,5 +201,5 @@ def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
             sent = isinstance(value, str) and uploads.is_upload(value)
             values[new] = str(uploads.path_of(value)) if sent else value
     if isinstance(values.get("on"), str):
-        values["on"] = system_of(values["on"], inputs)
+        values["on"] = changed_system_name(values["on"], inputs)
     return values
