@@ -202,6 +202,8 @@ def main() -> None:
     files = sorted((SOURCE / arguments.room).rglob("*.py"))
     if arguments.files:
         files = [file.resolve() for file in arguments.files]
+        if not arguments.tests and any(file.relative_to(SOURCE).parts[0] not in ROOMS for file in files):
+            parser.error(f"name the tests of files outside of {', '.join(ROOMS)} with --tests")
     elif arguments.changed:
         files = changed_since(arguments.changed)
     known = equivalents()
