@@ -95,3 +95,29 @@ def test_what_crosses_the_links_is_what_the_pass_counts() -> None:
         "results of experts back",
         "hand-over between stages",
     }
+
+
+def test_a_tied_head_is_copied_to_the_last_stage() -> None:
+    a = catalogue.model("llama-3.2-1b")
+    ranks = rack_map(a, SYSTEM, Layout(pipeline=2), {"batch": 2, "context": 100})
+    copied = a.vocabulary * a.hidden * 2
+    assert sum(r.weights for r in ranks) == pytest.approx(sum(weight_bytes(a).values()) + copied, rel=1e-12)
+
+
+def test_accelerators_of_experts_alone_hold_every_expert_once() -> None:
+    a = catalogue.model("deepseek-v3")
+    ranks = rack_map(a, SYSTEM, Layout(data=4, ffn=16, expert=16, micro_batches=2), {"batch": 64, "context": 1000})
+    assert sum(r.expert_weights for r in ranks) == pytest.approx(weight_bytes(a)["experts"], rel=1e-12)
+    assert sorted(e for r in ranks if r.group < 0 for e in r.experts) == list(range(256))
+    assert not any(len(r.experts) for r in ranks if r.group >= 0)
+
+
+@pytest.mark.parametrize(("pipeline", "inside"), [(2, True), (4, False)])
+def test_stages_hand_over_inside_a_domain_where_all_of_them_fit(pipeline: int, inside: bool) -> None:
+    """Four accelerators a stage: two stages are the eight of a domain, four are not."""
+    layout = Layout(tensor=4, pipeline=pipeline)
+    traffic = link_traffic(
+        catalogue.model("llama-3.1-70b"), catalogue.system("h100-sxm"), layout, {"batch": 8, "context": 100}
+    )
+    hand_over = next(t for t in traffic if t.name == "hand-over between stages")
+    assert (hand_over.ranks, hand_over.scale_up) == (pipeline, inside)

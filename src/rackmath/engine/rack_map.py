@@ -9,7 +9,7 @@ from typing import Any
 
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, as_floats, expert_count, widths
-from rackmath.engine.sharding import layer_bytes, memory, outside_bytes
+from rackmath.engine.sharding import expert_bytes, memory, outside_bytes
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 
@@ -172,7 +172,7 @@ def _stage_bytes(
     part = replace(architecture, layers=tuple(architecture.layers[i] for i in layers))
     alone = replace(layout, pipeline=1.0)
     held = memory(part, alone, 1.0, context, 0.0, 0.0)
-    routed = sum(float(count * layer_bytes(part, layer, layout)[1]) for layer, count in part.groups)
+    routed = sum(float(count * expert_bytes(part, layer, layout)) for layer, count in part.groups)
     inside = float(held.weights) - float(outside_bytes(part, alone)[0])
     return inside - (0.0 if layout.ffn else routed), routed, float(held.cache)
 

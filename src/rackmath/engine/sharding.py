@@ -145,13 +145,9 @@ def memory(
     )
 
 
-def layer_bytes(architecture: Architecture, layer: Layer, layout: Layout) -> tuple[Number, Number]:
-    """Weights of one layer on the fullest rank: all but the routed experts, and these. [B], [B]"""
-    own: Number = 0.0
-    routed: Number = 0.0
-    for role, part in _owned_bytes(architecture, layer, layout):
-        own, routed = (own, routed + part) if role == "experts" else (own + part, routed)
-    return own, routed
+def expert_bytes(architecture: Architecture, layer: Layer, layout: Layout) -> Number:
+    """Weights of the routed experts of one layer on the fullest rank. [B]"""
+    return sum((part for role, part in _owned_bytes(architecture, layer, layout) if role == "experts"), 0.0)
 
 
 def _owned_bytes(architecture: Architecture, layer: Layer, layout: Layout) -> Iterator[tuple[str, Number]]:
