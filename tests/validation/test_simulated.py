@@ -36,6 +36,8 @@ def test_lengths_prefix_and_limits_are_those_of_the_row() -> None:
     assert fields(output_mean="200.5")["spread"] == 1.0
     assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["seats"] == 48
     assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["budget"] == 4096
+    assert "scheduler_recv_interval" not in fields()
+    assert fields(engine="sglang", scheduler_interval="30")["scheduler_recv_interval"] == 30
     cached = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]
     assert cached == pytest.approx(0.5, abs=0.02)
 

@@ -38,6 +38,8 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
     for name, limit in (("seats", q.seats), ("budget", q.budget)):
         if isfinite(limit):
             fields[name] = round(limit)
+    if q.looks > 1:
+        fields["scheduler_recv_interval"] = round(q.looks)
     if q.drafted:
         fields["drafted"] = round(q.drafted)
     if row.family in constants_file.FAMILIES:

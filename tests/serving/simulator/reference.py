@@ -52,6 +52,8 @@ class Reference:
     running: list[One] = field(default_factory=list)
     width: int = 0
     stall: float = 0.0
+    looked: float = 0.0
+    skipped: int = 0
 
     def __post_init__(self) -> None:
         self.blocks = self.b.memory // self.b.block
@@ -114,6 +116,7 @@ class Reference:
 
     def step(self) -> None:  # noqa: C901
         mixed = self.b.policy in ("chunked", "train", "unchunked")
+        self.look()
         if not (mixed and self.room()):
             self.admit()
         parts = self.parts()
@@ -145,6 +148,7 @@ class Reference:
             time = max(1.0, ceil(time / self.b.period - 1e-9)) * self.b.period
         self.clock += time
         self.began = began
+        self.skipped += self.b.looks if tokens else 1
         if decodes:
             for one in self.running:
                 if self.b.preemption != "reserve" and one.stored % self.b.block == 0:
@@ -172,12 +176,21 @@ class Reference:
             else:
                 self.end(one)
 
+    def look(self) -> None:
+        """See who has come: after so many decode steps, after one that reads prompts, and where nothing is to do."""
+        idle = not (self.running or self.reading or any(one.arrival <= self.looked for one in self.waiting))
+        if idle or self.skipped >= self.b.looks:
+            self.looked = self.began if self.b.ahead and not idle else self.clock
+            self.skipped = 0
+
     def admit(self) -> None:  # noqa: C901
         if self.b.policy in ("static", "decode-first") and self.running:
             return
         if self.b.policy == "static" and self.reading:
             return
         seen = self.began if self.b.ahead and (self.running or self.reading) else inf
+        if self.b.looks > 1:
+            seen = self.looked
         while True:
             self.waiting.sort(key=lambda one: one.rank)
             known = [

@@ -55,13 +55,18 @@ class Engine:
     def idle(self) -> None:
         """Nothing is left to do for now."""
 
+    def looks(self) -> bool:
+        """Whether new requests are looked at before the next step."""
+        return True
+
     def serve(self, items: list[Item]) -> None:
         todo = sorted(items, key=lambda item: (item.arrival, item.name))
         while todo or self.waiting or self.running:
             if not self.waiting and not self.running and todo[0].arrival > self.clock:
                 self.idle()
                 self.clock = todo[0].arrival
-            while todo and todo[0].arrival <= self.clock:
+            looks = self.looks()
+            while looks and todo and todo[0].arrival <= self.clock:
                 self.waiting.append(todo.pop(0))
             self.run(self.schedule())
 
@@ -153,6 +158,15 @@ class Sglang(Engine):
         self.ratio, self.full, self.size = 0.7, False, 0
         self.declines, self.start = 0, 0.7
 
+    def looks(self) -> bool:
+        """A decode step counts 1, one that reads prompts 1,000; nothing to do goes round at once."""
+        if not self.waiting and not self.running:
+            self.skipped = self.b.looks
+        if self.skipped >= self.b.looks:
+            self.skipped = 0
+            return True
+        return False
+
     def rest(self, item: Item) -> int:
         return min(item.output - item.written, 4096)
 
@@ -184,7 +198,7 @@ class Sglang(Engine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.size, self.declines, self.start = 0, 0, 0.7
+        self.size, self.declines, self.start, self.skipped = 0, 0, 0.7, 0
 
     def take_all(self, items: list[Item]) -> bool:
         """Blocks for one more token of each, or none for anybody."""
@@ -231,6 +245,7 @@ class Sglang(Engine):
 
     def run(self, step: dict[Item, int]) -> None:
         reads = [item for item in step if not item.decoding]
+        self.skipped += 1000 if reads else 1
         super().run(step)
         if reads:
             # Those who end with their first token leave at once, and are not counted among the running.

@@ -49,7 +49,7 @@ def systems(draw: st.DrawFn) -> tuple[Workload, Batching]:
     )
     batching = Batching(
         policy=policy, preemption=preemption, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
-        seats=seats, block=block, memory=blocks * block, ahead=draw(st.booleans()), drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
+        seats=seats, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=draw(st.sampled_from([1, 1, 2, 9])), drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
         share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
     )  # fmt: skip
     return work, batching

@@ -49,6 +49,14 @@ def test_the_json_that_users_rely_on() -> None:
     assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in found.items() if k != "seconds"}
 
 
+def test_first_tokens_wait_for_half_of_the_interval_of_looking() -> None:
+    usual, seldom = (run(*SOME, "--engine", "sglang", "--scheduler-recv-interval", n) for n in ("1", "30"))
+    step = usual["time_per_output_token"]["mean"]
+    waits = seldom["time_to_first_token"]["mean"] - usual["time_to_first_token"]["mean"]
+    # Steps that read prompts are followed by a look: fewer than thirty steps lie between two.
+    assert 2 * step < waits < 15 * step
+
+
 def test_limits_set_goodput() -> None:
     loose, tight = run(*SOME, "--ttft", "100", "--tpot", "100"), run(*SOME, "--ttft", "0.02")
     assert loose["good_share"] == 1.0

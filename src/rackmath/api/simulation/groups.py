@@ -241,6 +241,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         seats=r.seats,
         block=r.scheduler.block,
         ahead=r.async_scheduling,
+        looks=r.scheduler_recv_interval,
         drafted=drafts.drafted,
         acceptance=drafts.chances,
         share=share,

@@ -152,6 +152,10 @@ class SimulateRequest(PromptFields):
             help="A step is scheduled when the one before begins, and admits what had come by then.", kind=kinds.FLAG
         ),
     ] = False
+    scheduler_recv_interval: Annotated[
+        int,
+        Option(help="Decode steps after which SGLang looks at new requests again.", kind=kinds.whole(1, 1000)),
+    ] = 1
     drafted: Annotated[int, options.DRAFTED.but(help="Tokens that a step speculates.", kind=kinds.whole())] = 0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None

@@ -27,7 +27,7 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         me.departure = False
     if me.full:
         return
-    until = horizon(f, s, r)
+    until = _horizon(f, s, r)
     # Schedulers of today admit no more than the next step begins to read.
     bound = mixes(f) or f.preemption == RETRACT
     left = step_tokens(f, s, r) - prompt_work(f, s, q, r)[0]
@@ -49,10 +49,42 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
 
 
 @inlined
-def horizon(f: Fixed, s: Replicas, r: int) -> float:
+def _horizon(f: Fixed, s: Replicas, r: int) -> float:
     """Moment until which the scheduler of the next step has seen arrivals. [s]"""
     me = s.own[r]
+    if f.looks > 1:
+        return me.looked
     return me.began if f.ahead and me.running + me.reading > 0 else inf
+
+
+@inlined
+def look(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
+    """Look at new requests, where it is time to; a replica that has nothing to do looks all the time.
+
+    Source: SGLang's ``scheduler_recv_skipper.py``: a decode step counts 1, one that reads prompts 1,000, and the count
+    begins anew with each look.
+    """
+    me = s.own[r]
+    if f.looks > 1:
+        if me.running + me.reading == 0 and me.waiting == unseen(f, s, q, r):
+            me.looked = me.clock
+            me.skipped = 0
+        elif me.skipped >= f.looks:
+            me.looked = me.began if f.ahead else me.clock
+            me.skipped = 0
+
+
+@inlined
+def unseen(f: Fixed, s: Replicas, q: Requests, r: int) -> int:
+    """Requests that wait and came after the last look: the last ones of their class."""
+    me = s.own[r]
+    n = 0
+    for k in range(f.classes):
+        i = s.queue[r, k, 1]
+        while i != NONE and q[i].arrival > me.looked:
+            n += 1
+            i = q[i].before
+    return n
 
 
 @inlined

@@ -56,6 +56,8 @@ class Fixed(NamedTuple):
     """Tokens that a decode step works on for each sequence: 1 and the drafted ones. [tokens]"""
     ahead: bool
     """Whether a step is scheduled when the one before begins."""
+    looks: int
+    """Decode steps between two looks at new requests."""
     period: float
     """Of the train. [s]"""
     swap: float

@@ -85,6 +85,7 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         images=times.images,
         verified=1 + batching.drafted,
         ahead=batching.ahead,
+        looks=batching.looks,
         period=batching.period,
         swap=batching.block * kind.kv_bytes / batching.host,
         overlapped=cache.overlapped,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from math import ceil, floor, inf, isnan, sqrt
 
-from rackmath.serving.simulator.admission import admit, prompt_work
+from rackmath.serving.simulator.admission import admit, look, prompt_work, unseen
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, Fixed
 from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
@@ -50,6 +50,7 @@ def advance(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
 def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> bool:
     """Go on to the next event of a replica: a step with prompts, or decode steps; false where there is no work."""
     me = s.own[r]
+    look(f, s, q, r)
     # Who loses its place and who gets one are never of one step where prompts are read beside answers.
     drops = mixes(f) and make_room(f, s, q, c, r)
     if not drops:
@@ -92,6 +93,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
         request.todo -= part
         request.stored += part
     _pass_time(f, s, r, time, 1, time)
+    me.skipped = f.looks
     if beside:
         _grow(f, s, r)
         _finish(f, s, q, c, r)
@@ -134,6 +136,9 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
         k = min(k, max(steps_of_room(f, s, r), 1))
     if alone:
         k = 1
+    if f.looks > 1:
+        if unseen(f, s, q, r) > 0:
+            k = min(k, f.looks - me.skipped)
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
         until = min(until, float(q[s.prompts[r, at]].ready))
@@ -155,6 +160,8 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
         for _ in range(k % f.block):
             me.free -= s.phase[r, at]
             at = at + 1 if at + 1 < f.block else 0
+    if f.looks > 1:
+        me.skipped = (me.skipped + k - 1) % f.looks + 1
     me.iteration += k
     me.attended += k * grows
     me.tokens += k * grows
@@ -188,7 +195,7 @@ def _others_may_follow(f: Fixed, s: Replicas, q: Requests, r: int, drops: bool) 
     if me.departure:
         me.full = False
         me.departure = False
-    if f.ahead:
+    if f.ahead and f.looks == 1:
         for k in range(f.classes):
             follow = follow or (s.queue[r, k, 0] != NONE and q[s.queue[r, k, 0]].arrival > me.began)
     return follow

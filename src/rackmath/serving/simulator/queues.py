@@ -99,6 +99,15 @@ def prepend(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
 
 
 @inlined
+def insert(q: Requests, after: int, i: int) -> None:
+    """Put a request behind another, which is not the last one of its list."""
+    newer = q[after].after
+    q[i].before, q[i].after = after, newer
+    q[after].after = i
+    q[newer].before = i
+
+
+@inlined
 def unlink(lists: np.ndarray, q: Requests, k: int, i: int) -> None:
     """Take a request out of class k of a list."""
     request = q[i]

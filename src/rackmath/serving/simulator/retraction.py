@@ -17,7 +17,7 @@ from math import isnan
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, Fixed
 from rackmath.serving.simulator.places import drop
-from rackmath.serving.simulator.queues import append
+from rackmath.serving.simulator.queues import append, insert, prepend
 from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 _LEAST_RATIO = 0.14 * NEW_TOKEN_RATIO
@@ -87,7 +87,7 @@ def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     drop(f, s, q, c, r, victim)
     request = q[victim]
     request.stored = 0.0
-    append(s.queue[r], q, k, victim)
+    _append_seen(f, s, q, r, k, victim)
     me.waiting += 1
     written, whole = 0, 0
     for at in range(me.running):
@@ -96,6 +96,21 @@ def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     me.ratio = min(1.0, (written + _AHEAD * me.running) / (whole + 1))
     # The step for which room was made is the first that the ratio holds for.
     me.declines = me.iteration + 1
+
+
+@inlined
+def _append_seen(f: Fixed, s: Replicas, q: Requests, r: int, k: int, i: int) -> None:
+    """Put a request behind all of its class that the replica has seen, before those that it will see later."""
+    me = s.own[r]
+    after = s.queue[r, k, 1]
+    while f.looks > 1 and after != NONE and q[after].arrival > me.looked:
+        after = q[after].before
+    if after == NONE:
+        prepend(s.queue[r], q, k, i)
+    elif after == s.queue[r, k, 1]:
+        append(s.queue[r], q, k, i)
+    else:
+        insert(q, after, i)
 
 
 @inlined

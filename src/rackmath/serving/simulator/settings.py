@@ -62,6 +62,8 @@ class Batching:
     ahead: bool = False
     """Whether a step is scheduled when the one before begins, as overlapped and asynchronous schedulers do: it admits
     only what had come by then."""
+    looks: int = 1
+    """Decode steps between two looks at new requests; after a step that reads prompts a replica looks at once."""
     drafted: int = 0
     """Tokens that a step speculates for each sequence. [tokens]"""
     acceptance: tuple[float, ...] = ()
@@ -85,6 +87,7 @@ class Batching:
             ("--seats", self.seats, 1, 65_536),
             ("--block", self.block, 1, 65_536),
             ("cache", self.memory, 1, 1 << 50),
+            ("--scheduler-recv-interval", self.looks, 1, 1000),
             ("--drafted", self.drafted, 0, 64),
             ("--share", self.share, 0, 1024),
             ("start", self.start, 0, 1e4),

@@ -88,6 +88,9 @@ REPLICA = np.dtype(
         ("departure", "b1"),
         ("ratio", "f8"),
         ("declines", "i8"),
+        # Of replicas that do not look at new requests before each step: the last look, and decode steps since.
+        ("looked", "f8"),
+        ("skipped", "i4"),
         # Time that the next step loses to loads and swaps.
         ("stall", "f8"),
         ("busy", "f8"),
