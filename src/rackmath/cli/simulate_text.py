@@ -69,6 +69,8 @@ def show_result(facts: Mapping[str, Any]) -> None:
                 f"up to {facts['most_replicas']} replicas, {facts['mean_replicas']:.2f} on average",
             )
         )
+    if "upgrade" in facts:
+        pairs.append(("upgrade", _upgrade(facts["upgrade"])))
     if dollars is not None:
         pairs.append(("cost", f"{dollars:.3g} $ per million tokens written"))
     if facts["energy_kwh"] is not None:
@@ -76,6 +78,19 @@ def show_result(facts: Mapping[str, Any]) -> None:
     pairs.append(("simulated time", show(facts["span"], "s")))
     render.show_pairs("what it took", pairs)
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _upgrade(upgrade: Mapping[str, Any]) -> str:
+    """How long a rolling upgrade took, and first tokens meanwhile beside those of the rest of the run."""
+    if upgrade["ended"] is None:
+        text = f"{upgrade['replicas']} replicas since {show(upgrade['began'], 's')}, others not before the run ended"
+    else:
+        text = f"{upgrade['replicas']} replicas in {show(upgrade['ended'] - upgrade['began'], 's')}"
+    meanwhile, rest = upgrade["time_to_first_token"], upgrade["time_to_first_token_else"]
+    if meanwhile is not None:
+        text += f"; first token p99 {show(meanwhile['p99'], 's')} in that time"
+        text += f", {show(rest['p99'], 's')} before and after" if rest is not None else ""
+    return text
 
 
 def _energy(facts: Mapping[str, Any]) -> str:

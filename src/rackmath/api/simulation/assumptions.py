@@ -5,6 +5,7 @@ from __future__ import annotations
 from rackmath.api.adapters import adapter_note
 from rackmath.api.apart import apart_note
 from rackmath.api.routing import eager_note, routing_note
+from rackmath.api.simulation.fleet import loading
 from rackmath.api.simulation.setup import Setup
 from rackmath.caching.tiers import LIFETIME
 from rackmath.io import catalogue, constants_file
@@ -30,6 +31,7 @@ def assumptions(setup: Setup) -> list[str]:
         *eager_note(r),
         *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
         *_scaling_note(setup),
+        *_upgrade_note(setup),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
           f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),
@@ -59,10 +61,26 @@ def _scaling_note(setup: Setup) -> list[str]:
     each = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}[
         rules.metric
     ]
-    loading = setup.loading(setup.groups[0])
-    read = f" ({loading:.3g} s of it to load weights from {setup.request.weights_from})" if loading else ""
+    read = _loading_text(setup)
     return [
         f"autoscaler: every {rules.interval:g} s it aims at {rules.target:.3g} {each} per replica, "
         f"between {rules.least} and {rules.most} replicas; a replica starts in {rules.startup:.4g} s{read}, "
         f"scale-down waits for {rules.window:g} s of lower load"
+    ]
+
+
+def _loading_text(setup: Setup) -> str:
+    """How much of a start the loading of weights takes; nothing where nobody says where they come from."""
+    seconds = loading(setup.request, setup.groups[0])
+    return f" ({seconds:.3g} s of it to load weights from {setup.request.weights_from})" if seconds else ""
+
+
+def _upgrade_note(setup: Setup) -> list[str]:
+    """How the fleet is upgraded; nothing where it is not."""
+    rules = setup.fleet(setup.groups[0]).upgrade
+    if rules is None:
+        return []
+    return [
+        f"rolling upgrade from {rules.begin:g} s on: {rules.at_a_time} out at a time; a replica ends its requests and "
+        f"starts again in {rules.restart:.4g} s{_loading_text(setup)}, its prefix cache empty"
     ]

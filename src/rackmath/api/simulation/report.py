@@ -102,6 +102,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, float(setup.work.output.sum()), cost),
         **_encoders(setup, rates),
+        **_upgrade(setup, outcomes, times),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
@@ -170,6 +171,27 @@ def _encoders(setup: Setup, rates: Balance) -> dict[str, Any]:
             "time": e.time,
             "utilisation": None if rates.offered is None else min(rates.offered * e.time / e.gpus, 1.0),
             "time_to_encode": _spread(e.ends(setup.work.arrival) - setup.work.arrival),
+        }
+    }
+
+
+def _upgrade(setup: Setup, outcomes: tuple[Outcome, ...], times: Times) -> dict[str, Any]:
+    """When a rolling upgrade of all pools began and ended, and first tokens meanwhile and else; empty without one."""
+    upgrades = [outcome.upgrade for outcome in outcomes if outcome.upgrade is not None]
+    if not upgrades:
+        return {}
+    began, ended = upgrades[0].rules.begin, max(upgrade.end for upgrade in upgrades)
+    if any(upgrade.busy for upgrade in upgrades):
+        ended = np.inf
+    arrival = outcomes[0].requests["arrival"] if setup.encoders is None else setup.work.arrival
+    meanwhile = (arrival >= began) & (arrival < ended)
+    return {
+        "upgrade": {
+            "began": began,
+            "ended": ended if isfinite(ended) else None,
+            "replicas": sum(upgrade.replicas for upgrade in upgrades),
+            "time_to_first_token": _spread(times.first[meanwhile]),
+            "time_to_first_token_else": _spread(times.first[~meanwhile]),
         }
     }
 

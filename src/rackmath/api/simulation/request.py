@@ -8,23 +8,21 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
-from rackmath.api.images import PromptFields
 from rackmath.api.rates import Tokens, requests_per_second
-from rackmath.api.simulation.tiers import store_rate
+from rackmath.api.simulation.fleet_fields import FleetFields, check_fleet
 from rackmath.api.simulation.traffic import TRACE, TrafficRequest
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.serving.schedulers import Scheduler, scheduler
-from rackmath.serving.simulator.scaling import METRICS
-from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, ROUTERS
+from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS
 from rackmath.serving.simulator.workload import Workload
 from rackmath.units import parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimulateRequest(PromptFields):
+class SimulateRequest(FleetFields):
     """A deployment under traffic."""
 
     model: Annotated[str | Architecture, options.MODEL]
@@ -181,51 +179,6 @@ class SimulateRequest(PromptFields):
             kind=kinds.whole(1, 10**6),
         ),
     ] = None
-    router: Annotated[str, Option(help="Which replica a request goes to.", kind=kinds.choice(*ROUTERS))] = (
-        "least-loaded"
-    )
-    mtbf: Annotated[float | None, Option(help="Mean time between failures of a replica, in s.", kind=kinds.SECONDS)] = (
-        None
-    )
-    repair_time: Annotated[
-        float, Option(help="Time until a replica that failed serves again, in s.", kind=kinds.SECONDS)
-    ] = 600.0
-    scale_to: Annotated[
-        int | None,
-        Option(help="Start with the replicas that --gpus make, go up to so many with the load.", kind=kinds.whole()),
-    ] = None
-    scale_on: Annotated[
-        str,
-        Option(
-            help="Metric of the autoscaler: requests in flight, queued requests, or arrivals per second.",
-            kind=kinds.choice(*METRICS),
-        ),
-    ] = METRICS[0]
-    scale_target: Annotated[
-        float | None,
-        Option(
-            help="Target of --scale-on per replica (default: 70% of the requests it holds, 5 queued; none for rate).",
-            kind=kinds.NUMBER,
-        ),
-    ] = None
-    scale_interval: Annotated[float, Option(help="Time between decisions, in s.", kind=kinds.SECONDS)] = 15.0
-    scale_down_after: Annotated[
-        float, Option(help="Time of low load before replicas are stopped, in s.", kind=kinds.SECONDS)
-    ] = 300.0
-    startup: Annotated[
-        float,
-        Option(
-            help="Time that a replica takes to start, in s; --weights-from adds the loading of weights.",
-            kind=kinds.SECONDS,
-        ),
-    ] = 60.0
-    weights_from: Annotated[
-        str | None,
-        Option(
-            help="Where a starting replica loads weights from: host (memory), a device as nvme-tlc, a rate as 5GB/s.",
-            kind=kinds.TEXT,
-        ),
-    ] = None
     ttft: Annotated[float | None, options.TTFT.but(help="Limit of the time to the first token, in s, for goodput.")] = (
         None
     )
@@ -246,10 +199,7 @@ class SimulateRequest(PromptFields):
         for field, limit in (("--ttft", self.ttft), ("--tpot", self.tpot)):
             if limit is not None and not limit > 0:
                 raise InputError(field, limit, "write a positive time")
-        if self.weights_from is not None and self.scale_to is None:
-            raise InputError("--weights-from", self.weights_from, "add --scale-to, without which no replica starts")
-        if self.weights_from is not None:
-            store_rate(self.weights_from)
+        check_fleet(self)
 
     @property
     def scheduler(self) -> Scheduler:

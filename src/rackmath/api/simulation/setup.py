@@ -9,10 +9,11 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.api.simulation.fleet import fleet_of
 from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
 from rackmath.api.simulation.images import with_image_traffic
 from rackmath.api.simulation.request import SimulateRequest
-from rackmath.api.simulation.tiers import store_rate, tiers_of
+from rackmath.api.simulation.tiers import tiers_of
 from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import InputError
 from rackmath.io.machine_code import code_for
@@ -20,10 +21,8 @@ from rackmath.io.snapshots import Checkpoint
 from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.encoders import Encoders
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
-from rackmath.serving.simulator.scaling import CONCURRENCY_PART, QUEUE_TARGET
-from rackmath.serving.simulator.settings import Failures, Fleet, PrefixCache, Scaling, Tier
+from rackmath.serving.simulator.settings import Fleet, PrefixCache, Tier
 from rackmath.serving.simulator.workload import Workload
-from rackmath.serving.startup.loading import loading_time
 
 Array = NDArray[np.float64]
 
@@ -55,46 +54,8 @@ class Setup:
 
     def fleet(self, group: ReplicaGroup) -> Fleet:
         """How the fleet of a group is run."""
-        r, most = self.request, self.request.scale_to
-        return Fleet(
-            replicas=group.replicas,
-            router=r.router,
-            failures=Failures(between=r.mtbf or float("inf"), repair=r.repair_time),
-            scaling=None
-            if most is None
-            else Scaling(
-                least=group.replicas,
-                most=most,
-                metric=r.scale_on,
-                target=self._target(group),
-                startup=r.startup + self.loading(group),
-                interval=r.scale_interval,
-                window=r.scale_down_after,
-            ),
-            seed=r.seed,
-        )
-
-    def loading(self, group: ReplicaGroup) -> float:
-        """Time in which a starting replica loads its weights; 0 without ``--weights-from``. [s]"""
-        if self.request.weights_from is None:
-            return 0.0
-        rate = store_rate(self.request.weights_from)
-        return loading_time(group.architecture, group.system, group.deployment.layout, rate)
-
-    def _target(self, group: ReplicaGroup) -> float:
-        """Of the autoscaler's metric, for each replica.
-
-        Errors: :class:`InputError` for a rate that nobody says.
-        """
-        r = self.request
-        if r.scale_target is not None:
-            return r.scale_target
-        if r.scale_on == "queue":
-            return QUEUE_TARGET
-        if r.scale_on == "rate":
-            raise InputError("--scale-target", None, "say how many requests per second a replica serves (--capacity)")
-        held = group.batching.memory / float((self.work.prompt + self.work.output).mean())
-        return CONCURRENCY_PART * max(min(float(group.batching.seats), held), 1.0)
+        tokens = float((self.work.prompt + self.work.output).mean())
+        return fleet_of(self.request, group, tokens, self.request.seed)
 
 
 def setup_of(r: SimulateRequest) -> Setup:
@@ -198,7 +159,7 @@ def run(
 def _size(setup: Setup) -> float:
     """How long a run is for :func:`code_for`; one whose fleet changes calls the loop at every change."""
     r, work = setup.request, setup.work
-    if r.mtbf or r.scale_to is not None:
+    if r.mtbf or r.scale_to is not None or r.upgrade_at is not None:
         return inf
     # Each tier of each replica has a place for every block that may come.
     places = len(setup.cache.tiers) * sum(group.replicas for group in setup.groups)

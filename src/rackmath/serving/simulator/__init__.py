@@ -2,7 +2,7 @@
 
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.run import Outcome, simulate
-from rackmath.serving.simulator.settings import Batching, Failures, Fleet, PrefixCache, Scaling, Tier
+from rackmath.serving.simulator.settings import Batching, Failures, Fleet, PrefixCache, Scaling, Tier, Upgrade
 from rackmath.serving.simulator.times import StepTimes, step_times
 from rackmath.serving.simulator.workload import Workload
 
@@ -16,6 +16,7 @@ __all__ = [
     "Scaling",
     "StepTimes",
     "Tier",
+    "Upgrade",
     "Workload",
     "simulate",
     "step_times",

@@ -14,13 +14,14 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.scaling import Advice, wanted_replicas
 from rackmath.serving.simulator.settings import Fleet
 from rackmath.serving.simulator.state import Replicas, Requests
+from rackmath.serving.simulator.upgrade import LOOKS, RollingUpgrade
 from rackmath.serving.simulator.workload import Workload
 
 SLICE = 50_000
 """Requests between two reports of progress."""
 PACE = 600.0
 """Time of a conversation between two reports. [s]"""
-_FAILS, _RETURNS, _SCALES, _STARTS = range(4)
+_FAILS, _RETURNS, _SCALES, _STARTS, _UPGRADES, _DRAINS = range(6)
 
 
 def held(s: Replicas) -> NDArray[np.int64]:
@@ -80,6 +81,8 @@ class Events:
         self.advice = Advice(fleet.scaling.window if fleet.scaling else 0.0)
         self.heap: list[tuple[float, int, int]] = []
         self.failures = 0
+        self.fails: dict[int, float] = {}
+        """When each replica fails next: one that was started again meanwhile has a new moment. [s]"""
         self.since = {r: 0.0 for r in range(count)}
         """When each replica that is paid for was started."""
         self.bill: dict[int, float] = {}
@@ -89,8 +92,11 @@ class Events:
         self.leaving: set[int] = set()
         for r in range(count):
             self._will_fail(r, 0.0)
+        self.upgrade = RollingUpgrade(fleet.upgrade) if fleet.upgrade else None
         if fleet.scaling:
             heappush(self.heap, (fleet.scaling.interval, _SCALES, 0))
+        if fleet.upgrade:
+            heappush(self.heap, (fleet.upgrade.begin, _UPGRADES, 0))
 
     @property
     def next(self) -> float:
@@ -106,9 +112,13 @@ class Events:
             s.own["up"][r] = True
             s.own["clock"][r] = max(s.own["clock"][r], now)
             self.starting.discard(r)
+            if self.upgrade is not None:
+                self.upgrade.served(r, now)
             self._will_fail(r, now)
+        elif kind == _SCALES:
+            self._scale(s, now, again)
         else:
-            self._scale(s, now)
+            self._upgrade(s, now, again, begins=kind == _UPGRADES)
 
     def paid(self, end: float, most: int) -> NDArray[np.float64]:
         """Seconds of each replica until the end. (most,) [s]"""
@@ -129,8 +139,10 @@ class Events:
             "advice": np.array(self.advice.history).reshape(-1, 2),
             "starting": np.array(sorted(self.starting), np.int64),
             "leaving": np.array(sorted(self.leaving), np.int64),
+            "fails": np.array(sorted(self.fails.items())).reshape(-1, 2),
             "bill": np.array(sorted(self.bill.items())).reshape(-1, 2),
             "since": np.array(sorted(self.since.items())).reshape(-1, 2),
+            **({} if self.upgrade is None else self.upgrade.arrays()),
             # The generator's state has 128 bits: as digits, for no array holds it.
             "random": np.array([str(part) for part in drawn]),
         }
@@ -140,9 +152,12 @@ class Events:
         self.heap = [(float(t), int(kind), int(r)) for t, kind, r in kept["heap"]]
         self.failures, self.peak = int(kept["counts"][0]), int(kept["counts"][1])
         self.advice.history = [(float(t), int(n)) for t, n in kept["advice"]]
+        self.fails = {int(r): float(t) for r, t in kept["fails"]}
         self.bill = {int(r): float(t) for r, t in kept["bill"]}
         self.starting, self.leaving = set(kept["starting"].tolist()), set(kept["leaving"].tolist())
         self.since = {int(r): float(t) for r, t in kept["since"]}
+        if self.upgrade is not None:
+            self.upgrade.put_back(kept)
         state, inc, has, integer = (int(part) for part in kept["random"])
         now = self.random.bit_generator.state
         self.random.bit_generator.state = {
@@ -154,9 +169,17 @@ class Events:
 
     def _will_fail(self, r: int, now: float) -> None:
         if isfinite(self.fleet.failures.between):
-            heappush(self.heap, (now + self.random.exponential(self.fleet.failures.between), _FAILS, r))
+            self.fails[r] = now + self.random.exponential(self.fleet.failures.between)
+            heappush(self.heap, (self.fails[r], _FAILS, r))
 
     def _fail(self, s: Replicas, r: int, now: float, again: Again) -> None:
+        if self.fails[r] != now:
+            return
+        if self.upgrade is not None and r in self.upgrade.draining:
+            # What it still held goes to others; then it is empty, and starts again as it was about to.
+            self.failures += 1
+            again(r, now, False)
+            return
         if not s.own["up"][r]:
             return
         alone = int((s.own["up"] & (s.own["service"] == s.own["service"][r])).sum()) == 1
@@ -169,7 +192,20 @@ class Events:
         again(r, now, alone)
         self._will_fail(r, now + self.fleet.failures.repair)
 
-    def _scale(self, s: Replicas, now: float) -> None:
+    def _upgrade(self, s: Replicas, now: float, again: Again, begins: bool) -> None:
+        """Begin a rolling upgrade, or go on with it until it is through."""
+        upgrade = self.upgrade
+        assert upgrade is not None, "only fleets that are upgraded get here"
+        if begins:
+            upgrade.begin(self.since.keys() - self.leaving, s)
+        for r in upgrade.go_on(s, held(s)):
+            # It holds nothing any more but its prefix cache, which does not outlive it.
+            again(r, now, False)
+            heappush(self.heap, (now + upgrade.rules.restart, _STARTS, r))
+        if upgrade.busy:
+            heappush(self.heap, (now + LOOKS, _DRAINS, 0))
+
+    def _scale(self, s: Replicas, now: float, again: Again) -> None:
         rules = self.fleet.scaling
         assert rules is not None, "only fleets that scale decide to"
         heappush(self.heap, (now + rules.interval, _SCALES, 0))
@@ -177,9 +213,13 @@ class Events:
         holds, mine = held(s), s.own["kind"] == 0
         for r in [r for r in self.leaving if holds[r] == 0]:
             self.leaving.discard(r)
+            again(r, now, False)
             self.bill[r] = self.bill.get(r, 0.0) + now - self.since.pop(r)
         up = s.own["up"] & mine
-        current = max(int(up.sum()) + len(self.starting), 1)
+        out = 0
+        if self.upgrade is not None:
+            out = sum(mine[r] for r in (*self.upgrade.draining, *self.upgrade.restarting))
+        current = max(int(up.sum()) + out + len(self.starting), 1)
         total = self._metric(s, mine, now)
         wanted = min(max(wanted_replicas(current, total, rules.target, rules.tolerance), rules.least), rules.most)
         wanted = self.advice.settled(now, wanted, current)
@@ -194,6 +234,8 @@ class Events:
         for r in emptiest[: max(min(current - wanted, int(up.sum()) - rules.least), 0)]:
             s.own["up"][r] = False
             self.leaving.add(r)
+            if self.upgrade is not None:
+                self.upgrade.stopped(r)
 
     def _metric(self, s: Replicas, mine: NDArray[np.bool_], now: float) -> float:
         """What the autoscaler looks at, over all replicas that come and go."""

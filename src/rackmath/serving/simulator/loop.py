@@ -134,11 +134,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     # Within a cycle of so many steps as a block has tokens everybody needs one block.
     if f.preemption != RESERVE and me.free < b * (k // f.block + 1):
         k = min(k, max(steps_of_room(f, s, r), 1))
-    if alone:
-        k = 1
-    if f.looks > 1:
-        if unseen(f, s, q, r) > 0:
-            k = min(k, f.looks - me.skipped)
+    k = 1 if alone else _before_look(f, s, q, r, k)
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
         until = min(until, float(q[s.prompts[r, at]].ready))
@@ -160,12 +156,19 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
         for _ in range(k % f.block):
             me.free -= s.phase[r, at]
             at = at + 1 if at + 1 < f.block else 0
-    if f.looks > 1:
-        me.skipped = (me.skipped + k - 1) % f.looks + 1
+    me.skipped = (me.skipped + k - 1) % f.looks + 1
     me.iteration += k
     me.attended += k * grows
     me.tokens += k * grows
     _finish(f, s, q, c, r)
+
+
+@inlined
+def _before_look(f: Fixed, s: Replicas, q: Requests, r: int, k: int) -> int:
+    """Of ``k`` steps those before the next look at new requests, where somebody waits for it."""
+    if f.looks > 1 and unseen(f, s, q, r) > 0:
+        return min(k, f.looks - s.own[r].skipped)
+    return k
 
 
 @inlined

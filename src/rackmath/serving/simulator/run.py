@@ -20,6 +20,7 @@ from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, member
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
+from rackmath.serving.simulator.upgrade import RollingUpgrade
 from rackmath.serving.simulator.workload import Workload, renumbered
 
 F = NDArray[np.float64]
@@ -54,6 +55,8 @@ class Outcome:
     """Of the last answer. [s]"""
     failures: int
     most_replicas: int
+    upgrade: RollingUpgrade | None = None
+    """What became of a rolling upgrade; None for a fleet that has none."""
 
 
 def simulate(
@@ -215,6 +218,7 @@ def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: P
         end=end,
         failures=events.failures,
         most_replicas=events.peak,
+        upgrade=events.upgrade,
     )
 
 

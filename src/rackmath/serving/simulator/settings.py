@@ -215,6 +215,25 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """A rolling upgrade, as :mod:`rackmath.serving.simulator.upgrade` says."""
+
+    begin: float
+    """[s]"""
+    at_a_time: int = 1
+    """Replicas that are drained or start again at once."""
+    restart: float = 60.0
+    """From an empty replica to its first request. [s]"""
+
+    def __post_init__(self) -> None:
+        _within(
+            ("--upgrade-at", self.begin, 0, 1e9),
+            ("--max-unavailable", self.at_a_time, 1, 100_000),
+            ("--startup", self.restart, 0, 1e6),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """Replicas behind a router."""
 
@@ -222,6 +241,7 @@ class Fleet:
     router: str = "round-robin"
     failures: Failures = field(default_factory=Failures)
     scaling: Scaling | None = None
+    upgrade: Upgrade | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
