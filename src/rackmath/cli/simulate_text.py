@@ -42,6 +42,12 @@ def show_result(facts: Mapping[str, Any]) -> None:
             ["replicas", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time", ">$ per M"],
             [_service(service) for service in facts["services"]],
         )
+    if "classes" in facts:
+        render.show_table(
+            "by class",
+            ["class", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time"],
+            [(str(k + 1), *_of_requests(row)) for k, row in enumerate(facts["classes"])],
+        )
     dollars = facts["usd_per_million_tokens"]
     pairs = [
         ("load", load_text(facts)),
@@ -167,12 +173,15 @@ def _task_pairs(tasks: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _service(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    waits = [facts["time_to_first_token"], facts["time_per_output_token"]]
     dollars = facts["usd_per_million_tokens"]
+    return (" and ".join(facts["replicas"]), *_of_requests(facts), "" if dollars is None else f"{dollars:.3g}")
+
+
+def _of_requests(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """How many requests of a service or of a class, their waits, and how many are in time."""
+    waits = [facts["time_to_first_token"], facts["time_per_output_token"]]
     return (
-        " and ".join(facts["replicas"]),
         f"{facts['requests']:,}",
         *("" if wait is None else show(wait[p], "s") for wait in waits for p in ("p50", "p99")),
         "" if facts["good_share"] is None else f"{facts['good_share']:.1%}",
-        "" if dollars is None else f"{dollars:.3g}",
     )

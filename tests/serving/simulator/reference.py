@@ -54,6 +54,9 @@ class Reference:
     stall: float = 0.0
     looked: float = 0.0
     skipped: int = 0
+    served: dict[int, float] = field(default_factory=dict)
+    """Virtual token counters, by class."""
+    last: int = -1
 
     def __post_init__(self) -> None:
         self.blocks = self.b.memory // self.b.block
@@ -111,8 +114,19 @@ class Reference:
                 if self.b.policy == "train":
                     self.clock = ceil(self.clock / self.b.period) * self.b.period
             while todo and todo[0].arrival <= self.clock:
-                self.waiting.append(todo.pop(0))
+                self.come(todo.pop(0))
             self.step()
+
+    def come(self, one: One) -> None:
+        """A class of which nobody waits begins where those are who do, or the last one who did."""
+        self.served.setdefault(one.rank, 0.0)
+        if not any(other.rank == one.rank for other in self.waiting):
+            least = min((self.served[other.rank] for other in self.waiting), default=self.served.get(self.last, 0.0))
+            self.served[one.rank] = max(self.served[one.rank], least)
+        self.waiting.append(one)
+
+    def wrote(self, one: One, tokens: float) -> None:
+        self.served[one.rank] += 2 * tokens / (self.b.class_weights[one.rank] if self.b.class_weights else 1)
 
     def step(self) -> None:  # noqa: C901
         mixed = self.b.policy in ("chunked", "train", "unchunked")
@@ -154,6 +168,8 @@ class Reference:
                 if self.b.preemption != "reserve" and one.stored % self.b.block == 0:
                     one.held += 1
                 one.stored += one.growth
+                if one.left > 0:
+                    self.wrote(one, one.growth)
                 one.left -= 1
             self.forget()
         for one, n in parts:
@@ -169,8 +185,10 @@ class Reference:
             # Until it decodes or ends it stands nowhere, but its blocks are still its own.
             if one.first is None:
                 one.first = self.clock
+                self.wrote(one, 1)
             else:
                 one.left -= 1
+                self.wrote(one, one.growth)
             if one.left:
                 self.running.append(one)
             else:
@@ -192,7 +210,8 @@ class Reference:
         if self.b.looks > 1:
             seen = self.looked
         while True:
-            self.waiting.sort(key=lambda one: one.rank)
+            fair = self.b.scheduling == "vtc"
+            self.waiting.sort(key=lambda one: (self.served[one.rank] if fair else 0, one.rank))
             known = [
                 one for at, one in enumerate(self.waiting)
                 if all(other.arrival <= seen for other in self.waiting[: at + 1] if other.rank == one.rank)
@@ -225,6 +244,9 @@ class Reference:
             if sharing:
                 self.begin(one)
             one.held = 0 if one.todo and self.pieces else need
+            if one.admitted == inf:
+                self.served[one.rank] += one.prompt / (self.b.class_weights[one.rank] if self.b.class_weights else 1)
+            self.last = one.rank
             one.admitted = min(one.admitted, self.clock)
             if one.todo == 0:
                 self.stall += self.swap * need
@@ -282,8 +304,9 @@ class Reference:
         lost = False
         while self.growing() > self.free or not all(self.take(one) for one in self.reading):
             lost = True
+            fair = self.b.scheduling == "vtc"
             last = max(one.rank for one in (*self.running, *self.reading))
-            victim = [one for one in (*self.running, *self.reading) if one.rank == last][-1]
+            victim = [one for one in (*self.running, *self.reading) if fair or one.rank == last][-1]
             self.release(victim)
             victim.dropped += 1
             self.waiting.insert(0, victim)

@@ -47,8 +47,10 @@ def systems(draw: st.DrawFn) -> tuple[Workload, Batching]:
         output=output.astype(np.int32),
         rank=random.integers(0, draw(st.integers(1, 3)), count).astype(np.int32),
     )
+    scheduling = draw(st.sampled_from(["priority", "vtc"])) if policy != "static" and not drafted else "priority"
+    weights = (1.0, 4.0, 0.5)[: int(work.rank.max()) + 1] if scheduling == "vtc" and draw(st.booleans()) else ()
     batching = Batching(
-        policy=policy, preemption=preemption, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
+        policy=policy, preemption=preemption, scheduling=scheduling, class_weights=weights, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
         seats=seats, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=draw(st.sampled_from([1, 1, 2, 9])), drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
         share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
     )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from rackmath.api.apart import apart_range
 from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.images import served_model
+from rackmath.api.lists import numbers
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import system_of
@@ -242,6 +243,8 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         block=r.scheduler.block,
         ahead=r.async_scheduling,
         looks=r.scheduler_recv_interval,
+        scheduling=r.scheduling_policy,
+        class_weights=tuple(numbers(r.class_weights, "--class-weights", 1e-6, 1e6)),
         drafted=drafts.drafted,
         acceptance=drafts.chances,
         share=share,

@@ -103,6 +103,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_per_million_tokens": _dollars(members, paid, float(setup.work.output.sum()), cost),
         **_encoders(setup, rates),
         **_upgrade(setup, outcomes, times),
+        **_classes(setup, times, kept, counted),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
     }
@@ -224,6 +225,26 @@ def _services(
             }
         )
     return rows
+
+
+def _classes(setup: Setup, times: Times, kept: NDArray[np.bool_], counted: NDArray[np.intp]) -> dict[str, Any]:
+    """What users of each class saw, of the requests that count in their order; empty for one class."""
+    rank = setup.work.rank
+    if not rank.any():
+        return {}
+    rows: list[dict[str, Any]] = []
+    for k in range(int(rank.max()) + 1):
+        seen = counted[rank[counted] == k]
+        rows.append(
+            {
+                "requests": int((rank == k).sum()),
+                "time_to_first_token": _spread(times.first[seen]),
+                "time_per_output_token": _spread(times.per_token[seen]),
+                "latency": _spread(times.whole[seen]),
+                "good_share": float(kept[seen].mean()) if len(seen) else None,
+            }
+        )
+    return {"classes": rows}
 
 
 def _spread(values: Any) -> dict[str, Any] | None:

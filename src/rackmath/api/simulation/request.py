@@ -16,7 +16,7 @@ from rackmath.hardware import System
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.serving.schedulers import Scheduler, scheduler
-from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS
+from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, SCHEDULING
 from rackmath.serving.simulator.workload import Workload
 from rackmath.units import parse
 
@@ -124,6 +124,17 @@ class SimulateRequest(FleetFields):
     requests: Annotated[int, Option(help="Requests that are generated.", kind=kinds.whole(1, 100_000_000))] = 10_000
     classes: Annotated[
         str | None, Option(help="Shares of priority classes, most urgent first, as 0.2,0.8.", kind=kinds.NUMBERS)
+    ] = None
+    scheduling_policy: Annotated[
+        str,
+        Option(
+            help="Class that is admitted next: the most urgent, or the least served by virtual token counters (vtc).",
+            kind=kinds.choice(*SCHEDULING),
+        ),
+    ] = SCHEDULING[0]
+    class_weights: Annotated[
+        str | None,
+        Option(help="Service of each class relative to the others under vtc, as 1,2.", kind=kinds.NUMBERS),
     ] = None
     policy: Annotated[
         str | None,

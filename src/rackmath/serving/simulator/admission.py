@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, inf, isnan
 
 from rackmath.serving.simulator.compiled import inlined
+from rackmath.serving.simulator.fairness import charge_prompt, next_class
 from rackmath.serving.simulator.fixed import DECODE_FIRST, NONE, RESERVE, RETRACT, STATIC, Fixed
 from rackmath.serving.simulator.places import blocks_of, enter
 from rackmath.serving.simulator.prefix import insert_blocks, look_up, pin, shrink, unused_blocks, whole_blocks
@@ -16,7 +17,7 @@ from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 @inlined
 def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
-    """Give waiting requests seats and blocks, first class first, in the order of arrival."""
+    """Give waiting requests seats and blocks, class by class, in the order of arrival."""
     me = s.own[r]
     if f.policy in (STATIC, DECODE_FIRST) and me.running > 0:
         return
@@ -27,29 +28,29 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
         me.departure = False
     if me.full:
         return
-    until = _horizon(f, s, r)
+    until = horizon(f, s, r)
     # Schedulers of today admit no more than the next step begins to read.
     bound = mixes(f) or f.preemption == RETRACT
     left = step_tokens(f, s, r) - prompt_work(f, s, q, r)[0]
-    for k in range(f.classes):
-        while s.queue[r, k, 0] != NONE:
-            i = s.queue[r, k, 0]
-            request = q[i]
-            if request.arrival > until:
-                break
-            if bound and piece(f, max(request.todo, 1), request.stored, left) == 0:
-                return
-            room = _room(f, s, q, c, r, i) if me.running + me.reading < f.seats else NONE
-            if room == NONE:
-                me.full = f.preemption == RETRACT
-                return
-            unlink(s.queue[r], q, k, i)
-            me.waiting -= 1
-            left -= _begin(f, s, q, c, r, i, room, left)
+    k = next_class(f, s, q, r, until)
+    while k != NONE:
+        i = s.queue[r, k, 0]
+        request = q[i]
+        if bound and piece(f, max(request.todo, 1), request.stored, left) == 0:
+            return
+        room = _room(f, s, q, c, r, i) if me.running + me.reading < f.seats else NONE
+        if room == NONE:
+            me.full = f.preemption == RETRACT
+            return
+        unlink(s.queue[r], q, k, i)
+        me.waiting -= 1
+        me.last = k
+        left -= _begin(f, s, q, c, r, i, room, left)
+        k = next_class(f, s, q, r, until)
 
 
 @inlined
-def _horizon(f: Fixed, s: Replicas, r: int) -> float:
+def horizon(f: Fixed, s: Replicas, r: int) -> float:
     """Moment until which the scheduler of the next step has seen arrivals. [s]"""
     me = s.own[r]
     if f.looks > 1:
@@ -148,6 +149,8 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
     me.free -= room
     if isnan(request.admitted):
         request.admitted = now
+        if request.todo > 0:
+            charge_prompt(f, s, r, request.rank, request.prompt)
     request.ready = now
     if request.todo == 0:
         if request.dropped and request.stored > 0:

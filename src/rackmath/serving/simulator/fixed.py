@@ -38,7 +38,11 @@ class Fixed(NamedTuple):
     blocks: int
     """Of a replica."""
     classes: int
-    """Priorities."""
+    """Of requests: priorities, or those who are to be served alike."""
+    fair: bool
+    """Whether the class that was served least is next; else the most urgent one."""
+    weights: F
+    """Service of a class relative to others where it is fair. (classes,)"""
     base: F
     slope: F
     """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (seats + 1,) [s], [s/token]"""

@@ -65,6 +65,9 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
     """Numbers and tables of one kind, as the compiled loop reads them."""
     times, batching, size = kind.times, kind.batching, work.block * kind.kv_bytes
     tiers = cache.tiers if len(work.start) else ()
+    classes = int(work.rank.max()) + 1
+    if batching.class_weights and len(batching.class_weights) != classes:
+        raise InputError("--class-weights", batching.class_weights, f"write {classes} numbers, one for each class")
     shared = bool(tiers) and tiers[0].shared
     if shared and work.block % batching.block:
         raise InputError("--prefix-block", work.block, f"write a multiple of --block {batching.block}")
@@ -75,7 +78,9 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         seats=batching.seats,
         block=batching.block,
         blocks=batching.memory // batching.block,
-        classes=int(work.rank.max()) + 1,
+        classes=classes,
+        fair=batching.scheduling == "vtc",
+        weights=np.ones(classes) if not batching.class_weights else np.array(batching.class_weights, dtype=float),
         base=times.base,
         slope=times.slope,
         prompt=times.prompt,

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from math import ceil, floor, inf, isnan, sqrt
 
-from rackmath.serving.simulator.admission import admit, look, prompt_work, unseen
+from rackmath.serving.simulator.admission import admit, horizon, look, prompt_work, unseen
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fairness import charge_answer, charge_steps, lift, steps_of_turn
 from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, Fixed
 from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queues import append, pop_end
@@ -33,6 +34,7 @@ def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> N
     request.place = r
     me.unread += request.unread
     me.prompts += blocks_of(f, request.prompt)
+    lift(f, s, r, request.rank)
     append(s.queue[r], q, request.rank, i)
     me.waiting += 1
 
@@ -107,10 +109,12 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
             if isnan(request.first):
                 request.first = me.clock
                 me.tokens += 1
+                charge_answer(f, s, r, request.rank, 1.0)
             else:
                 # Its prompt was read again, with what it had written: that gives the next token.
                 request.left -= 1
                 me.tokens += request.growth
+                charge_answer(f, s, r, request.rank, request.growth)
             me.unread -= request.unread
             request.unread = 0
             enter(f, s, q, c, r, i)
@@ -134,7 +138,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     # Within a cycle of so many steps as a block has tokens everybody needs one block.
     if f.preemption != RESERVE and me.free < b * (k // f.block + 1):
         k = min(k, max(steps_of_room(f, s, r), 1))
-    k = 1 if alone else _before_look(f, s, q, r, k)
+    k = 1 if alone else steps_of_turn(f, s, q, r, horizon(f, s, r), _before_look(f, s, q, r, k))
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
         until = min(until, float(q[s.prompts[r, at]].ready))
@@ -160,6 +164,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     me.iteration += k
     me.attended += k * grows
     me.tokens += k * grows
+    charge_steps(f, s, r, k)
     _finish(f, s, q, c, r)
 
 
@@ -230,6 +235,7 @@ def _grow(f: Fixed, s: Replicas, r: int) -> None:
     me.iteration += 1
     me.attended += me.grows
     me.tokens += me.grows
+    charge_steps(f, s, r, 1)
 
 
 @inlined
@@ -245,6 +251,7 @@ def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
             # Seats of a static batch stay taken until its last one ends; nobody writes beyond his answer.
             over = me.iteration - request.entered - request.left
             me.tokens -= over * request.growth
+            charge_answer(f, s, r, request.rank, -over * request.growth)
         leave(f, s, q, c, r, i)
         pop_end(s, r)
         end(f, s, q, c, r, i)

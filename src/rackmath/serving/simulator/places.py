@@ -7,6 +7,7 @@ from math import ceil
 import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fairness import urgency
 from rackmath.serving.simulator.fixed import NONE, RESERVE, Fixed, Kinds
 from rackmath.serving.simulator.prefix import clear, insert_blocks, shrink, unpin
 from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
@@ -133,9 +134,10 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     request.entered = me.iteration
     me.attended += request.stored + 1
     me.grows += request.growth
+    s.growing[r, request.rank] += request.growth
     s.phase[r, (me.iteration - int(request.stored)) % f.block] += 1
     push_end(s, r, i, me.iteration + request.left)
-    append(s.order[r], q, request.rank, i)
+    append(s.order[r], q, urgency(f, request.rank), i)
 
 
 @inlined
@@ -161,17 +163,19 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
     stored = request.stored + done * request.growth
     me.attended -= stored + 1
     me.grows -= request.growth
+    s.growing[r, request.rank] -= request.growth
     phase = (request.entered - int(request.stored)) % f.block
     s.phase[r, phase] -= 1
     if f.preemption != RESERVE:
         request.held = blocks_of(f, stored) - request.pinned * f.per
     _give_back(f, s, q, c, r, i)
     me.departure = True
-    unlink(s.order[r], q, request.rank, i)
+    unlink(s.order[r], q, urgency(f, request.rank), i)
     if me.grows < 1e-9:
         # Sums of thousands of additions and subtractions begin afresh.
         me.attended = 0.0
         me.grows = 0.0
+        s.growing[r] = 0.0
 
 
 @inlined

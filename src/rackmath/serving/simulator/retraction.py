@@ -87,7 +87,7 @@ def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     drop(f, s, q, c, r, victim)
     request = q[victim]
     request.stored = 0.0
-    _append_seen(f, s, q, r, k, victim)
+    _append_seen(f, s, q, r, request.rank, victim)
     me.waiting += 1
     written, whole = 0, 0
     for at in range(me.running):

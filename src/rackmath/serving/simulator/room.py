@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
+from rackmath.serving.simulator.fairness import urgency
 from rackmath.serving.simulator.fixed import CHUNKED, NONE, RECOMPUTE, RESERVE, RETRACT, TRAIN, UNCHUNKED, Fixed
 from rackmath.serving.simulator.places import blocks_of, drop, drop_reader
 from rackmath.serving.simulator.queues import prepend
@@ -100,7 +101,7 @@ def _drop_last(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     while i == NONE:
         # Those whose prompts are being read came after those who write.
         for place in range(me.reading):
-            if q[s.prompts[r, place]].rank == k:
+            if urgency(f, q[s.prompts[r, place]].rank) == k:
                 at = place
                 i = s.prompts[r, place]
         if i == NONE:

@@ -31,6 +31,9 @@ PREEMPTIONS: Mapping[str, int] = MappingProxyType(
 """recompute: the last admitted loses its place, and what it has written is read again. swap: its blocks wait on the
 host. reserve: nobody is admitted without blocks for the whole answer. retract: SGLang's way, as
 :mod:`rackmath.serving.simulator.retraction` says."""
+SCHEDULING = ("priority", "vtc")
+"""priority: the most urgent class first. vtc: the class that was served least, by virtual token counters, as
+:mod:`rackmath.serving.simulator.fairness` says."""
 ROUTERS: Mapping[str, int] = MappingProxyType(
     {
         "round-robin": fixed.ROUND_ROBIN,
@@ -64,6 +67,9 @@ class Batching:
     only what had come by then."""
     looks: int = 1
     """Decode steps between two looks at new requests; after a step that reads prompts a replica looks at once."""
+    scheduling: str = "priority"
+    class_weights: tuple[float, ...] = ()
+    """Service of each class relative to others under vtc; all alike where empty. (classes,)"""
     drafted: int = 0
     """Tokens that a step speculates for each sequence. [tokens]"""
     acceptance: tuple[float, ...] = ()
@@ -82,6 +88,11 @@ class Batching:
     def __post_init__(self) -> None:
         _known("--policy", self.policy, POLICIES)
         _known("--preemption", self.preemption, PREEMPTIONS)
+        _known("--scheduling-policy", self.scheduling, SCHEDULING)
+        if self.class_weights and self.scheduling != "vtc":
+            raise InputError("--class-weights", self.class_weights, "are of --scheduling-policy vtc")
+        if not all(1e-6 <= weight <= 1e6 for weight in self.class_weights):
+            raise InputError("--class-weights", self.class_weights, "write positive numbers, as 1,2")
         _within(
             ("--budget", self.budget, 1, 10_000_000),
             ("--seats", self.seats, 1, 65_536),
@@ -103,6 +114,8 @@ class Batching:
             raise InputError("--budget", self.budget, f"a step of {self.seats} seats needs as many tokens")
         if self.policy == "static" and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "a static batch reserves its blocks: write reserve")
+        if self.policy == "static" and self.scheduling == "vtc":
+            raise InputError("--scheduling-policy", "vtc", "a static batch is filled by priority")
         if self.preemption == "retract" and self.policy != "prefill-first":
             raise InputError(
                 "--preemption", "retract", "SGLang retracts as it reads prompts first: --policy prefill-first"

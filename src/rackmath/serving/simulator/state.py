@@ -99,6 +99,8 @@ REPLICA = np.dtype(
         # Integrals over time of the running ones and of the blocks in use.
         ("batch", "f8"),
         ("kept", "f8"),
+        # Class of the request that was admitted last.
+        ("last", "i4"),
         # Which of the kinds it is, what it serves, requests that it takes relative to others of its service.
         ("kind", "i4"),
         ("service", "i4"),
@@ -140,6 +142,10 @@ class Replicas(NamedTuple):
     """Whose they are. (replicas, seats)"""
     phase: I8
     """Running ones by the iteration, modulo the block, at which they need a block more. (replicas, block)"""
+    served: F
+    """Virtual token counters. (replicas, classes)"""
+    growing: F
+    """Tokens that a decode step adds. (replicas, classes)"""
     done: I4
     """Requests that ended and that others wait for, until they are fetched. (requests,)"""
     ended: I8
@@ -197,7 +203,7 @@ def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
     own = np.zeros(count, REPLICA)
     own["kind"], own["weight"], own["up"] = kind, 1.0, True
     own["free"] = np.array([kind.blocks for kind in kinds])[kind]
-    own["ratio"] = NEW_TOKEN_RATIO
+    own["ratio"], own["last"] = NEW_TOKEN_RATIO, NONE
     seats, classes, block = (max(getattr(kind, name) for kind in kinds) for name in ("seats", "classes", "block"))
     return Replicas(
         own=own,
@@ -207,6 +213,8 @@ def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
         ends=np.zeros((count, seats), np.int64),
         who=np.full((count, seats), NONE, np.int32),
         phase=np.zeros((count, block), np.int64),
+        served=np.zeros((count, classes)),
+        growing=np.zeros((count, classes)),
         done=np.full(max(chained, 1), NONE, np.int32),
         ended=np.zeros(1, np.int64),
     )
