@@ -29,6 +29,9 @@ from rackmath.units import show
 @click.option(
     "--capacity", type=click.Choice(["p50", "p90", "p95", "p99"]), help="Search the highest rate that keeps limits."
 )
+@click.option(
+    "--windows", type=Whole(1, 1_000_000), help="Simulate a long run of --poisson in so many windows of its time."
+)
 @click.option("--workers", type=Whole(1, 4096), help="Processes for many runs (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Many runs on Ray: ray://host:10001, or auto.")
 @click.option(
@@ -45,6 +48,7 @@ def simulate_command(
     request: SimulateRequest,
     what_if: str | None,
     capacity: str | None,
+    windows: int | None,
     workers: int | None,
     on_cluster: str | None,
     checkpoint: str | None,
@@ -70,16 +74,17 @@ def simulate_command(
     for name, path, ends_with in files:
         if path and not path.endswith(ends_with):
             raise InputError(name, path, f"end the name with {' or '.join(ends_with)}")
-    if what_if or capacity:
-        # Many runs bring what sweeps need.
-        from rackmath.cli import simulate_more
-
+    if what_if or capacity or windows:
         folder = None if checkpoint is None else Path(checkpoint)
-        where = Where(workers=workers, cluster=on_cluster, folder=folder)
-        if what_if:
-            simulate_more.compared(request, what_if, where, drawn, as_json)
-        elif capacity:
-            simulate_more.largest_rate(request, capacity, where, as_json)
+        _many_runs(
+            request,
+            what_if,
+            capacity,
+            windows,
+            Where(workers=workers, cluster=on_cluster, folder=folder),
+            drawn,
+            as_json,
+        )
         return
     kept = _checkpoint(request, checkpoint)
     result = run_simulation(request, render.show_progress, kept)
@@ -98,6 +103,31 @@ def simulate_command(
         return
     show_result(result.to_dict())
     render.show_note(f"simulate: {len(result.setup.work):,} requests in {show(result.seconds, 's')}")
+
+
+def _many_runs(
+    request: SimulateRequest,
+    what_if: str | None,
+    capacity: str | None,
+    windows: int | None,
+    where: Where,
+    drawn: Path | None,
+    as_json: bool,
+) -> None:
+    """Runs that are compared, searched or joined."""
+    # Many runs bring what sweeps need.
+    from rackmath.cli import simulate_more
+
+    ways = {"--what-if": what_if, "--capacity": capacity, "--windows": windows}
+    asked = [name for name, value in ways.items() if value]
+    if len(asked) > 1:
+        raise InputError(" and ".join(asked), None, "ask for one of them at a time")
+    if what_if:
+        simulate_more.compared(request, what_if, where, drawn, as_json)
+    elif capacity:
+        simulate_more.largest_rate(request, capacity, where, as_json)
+    elif windows:
+        simulate_more.long_run(request, windows, where, as_json)
 
 
 def _checkpoint(request: SimulateRequest, path: str | None) -> Checkpoint | None:

@@ -16,7 +16,7 @@ from rackmath.figures.write import write_figure
 from rackmath.serving.simulator.paired import COMPARED
 from rackmath.sweeps.capacity import highest_rate
 from rackmath.sweeps.differences import differences
-from rackmath.sweeps.replay_runs import Where, replays
+from rackmath.sweeps.replay_runs import Where, replays, whole_of_windows
 from rackmath.units import show
 
 
@@ -61,6 +61,52 @@ def largest_rate(request: SimulateRequest, percentile: str, where: Where, as_jso
             ("runs", f"{rate['runs']}, on the same draws"),
         ],
     )
+
+
+def long_run(request: SimulateRequest, windows: int, where: Where, as_json: bool) -> None:
+    """A long run from windows of its time."""
+    facts = whole_of_windows(request, windows, where, render.show_progress)
+    if as_json:
+        render.show_json(facts)
+        return
+    rows = [(name, facts[key]) for key, name in _WAITS if facts[key] is not None]
+    render.show_table(
+        f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}, in {facts['windows']:,} windows",
+        ["", ">mean", ">p50", ">p90", ">p99", ">p99, 95 % interval"],
+        [
+            (name, *(show(of[p], "s") for p in ("mean", "p50", "p90", "p99")), _interval(of["confidence"]["p99"]))
+            for name, of in rows
+        ],
+    )
+    cut = facts["cut"]
+    error = "" if cut["error"] is None else f" (standard error {cut['error']:.1%})"
+    dollars, joules = facts["usd_per_million_tokens"], facts["joules_per_token"]
+    render.show_pairs(
+        "what it took",
+        [
+            ("load", f"{facts['requests_per_second']:.4g} requests/s over {show(facts['span'], 's')}"),
+            ("throughput", f"{facts['throughput']:,.0f} tokens/s"),
+            ("in time", f"{facts['good_share']:.2%} of the requests within the limits"),
+            ("replicas", f"busy {facts['utilisation']:.0%} of their time"),
+            ("lost places", f"{facts['preempted']:,} requests; {facts['failures']:,} failures of replicas"),
+            *([] if dollars is None else [("cost", f"{dollars:.3g} $ per million tokens written")]),
+            *([] if joules is None else [("energy", f"{show(joules, 'J')} per written token")]),
+            *([] if cut["ratio"] is None else
+              [("cut", f"latency in windows' first tenth {cut['ratio']:.3f} of the rest's{error}; 1 loses nothing")]),
+            ("simulated", f"{facts['simulated']:,} requests, lead-ins included"),
+        ],
+    )  # fmt: skip
+
+
+_WAITS = (
+    ("time_to_first_token", "time to first token"),
+    ("time_per_output_token", "time per output token"),
+    ("latency", "arrival to last token"),
+)
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"{show(ends[0], 's')} to {show(ends[1], 's')}"
 
 
 def _capacity_range(rate: Mapping[str, Any]) -> str:

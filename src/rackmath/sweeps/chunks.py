@@ -23,7 +23,7 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError, RackmathError
 from rackmath.io import tables
-from rackmath.sweeps import grids, plans
+from rackmath.sweeps import grids, plans, windows
 from rackmath.version import __version__
 
 CASES = 4
@@ -70,6 +70,8 @@ def computed(chunk: Chunk) -> pl.DataFrame:
         return grids.evaluated(what["case"], what["axes"], what["start"], what["stop"])
     if what["kind"] == "replay":
         return pl.DataFrame([replay(what["request"], what["end"])])
+    if what["kind"] == "window":
+        return pl.DataFrame([windows.window(what["request"], what["lead"], what["length"])])
     return pl.DataFrame([plans.row(case) for case in what["cases"]], infer_schema_length=None)
 
 

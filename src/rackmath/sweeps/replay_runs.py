@@ -13,6 +13,7 @@ import polars as pl
 from rackmath.api.fields import plain_fields
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.sweeps.chunks import Chunk, Folder, chunk_of
+from rackmath.sweeps.windows import merged, windows_of
 from rackmath.sweeps.workers import on_cluster, on_this_machine
 
 Facts = dict[str, Any]
@@ -48,23 +49,40 @@ def replays(
     Errors: :class:`InputError` for a folder that holds something else, a cluster that does not answer.
     """
     chunks = [chunk_of_run(request, end) for request in requests]
-    entries: dict[str, Facts] = {}
-    folder = None if where.folder is None else Folder(where.folder, {"holds": "runs of the simulator"})
+    return [_facts(table) for table in _tables(chunks, where, "runs", progress)]
+
+
+def whole_of_windows(
+    request: SimulateRequest, count: int, where: Where, progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """A long run from windows of its time that are simulated apart, as :mod:`rackmath.sweeps.windows` says.
+
+    Errors: :class:`InputError` for traffic that has no such windows, and as of :func:`replays`.
+    """
+    parts = windows_of(request, count)
+    chunks = [chunk_of("window", **part) for part in parts]
+    return merged(pl.concat(_tables(chunks, where, "windows", progress)), parts[0]["length"])
+
+
+def _tables(chunks: Sequence[Chunk], where: Where, what: str, progress: Callable[[str], None]) -> list[pl.DataFrame]:
+    """Results of chunks, in their order; those that the folder has are not computed again."""
+    tables: dict[str, pl.DataFrame] = {}
+    folder = None if where.folder is None else Folder(where.folder, {"holds": f"{what} of the simulator"})
     if folder is not None:
         done = folder.done()
         for chunk in chunks:
             if chunk.name in done:
-                entries[chunk.name] = _facts(pl.read_parquet(folder.path / f"part-{chunk.name}.parquet"))
-    left = [chunk for chunk in chunks if chunk.name not in entries]
+                tables[chunk.name] = pl.read_parquet(folder.path / f"part-{chunk.name}.parquet")
+    left = [chunk for chunk in chunks if chunk.name not in tables]
     # With one run to do, starting processes would take longer than the work.
     workers = 1 if len(left) == 1 and where.workers is None else where.workers
     source = on_this_machine(left, workers) if where.cluster is None else on_cluster(left, where.cluster)
     for chunk, table in source:
         if folder is not None:
             folder.keep(chunk, table)
-        entries[chunk.name] = _facts(table)
-        progress(f"{len(entries)} of {len(chunks)} runs")
-    return [entries[chunk.name] for chunk in chunks]
+        tables[chunk.name] = table
+        progress(f"{len(tables)} of {len(chunks)} {what}")
+    return [tables[chunk.name] for chunk in chunks]
 
 
 def _facts(table: pl.DataFrame) -> Facts:

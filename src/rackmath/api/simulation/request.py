@@ -110,6 +110,10 @@ class SimulateRequest(FleetFields):
             names=("--swing", "--diurnal-amplitude"),
         ),
     ] = 0.0
+    day_start: Annotated[
+        float,
+        Option(help="Time of the day at which --swing begins, in s: its peak is at 6h.", kind=kinds.SECONDS),
+    ] = 0.0
     input: Annotated[float | None, options.INPUT.but(help="Mean tokens of a prompt.")] = None
     output: Annotated[float | None, options.OUTPUT.but(help="Mean tokens of an answer.")] = None
     cached_prefix: Annotated[
@@ -235,6 +239,7 @@ class SimulateRequest(FleetFields):
             think=self.think,
             burst=self.burst,
             swing=self.swing,
+            day_start=self.day_start,
             input=self.input,
             output=self.output,
             spread=self.spread,

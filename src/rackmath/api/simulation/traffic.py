@@ -12,6 +12,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.sessions import agents
 from rackmath.serving.simulator.tasks import beginning_at, first_requests, of_users
 from rackmath.serving.simulator.workload import (
+    DAY,
     F,
     Workload,
     checked,
@@ -61,6 +62,7 @@ class TrafficRequest:
     think: float = 0.0
     burst: float = 1.0
     swing: float = 0.0
+    day_start: float = 0.0
     input: float | None = None
     output: float | None = None
     spread: float = 0.0
@@ -83,6 +85,8 @@ def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
     ways = [name for name in ("trace", "rate", "users") if getattr(request, name) is not None]
     if not ways or {"rate", "users"} <= set(ways):
         raise InputError("--trace, --poisson, --users", ", ".join(ways) or None, "give one of the three")
+    if not 0 <= request.day_start < DAY:
+        raise InputError("--day-start", request.day_start, "write seconds from 0 to below 86,400")
     if not 0 <= request.cached_prefix <= 1:
         raise InputError("--cached-prefix", request.cached_prefix, "write a part from 0 to 1")
     if request.cached_prefix and (request.trace is not None or request.turns > 1):
@@ -149,7 +153,7 @@ def _begun(work: Workload, request: TrafficRequest, random: np.random.Generator)
 def _arrivals(request: TrafficRequest, rate: float, count: int, random: np.random.Generator) -> F:
     """Times at which requests, sessions or tasks come by themselves. (count,) [s]"""
     arrival = gamma_arrivals(rate, request.burst, count, random)
-    return daily(arrival, request.swing) if request.swing else arrival
+    return daily(arrival, request.swing, request.day_start) if request.swing else arrival
 
 
 def _beginnings(request: TrafficRequest, people: int, random: np.random.Generator) -> F:
