@@ -12,7 +12,7 @@ import pytest
 from rackmath.cli.app import main
 from rackmath.engine.timeline import StepPart
 from rackmath.errors import InputError
-from rackmath.figures import Figure, Panel, Series, write
+from rackmath.figures import Figure, Moment, Panel, Series, write
 from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.sketch import HIGH, WIDE, sketched
 from rackmath.figures.step import step_figure
@@ -189,3 +189,22 @@ def test_bars_stand_where_they_begin_in_every_form(tmp_path: Path) -> None:
     # The gap is the last fifth of the step.
     bar = next(line for line in lines if line.strip().startswith("host")).split("host  ")[1].rsplit(" ", 1)[0]
     assert len(bar) - len(bar.lstrip()) == pytest.approx(0.8 * len(bar), abs=1)
+
+
+def test_bars_of_other_moments_stand_on_one_scale_and_move_by_a_slider() -> None:
+    panel = Panel(
+        title="held", across="replica", up="requests",
+        series=[Series(name=name, x=["1", "2"], y=y, kind="bars") for name, y in (("a", [1.0, 2.0]), ("b", [3.0, 0.0]))],
+        moments=[
+            Moment(label="0 s", values=[[1.0, 2.0], [3.0, 0.0]]), Moment(label="1 s", values=[[5.0, 0.0], [5.0, 1.0]]),
+        ],
+    )  # fmt: skip
+    other = Panel(across="x", up="y", series=[Series(name="line", x=[0.0, 1.0], y=[1.0, 2.0])])
+    drawn = plotly_figure(Figure(title="both", panels=[other, panel]))
+    (slider,) = drawn.layout.sliders
+    assert [step.label for step in slider.steps] == ["0 s", "1 s"]
+    values, which = slider.steps[1].args
+    assert [drawn.data[place].name for place in which] == ["a", "b"]
+    assert values["y"] == [[5.0, 0.0], [5.0, 1.0]]
+    # The highest stack of any moment has room.
+    assert drawn.layout.yaxis2.range[1] == pytest.approx(10.5)

@@ -89,6 +89,22 @@ def test_a_rack_is_drawn(page: Page) -> None:
     expect(page.locator("figcaption", has_text="what crosses the links in a pass")).to_be_visible()
 
 
+def test_a_run_is_replayed_by_a_slider_without_the_server(page: Page) -> None:
+    opened(page, "/simulate?simulate.requests=1000&simulate.gpus=3")
+    picture = page.locator("figure", has=page.locator(".moments"))
+    slider, when = picture.locator(".moments input"), picture.locator(".moments output")
+    heights = """place => place.querySelector(".drawn").data.map(trace => trace.y.reduce((a, b) => a + b, 0))"""
+    assert sum(picture.evaluate(heights)) > 0
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    slider.focus()
+    page.keyboard.press("End")
+    # When the last answer has ended nobody is there.
+    page.wait_for_function(f"() => ({heights})(document.querySelector('figure:has(.moments)')).every(sum => sum === 0)")
+    assert slider.get_attribute("aria-valuetext") == when.inner_text()
+    assert not asked
+
+
 def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:
     opened(page, "/book/1")
     page.locator("#batch-context").fill("100000")

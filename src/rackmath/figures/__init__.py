@@ -4,6 +4,6 @@ In: records and plain values of the rooms below. Out: :class:`Figure`, files, fi
 Called by the API and by what renders its results.
 """
 
-from rackmath.figures.record import COLOURS, Figure, Panel, Series
+from rackmath.figures.record import COLOURS, Figure, Moment, Panel, Series
 
-__all__ = ["COLOURS", "Figure", "Panel", "Series"]
+__all__ = ["COLOURS", "Figure", "Moment", "Panel", "Series"]

@@ -21,8 +21,11 @@ def plotly_figure(figure: Figure) -> Any:
     out: Any = make_subplots(rows=rows, cols=columns, subplot_titles=[panel.title for panel in figure.panels])
     for place, panel in enumerate(figure.panels):
         at = {"row": place // columns + 1, "col": place % columns + 1}
+        first = len(out.data)
         for trace in traces(panel):
             out.add_trace(trace, **at)
+        if panel.moments:
+            out.update_layout(sliders=[_slider(panel, list(range(first, len(out.data))))])
         across, up = axes(panel)
         out.update_xaxes(across, **at)
         out.update_yaxes(up, **at)
@@ -35,6 +38,20 @@ def plotly_figure(figure: Figure) -> Any:
         legend={"orientation": "h", "y": -0.2},
     )
     return out
+
+
+def _slider(panel: Panel, which: Sequence[int]) -> dict[str, Any]:
+    """A slider over the moments of a panel, whose bars are the traces ``which``."""
+    steps = [
+        {"label": moment.label, "method": "restyle", "args": [{"y": [_plain(v) for v in moment.values]}, list(which)]}
+        for moment in panel.moments
+    ]
+    return {"active": panel.moment, "currentvalue": {"prefix": f"{panel.title}: "}, "steps": steps, "pad": {"t": 60}}
+
+
+def moments(panel: Panel) -> list[dict[str, Any]]:
+    """The moments of a panel as plain values, for pages that bring their own slider."""
+    return [{"label": m.label, "values": [_plain(values) for values in m.values]} for m in panel.moments]
 
 
 def bar_mode(panels: Sequence[Panel]) -> str | None:
@@ -53,6 +70,10 @@ def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"title": {"text": panel.up}}, names | order
     across = {"type": "log" if panel.log_across else "-", "title": {"text": panel.across}}
     up: dict[str, Any] = {"type": "log" if panel.log_up else "-", "title": {"text": panel.up}}
+    if panel.moments:
+        # The same scale at all times, for stacked bars.
+        top = max(float(np.sum(moment.values, axis=0).max()) for moment in panel.moments)
+        return across, up | {"range": [0, 1.05 * max(top, 1.0)]}
     if not panel.log_up:
         up["rangemode"] = "tozero"
     return across, up

@@ -36,6 +36,15 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moment:
+    """What upright bars of a panel are at another time."""
+
+    label: str
+    values: Sequence[Sequence[float]]
+    """Of each series, in their order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Panel:
     """One pair of axes."""
 
@@ -50,6 +59,10 @@ class Panel:
     """Where panels show different things."""
     order: Sequence[str] = ()
     """Names of horizontal bars that several series share, from the top."""
+    moments: Sequence[Moment] = ()
+    """Times that a reader of HTML may choose from; a still picture has what the series say."""
+    moment: int = 0
+    """Place among them of what the series say."""
 
     @property
     def is_horizontal(self) -> bool:

@@ -7,15 +7,47 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.figures.record import Figure, Panel, Series
-from rackmath.serving.simulator.outcome import Times
+from rackmath.figures.record import Figure, Moment, Panel, Series
+from rackmath.serving.simulator.outcome import Replay, Times
 from rackmath.serving.simulator.tasks import Tasks
+from rackmath.units import show
+
+SHOWN = 64
+"""Replicas that the replay shows at most."""
+_DOING = ("waiting", "reading prompts", "writing answers")
+
+
+def replay_panel(replay: Replay) -> Panel:
+    """Requests of every replica, at any moment of the run; first at the one with the most."""
+    count = replay.waiting.shape[0]
+    bars = [values[:SHOWN] for values in (replay.waiting, replay.reading, replay.writing)]
+    names = [str(r + 1) for r in range(min(count, SHOWN))]
+    start = int(sum(values.sum(axis=0) for values in bars).argmax())
+    more = "" if count <= SHOWN else f", the first {SHOWN} of {count}"
+    return Panel(
+        title="replay: requests of each replica",
+        across=f"replica{more}",
+        up="requests",
+        series=[
+            Series(name=name, x=names, y=values[:, start].tolist(), kind="bars")
+            for name, values in zip(_DOING, bars, strict=True)
+        ],
+        moments=[
+            Moment(label=show(float(t), "s"), values=[values[:, i].tolist() for values in bars])
+            for i, t in enumerate(replay.time)
+        ],
+        moment=start,
+    )
 
 
 def simulation_figure(
-    facts: Mapping[str, Any], over: Mapping[str, Any], times: Times, tasks: Tasks | None = None
+    facts: Mapping[str, Any],
+    over: Mapping[str, Any],
+    times: Times,
+    replay: Replay,
+    tasks: Tasks | None = None,
 ) -> Figure:
-    """Load and queue over time, and the distribution of what users wait for."""
+    """Load and queue over time, what each replica does, and the distribution of what users wait for."""
     shares = np.concatenate((np.linspace(0.01, 0.9, 60), np.linspace(0.9, 0.999, 40)))
 
     def quantiles(values: Any, name: str) -> Series:
@@ -64,6 +96,7 @@ def simulation_figure(
                 log_up=True,
             ),
             Panel(title="what users see", across="s", up="% of requests", series=waits, log_across=True),
+            replay_panel(replay),
             *(cached if facts["blocks_asked"] else []),
         ],
         note="; ".join(facts["assumptions"][:3]),

@@ -11,7 +11,7 @@ from typing import Any
 from rackmath.api.answers import answer
 from rackmath.api.fields import fields_of, plain_fields, words_of
 from rackmath.figures import Figure
-from rackmath.figures.plotly import axes, bar_mode, traces
+from rackmath.figures.plotly import axes, bar_mode, moments, traces
 from rackmath.web import uploads
 from rackmath.web.inputs import Inputs
 
@@ -76,6 +76,7 @@ def drawn(figure: Figure) -> list[dict[str, Any]]:
                 or (f"{panel.up} against {panel.across}" if panel.across and panel.up else figure.title),
                 "data": traces(panel),
                 "layout": {"xaxis": across, "yaxis": up, **({"barmode": mode} if mode else {})},
+                **({"moments": moments(panel), "moment": panel.moment} if panel.moments else {}),
             }
         )
     return rows

@@ -24,7 +24,7 @@ from rackmath.serving.simulator import (
     simulate,
     workload,
 )
-from rackmath.serving.simulator.outcome import series, timeline
+from rackmath.serving.simulator.outcome import replay, series, timeline
 from rackmath.serving.simulator.sessions import agents
 from rackmath.serving.simulator.settings import ROUTERS
 from tests.serving.simulator.test_against_reference import times
@@ -229,6 +229,23 @@ def test_time_series_add_up() -> None:
     assert over["first_p50"][3] == pytest.approx(np.median((q["first"] - q["arrival"])[inside]))
     assert (over["waiting"] >= 0).all()
     assert (over["decoding"] >= 0).all()
+
+
+def test_a_replay_counts_what_each_replica_holds() -> None:
+    work = some(count=300)
+    fleet = Fleet(replicas=3, router="two-choices")
+    found = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=fleet)
+    shown, q = replay([found], moments=37), found.requests
+    for at, t in enumerate(shown.time):
+        for r in range(3):
+            mine = q[q["place"] == r]
+            waiting = (mine["arrival"] <= t) & (t < mine["admitted"])
+            reading = (mine["admitted"] <= t) & (t < mine["first"])
+            writing = (mine["first"] <= t) & (t < mine["finish"])
+            counts = (shown.waiting[r, at], shown.reading[r, at], shown.writing[r, at])
+            assert counts == (waiting.sum(), reading.sum(), writing.sum())
+    assert shown.waiting.any()
+    assert shown.time[-1] == pytest.approx(found.end)
 
 
 def test_the_timeline_shows_each_phase_once_and_never_two_in_a_lane() -> None:

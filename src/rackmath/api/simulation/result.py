@@ -23,7 +23,7 @@ from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.simulation import simulation_figure
 from rackmath.io.snapshots import Checkpoint
 from rackmath.io.tables import write_table, write_text
-from rackmath.serving.simulator.outcome import STATISTICS, Times, series, timeline
+from rackmath.serving.simulator.outcome import STATISTICS, Times, replay, series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.tasks import Tasks
 from rackmath.serving.simulator.workload import Workload
@@ -148,7 +148,7 @@ class SimulateResult:
 
     def picture(self) -> Figure:
         """Load, queue and what users see, as data."""
-        return simulation_figure(self.to_dict(), self.over_time, self.times, self.tasks)
+        return simulation_figure(self.to_dict(), self.over_time, self.times, replay(self.outcomes), self.tasks)
 
     def figure(self) -> Any:
         """Load, queue and what users see, as a figure of Plotly."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -153,6 +153,50 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
             for name, blocks in readers.given.items()
         },
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Replay:
+    """What each replica holds at moments of a run."""
+
+    time: F
+    """(moments,) [s]"""
+    waiting: F
+    reading: F
+    writing: F
+    """Requests. (replicas, moments)"""
+
+
+def replay(outcomes: Sequence[Outcome], moments: int = 120) -> Replay:
+    """Requests of each replica over time: those that wait, whose prompts are read, whose answers are written.
+
+    Replicas of all pools, one after the other. A request that loses its place counts where it was last, as one that
+    has it still.
+    """
+    time = np.linspace(0.0, max(outcome.end for outcome in outcomes), moments)
+    parts: list[tuple[F, F, F]] = []
+    for outcome in outcomes:
+        q, replicas = outcome.requests, len(outcome.replicas.own)
+
+        def held(
+            since: F, until: F, place: NDArray[np.int32] = q["place"], replicas: int = replicas
+        ) -> NDArray[np.float64]:
+            """Requests between two of their times, by replica and moment."""
+            change = np.zeros((replicas, moments + 1))
+            known = np.isfinite(since) & np.isfinite(until) & (until > since)
+            for edge, way in ((since, 1.0), (until, -1.0)):
+                np.add.at(change, (place[known], np.searchsorted(time, edge[known])), way)
+            return np.cumsum(change, axis=1)[:, :moments]
+
+        parts.append(
+            (
+                held(q["arrival"], q["admitted"]),
+                held(q["admitted"], np.maximum(q["first"], q["admitted"])),
+                held(np.maximum(q["first"], q["admitted"]), q["finish"]),
+            )
+        )
+    waiting, reading, writing = (np.concatenate(values) for values in zip(*parts, strict=True))
+    return Replay(time=time, waiting=waiting, reading=reading, writing=writing)
 
 
 def _waits_over_time(q: Requests, edges: F) -> dict[str, F]:

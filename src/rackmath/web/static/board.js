@@ -113,7 +113,25 @@ class Picture {
       layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { color: colour("--wrong"), width: 3, dash: "dash" } }];
       config.edits = { shapePosition: true };
     }
+    this.replay(figure);
     return Plotly.react(this.place, dataOf(figure), layout, config);
+  }
+
+  // A slider over the moments of a figure: what its bars are then, without asking the server.
+  replay(figure) {
+    this.moments?.remove();
+    if (!figure.moments) return;
+    const when = element("output", {}, figure.moments[figure.moment].label);
+    const slider = element("input", { type: "range", min: 0, max: figure.moments.length - 1, step: 1, value: figure.moment, "aria-label": "time of the run" });
+    const show = (i) => {
+      const { label, values } = figure.moments[i];
+      when.textContent = label;
+      slider.setAttribute("aria-valuetext", label);
+      return Plotly.restyle(this.place, { y: values }, values.map((_, k) => k));
+    };
+    slider.addEventListener("input", () => show(Number(slider.value)));
+    this.moments = element("label", { class: "moments" }, "Time", slider, when);
+    this.frame.append(this.moments);
   }
 }
 
