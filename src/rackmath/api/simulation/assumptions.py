@@ -58,9 +58,12 @@ def _scaling_note(setup: Setup) -> list[str]:
     rules = setup.fleet(setup.groups[0]).scaling
     if rules is None:
         return []
-    each = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}[
-        rules.metric
-    ]
+    each = {
+        "concurrency": "requests in flight",
+        "queue": "queued requests",
+        "rate": "requests per second",
+        "slo": f"of the replicas that keep {rules.limit:.3g} s per token",
+    }[rules.metric]
     read = _loading_text(setup)
     return [
         f"autoscaler: every {rules.interval:g} s it aims at {rules.target:.3g} {each} per replica, "

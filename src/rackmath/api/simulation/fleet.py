@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from rackmath.api.simulation.fleet_fields import FleetFields
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.tiers import store_rate
@@ -11,13 +13,15 @@ from rackmath.serving.simulator.settings import Failures, Fleet, Scaling, Upgrad
 from rackmath.serving.startup.loading import loading_time
 
 
-def fleet_of(r: FleetFields, group: ReplicaGroup, tokens: float, seed: int) -> Fleet:
+def fleet_of(r: FleetFields, group: ReplicaGroup, tokens: float, limit: float | None, seed: int) -> Fleet:
     """How the fleet of a group is run.
 
     Parameters
     ----------
     tokens : float
         Of a mean request, prompt and answer. [tokens]
+    limit : float, optional
+        Of the time per token, which an autoscaler may plan for. [s]
 
     Errors: :class:`InputError` for an autoscaler's target that nobody says.
     """
@@ -33,6 +37,7 @@ def fleet_of(r: FleetFields, group: ReplicaGroup, tokens: float, seed: int) -> F
             most=r.scale_to,
             metric=r.scale_on,
             target=_target(r, group, tokens),
+            limit=limit or inf,
             startup=start,
             interval=r.scale_interval,
             window=r.scale_down_after,
@@ -57,6 +62,8 @@ def _target(r: FleetFields, group: ReplicaGroup, tokens: float) -> float:
         return r.scale_target
     if r.scale_on == "queue":
         return QUEUE_TARGET
+    if r.scale_on == "slo":
+        return 1.0
     if r.scale_on == "rate":
         raise InputError("--scale-target", None, "say how many requests per second a replica serves (--capacity)")
     return CONCURRENCY_PART * max(min(float(group.batching.seats), group.batching.memory / tokens), 1.0)

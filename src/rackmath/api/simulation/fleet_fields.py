@@ -34,7 +34,8 @@ class FleetFields(PromptFields):
     scale_on: Annotated[
         str,
         Option(
-            help="Metric of the autoscaler: requests in flight, queued requests, or arrivals per second.",
+            help="Metric of the autoscaler: requests in flight, queued requests, arrivals per second, or replicas that "
+            "keep --tpot (slo).",
             kind=kinds.choice(*METRICS),
         ),
     ] = METRICS[0]

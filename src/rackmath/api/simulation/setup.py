@@ -55,7 +55,7 @@ class Setup:
     def fleet(self, group: ReplicaGroup) -> Fleet:
         """How the fleet of a group is run."""
         tokens = float((self.work.prompt + self.work.output).mean())
-        return fleet_of(self.request, group, tokens, self.request.seed)
+        return fleet_of(self.request, group, tokens, self.request.tpot, self.request.seed)
 
 
 def setup_of(r: SimulateRequest) -> Setup:

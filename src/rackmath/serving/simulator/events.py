@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.serving.simulator.planner import Profile, observed, replicas_for
 from rackmath.serving.simulator.scaling import Advice, wanted_replicas
 from rackmath.serving.simulator.settings import Fleet
 from rackmath.serving.simulator.state import Replicas, Requests
@@ -70,14 +71,18 @@ class Events:
     """What changes the fleet: failures, repairs, decisions to scale, replicas that have started."""
 
     def __init__(
-        self, fleet: Fleet, count: int, random: np.random.Generator, arrival: NDArray[np.float64] | None = None
+        self,
+        fleet: Fleet,
+        count: int,
+        random: np.random.Generator,
+        requests: Requests | None = None,
+        profile: Profile | None = None,
     ) -> None:
-        """Events of a fleet that begins with so many replicas; ``arrival`` of open traffic, in order."""
-        if fleet.scaling and fleet.scaling.metric == "rate" and arrival is None:
-            raise InputError(
-                "--scale-on", "rate", "takes open traffic to one kind of replicas: write concurrency or queue"
-            )
-        self.fleet, self.random, self.arrival = fleet, random, arrival
+        """Events of a fleet that begins with so many replicas; ``requests`` of open traffic to one kind, in order."""
+        if fleet.scaling and fleet.scaling.metric in ("rate", "slo") and requests is None:
+            way_out = "takes open traffic to one kind of replicas: write concurrency or queue"
+            raise InputError("--scale-on", fleet.scaling.metric, way_out)
+        self.fleet, self.random, self.requests, self.profile = fleet, random, requests, profile
         self.advice = Advice(fleet.scaling.window if fleet.scaling else 0.0)
         self.heap: list[tuple[float, int, int]] = []
         self.failures = 0
@@ -245,6 +250,10 @@ class Events:
             return float(held(s)[mine].sum())
         if rules.metric == "queue":
             return float(s.own["waiting"][mine].sum())
-        assert self.arrival is not None, "traffic that waits for answers has no rate of its own"
-        first, last = np.searchsorted(self.arrival, (now - rules.interval, now))
-        return float(last - first) / rules.interval
+        assert self.requests is not None, "traffic that waits for answers has no rate of its own"
+        seen = observed(self.requests, now - rules.interval, now)
+        if rules.metric == "rate":
+            return seen.rate
+        assert self.profile is not None, "limits are planned for with a profile"
+        up = s.own["up"] & mine
+        return replicas_for(seen, float(s.own["running"][up].mean()), self.profile, rules.limit)

@@ -17,6 +17,7 @@ from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
 from rackmath.serving.simulator.fixed import Fixed
 from rackmath.serving.simulator.graph import no_edges
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
+from rackmath.serving.simulator.planner import Profile
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
@@ -108,7 +109,9 @@ def simulate(
     random = np.random.default_rng(fleet.seed)
     dice = random.integers(0, 2**31 - 1, (len(work) if work.graph is None else min(len(work), SLICE), 2))
     # What comes to one kind of replicas alone is a rate that an autoscaler can look at.
-    events = Events(fleet, count, random, q["arrival"] if work.graph is None and len(kinds) == 1 else None)
+    alone = work.graph is None and len(kinds) == 1
+    profile = Profile(times=times, batching=batching)
+    events = Events(fleet, count, random, q if alone else None, profile)
     router, turn = ROUTERS[fleet.router], np.zeros(1 + max(kind.service for kind in kinds), np.int64)
     line, edges = Line(work, q), _edges(work, kinds[0].batching)
     if resume is not None:

@@ -2,16 +2,16 @@
 
 Sources: Kubernetes' documentation of the HorizontalPodAutoscaler (ratio, tolerance, sync period of 15 s, stabilization
 window of 300 s downwards); Knative (requests in flight, 70 % of what a container takes); vLLM's production stack under
-KEDA (``vllm:num_requests_waiting``, threshold 5); Dynamo's planner (requests that came in the last interval, the
-constant predictor, over what a replica serves within its limits).
+KEDA (``vllm:num_requests_waiting``, threshold 5).
 """
 
 from __future__ import annotations
 
 from math import ceil
 
-METRICS = ("concurrency", "queue", "rate")
-"""What is held against the target of a replica: requests in flight, requests that wait, arrivals per second."""
+METRICS = ("concurrency", "queue", "rate", "slo")
+"""What is held against the target of a replica: requests in flight, requests that wait, arrivals per second, or the
+replicas that keep a limit on the time per token, as :mod:`rackmath.serving.simulator.planner` says."""
 
 QUEUE_TARGET = 5.0
 """Requests that may wait for each replica. [requests]"""

@@ -204,7 +204,9 @@ class Scaling:
     most: int
     metric: str = "concurrency"
     target: float = 32.0
-    """Of the metric, for each replica. [requests, or requests/s]"""
+    """Of the metric, for each replica. [requests, requests/s, or replicas]"""
+    limit: float = inf
+    """Of the time per token, for the metric slo. [s]"""
     startup: float = 60.0
     """From the decision to the first request. [s]"""
     interval: float = 15.0
@@ -218,6 +220,8 @@ class Scaling:
         if not 1 <= self.least <= self.most:
             raise InputError("--scale-to", self.most, f"write at least --replicas {self.least}")
         _known("--scale-on", self.metric, METRICS)
+        if not self.limit > 0 or (self.metric == "slo" and not isfinite(self.limit)):
+            raise InputError("--tpot", self.limit, "write the limit that --scale-on slo plans for")
         _within(
             ("--scale-target", self.target, 1e-9, 1e9),
             ("--startup", self.startup, 0, 1e6),
