@@ -22,7 +22,7 @@ def replay_panel(replay: Replay) -> Panel:
     count = replay.waiting.shape[0]
     bars = [values[:SHOWN] for values in (replay.waiting, replay.reading, replay.writing)]
     names = [str(r + 1) for r in range(min(count, SHOWN))]
-    start = int(sum(values.sum(axis=0) for values in bars).argmax())
+    start = int(np.sum(bars, axis=(0, 1)).argmax())
     more = "" if count <= SHOWN else f", the first {SHOWN} of {count}"
     return Panel(
         title="replay: requests of each replica",
