@@ -21,7 +21,7 @@ ones are taken to be alike); TensorRT-LLM's overlap scheduler, on by default in 
 inference); vLLM v0.14.0 of January 2026 ("async scheduling is now enabled by default"), but for pipeline
 parallelism, which is not told apart here. [years]"""
 
-LOCAL_SINCE = {"vllm": 2024.01}
+LOCAL_SINCE = {"vllm": 2024.0}
 """Date from which one of an engine's workers broadcasts the metadata of a step; before it the host called each worker
 with them. Source: vLLM's release notes, v0.2.7 of 4 January 2024 ("Use NCCL instead of ray for control-plane
 communication to remove serialization overhead", pull request 2221). [years]"""
