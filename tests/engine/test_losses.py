@@ -21,7 +21,6 @@ from rackmath.errors import InputError
 from rackmath.hardware import Link
 from rackmath.io import catalogue, kernel_files
 from rackmath.models.operators import Pass, operators
-from rackmath.serving.engines import remote
 from tests.conftest import make_system
 
 PARTS = st.floats(0.05, 1.0)
@@ -312,31 +311,6 @@ def test_graphs_and_fused_kernels_are_facts_of_an_engine_and_its_date() -> None:
     assert c.losses(Engine(), Kernels()).started == 0
     assert c.losses(Engine(unfused=True), Kernels()).unfused == pytest.approx(9.0)
     assert c.losses(Engine(), Kernels()).unfused == 0
-
-
-def test_workers_are_called_one_by_one_in_the_engines_of_a_time() -> None:
-    c = Constants(base={"remote": 7e-3, "remote_sequence": 3e-4}, moves={})
-    early, late = (c.losses(Engine(remote=flag), Kernels()) for flag in (True, False))
-    assert (early.remote, early.remote_sequence) == (pytest.approx(7e-3), pytest.approx(3e-4))
-    assert (late.remote, late.remote_sequence) == (0, 0)
-    assert remote("vllm", 2023.9)
-    assert not remote("vllm", 2024.1)
-    assert not remote("sglang", 2023.9)
-
-
-@pytest.mark.parametrize(
-    ("layout", "groups"), [(Layout(), 0), (Layout(tensor=2), 1), (Layout(data=4), 0), (Layout(pipeline=2), 1)]
-)
-def test_a_step_of_several_workers_waits_for_the_calls(layout: Layout, groups: int) -> None:
-    """64 sequences in a stage: 7 ms and 0.3 ms for each, in place of nothing."""
-    a, system = catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm")
-
-    def seconds(k: Losses) -> float:
-        batch = 64 * layout.data * layout.pipeline
-        return float(np.asarray(estimate(a, system, layout, batch=batch, context=512.0, losses=k).time))
-
-    local = seconds(Losses())
-    assert seconds(Losses(remote=7e-3, remote_sequence=3e-4)) - local == pytest.approx(groups * (7e-3 + 64 * 3e-4))
 
 
 def test_one_table_names_every_constant_once() -> None:

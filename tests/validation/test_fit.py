@@ -179,20 +179,6 @@ def test_kernels_that_were_timed_are_frozen() -> None:
     assert {("compute", "cdna3"), ("memory", "atom")} <= moved
 
 
-def test_frameworks_that_only_train_have_no_products_of_their_own() -> None:
-    """There every slowness of products is ``sustained``: a free ``compute`` beside it would be told by nothing."""
-    run = cells(
-        metric="train_throughput", phase="training", per="gpu", engine="megatron", model="Llama-3.1-70B", n_gpus="64",
-        global_batch="128", sequence_length="8192", framework_precision="bf16", hardware="H100-SXM",
-    )  # fmt: skip
-    made = priors([question(read_row(run, 2))] * FEWEST, frozenset())
-    moved = {p.name for p in made if p.kind == "move" and p.member in ("megatron", "hopper")}
-    assert "sustained" in moved
-    assert "compute" not in moved
-    # Attention backwards has kernels of its own.
-    assert "prompt_attention" in moved
-
-
 def test_shipped_constants_are_those_of_the_table_of_terms_and_physical() -> None:
     deviation = constants_file.deviations()
     assert set(SHIPPED.base) == {t.name for t in TERMS}

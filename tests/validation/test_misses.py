@@ -17,7 +17,7 @@ from rackmath.validation.questions import Question
 
 ROW = {
     "id": "a", "model": "llama-3.1-8b", "hardware": "H100-SXM-80GB", "n_gpus": "1", "engine": "vllm", "tp": "1",
-    "weights": "bf16", "arrivals": "closed", "concurrency": "4", "input_mean": "100", "output_mean": "200",
+    "weights": "bf16", "arrivals": "closed", "concurrency": "4", "input_mean": "500", "output_mean": "200",
     "phase": "serving", "metric": "tpot", "statistic": "mean", "per": "request", "value": "0.01", "date": "2026-03-01",
 }  # fmt: skip
 

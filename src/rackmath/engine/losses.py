@@ -60,10 +60,6 @@ class Losses:
     """Gap of one step: scheduling, sampling, copying tokens. [s]"""
     host_sequence: Number = 0.0
     """What each sequence adds to that gap. [s]"""
-    remote: Number = 0.0
-    """What a step of several workers adds, where the host calls each of them with its metadata. [s]"""
-    remote_sequence: Number = 0.0
-    """What each sequence adds to such a call. [s]"""
     hidden: Number = 0.0
     """Part of the host's time that runs beside the device, where an engine schedules a step ahead."""
     network: Number = 1.0
@@ -204,12 +200,12 @@ def launch_time(kernels: Number, routed: Number, busy: Number, k: Losses) -> Num
     return maximum(kernels * k.launch, waits) + routed * k.routing
 
 
-def host_time(sequences: Number, several: Number, device: Number, k: Losses) -> Number:
+def host_time(sequences: Number, device: Number, k: Losses) -> Number:
     """Time of a pass in which the device waits for the host. [s]
 
     Where an engine schedules a step ahead, a part of the host's time runs beside the ``device`` seconds of the pass:
-    only what is longer than these is waited for. ``several`` is 1 where more than one worker takes part, else 0.
+    only what is longer than these is waited for.
     """
-    host = k.host + several * k.remote + sequences * (k.host_sequence + several * k.remote_sequence)
+    host = k.host + sequences * k.host_sequence
     beside = k.hidden * host
     return host - beside + maximum(beside - device, 0.0)

@@ -162,23 +162,6 @@ TERMS = (
         meaning="what each sequence adds to that gap",
     ),
     Term(
-        name="remote",
-        unit="s",
-        scale=LOG,
-        applies=STEP,
-        centre=2e-3,
-        meaning="what a step of several workers adds, where the host calls each with its metadata (vLLM before 0.2.7)",
-    ),
-    Term(
-        name="remote_sequence",
-        unit="s",
-        scale=LOG,
-        applies=STEP,
-        # From the throughput before and after in the request that ended it: vllm-project/vllm, pull request 2221.
-        centre=4e-4,
-        meaning="what each sequence adds to such a call",
-    ),
-    Term(
         name="hidden",
         scale=PART,
         applies=STEP,

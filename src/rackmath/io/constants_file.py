@@ -20,7 +20,7 @@ from rackmath.hardware import System
 from rackmath.io import kernel_files
 from rackmath.io.paths import bounded_file
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes, remote
+from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
 
 _LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -101,7 +101,6 @@ def engine_of(system: System, family: str, year: float, eager: bool = False) -> 
         eager=eager or before_graphs(family, year),
         unfused=before_fusing(family, year),
         compiled=compiled(family),
-        remote=remote(family, year),
         ahead=ahead(family, year),
     )
 

@@ -21,11 +21,6 @@ ones are taken to be alike); TensorRT-LLM's overlap scheduler, on by default in 
 inference); vLLM v0.14.0 of January 2026 ("async scheduling is now enabled by default"), but for pipeline
 parallelism, which is not told apart here. [years]"""
 
-LOCAL_SINCE = {"vllm": 2024.0}
-"""Date from which one of an engine's workers broadcasts the metadata of a step; before it the host called each worker
-with them. Source: vLLM's release notes, v0.2.7 of 4 January 2024 ("Use NCCL instead of ray for control-plane
-communication to remove serialization overhead", pull request 2221). [years]"""
-
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
 
@@ -45,11 +40,6 @@ def before_graphs(family: str, year: float) -> bool:
 def before_fusing(family: str, year: float) -> bool:
     """Whether an engine of this year writes attention's scores to memory."""
     return year < FUSED_SINCE.get(family, 0.0)
-
-
-def remote(family: str, year: float) -> bool:
-    """Whether the host of an engine of this year sends every worker the metadata of each step."""
-    return year < LOCAL_SINCE.get(family, 0.0)
 
 
 def ahead(family: str, year: float) -> bool:

@@ -22,7 +22,7 @@ from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes, remote
+from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -249,7 +249,6 @@ def engine_of(question: Question) -> Engine:
         eager=row.flag("eager") or before_graphs(row.family, row.when),
         unfused=row.flag("attention_math") or before_fusing(row.family, row.when),
         compiled=compiled(row.family),
-        remote=remote(row.family, row.when),
         ahead=ahead(row.family, row.when),
     )
 

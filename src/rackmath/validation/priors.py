@@ -42,7 +42,6 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
         Prior(name=t.name, kind="base", member="", axis="", centre=inward(t.centre, t.scale), width=t.width)
         for t in TERMS
     ]
-    inferring = _members([q for q in questions if q.kind != "train"])
     for axis, members in _members(questions).items():
         for t in TERMS:
             if axis not in t.axes:
@@ -52,9 +51,6 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                 free = t.name in _KERNELS and axis != "stage" and not known
                 if t.name in _KERNELS and known:
                     # Kernels of engines and chips with timings are as they were timed.
-                    continue
-                if t.name == "compute" and member not in inferring[axis]:
-                    # Where all rows are of training, ``sustained`` says the same.
                     continue
                 rows.append(
                     Prior(
