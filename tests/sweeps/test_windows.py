@@ -126,6 +126,16 @@ def test_a_long_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
     assert again == whole
 
 
+def test_a_month_of_a_region_is_a_thousand_windows() -> None:
+    """10^9 requests at 390 a second, by day and by night: none of them is held but a window's."""
+    month = asked(poisson=390.0, swing=0.5, requests=10**9)
+    parts = windows_of(month, 1000)
+    assert max(part["request"]["requests"] for part in parts) < 2.5e6
+    assert sum(part["length"] for part in parts) == pytest.approx(1e9 / 390)
+    with pytest.raises(InputError, match="--windows"):
+        run_simulation(month)
+
+
 @pytest.mark.parametrize(
     ("fields", "count", "message"),
     [

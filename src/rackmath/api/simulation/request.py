@@ -125,7 +125,7 @@ class SimulateRequest(FleetFields):
             help="Standard deviation of lengths over their mean.", kind=kinds.NUMBER, names=("--spread", "--length-cv")
         ),
     ] = 0.5
-    requests: Annotated[int, Option(help="Requests that are generated.", kind=kinds.whole(1, 100_000_000))] = 10_000
+    requests: Annotated[int, Option(help="Requests that are generated.", kind=kinds.whole(1, 10**12))] = 10_000
     classes: Annotated[
         str | None, Option(help="Shares of priority classes, most urgent first, as 0.2,0.8.", kind=kinds.NUMBERS)
     ] = None

@@ -28,6 +28,8 @@ from rackmath.serving.simulator.workload import (
     users,
 )
 
+MOST = 100_000_000
+"""Requests of one run."""
 _PIECES = 128
 """Blocks of a beginning that all prompts share."""
 _OF_TASKS = 64
@@ -85,6 +87,8 @@ def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
     ways = [name for name in ("trace", "rate", "users") if getattr(request, name) is not None]
     if not ways or {"rate", "users"} <= set(ways):
         raise InputError("--trace, --poisson, --users", ", ".join(ways) or None, "give one of the three")
+    if request.requests > MOST:
+        raise InputError("--requests", request.requests, f"one run has at most {MOST:,}: --windows cuts a longer one")
     if not 0 <= request.day_start < DAY:
         raise InputError("--day-start", request.day_start, "write seconds from 0 to below 86,400")
     if not 0 <= request.cached_prefix <= 1:
