@@ -131,7 +131,7 @@ def test_text_is_read_as_on_the_command_line() -> None:
         ("ideal", "yes", "--ideal = 'yes': write True or False"),
         ("ttft", "2 parsecs", "--ttft"),
         ("tpot", "0tokens/s", "--tpot"),
-        ("requests", 10**9, "--requests"),
+        ("requests", 2 * 10**12, "--requests"),
         ("weights", 8, "--weights = 8: write text"),
         ("trace", 3, "--trace = 3: give a path"),
     ],

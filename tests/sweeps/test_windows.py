@@ -17,10 +17,10 @@ from rackmath.api.simulation.result import run_simulation
 from rackmath.api.simulation.traffic import traffic
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.serving.simulator.workload import DAY, daily
+from rackmath.serving.simulator.days import DAY, daily
 from rackmath.sweeps import workers
 from rackmath.sweeps.replay_runs import Where, whole_of_windows
-from rackmath.sweeps.windows import KEYS, arrivals_until, counted, merged, percentile, window, windows_of
+from rackmath.sweeps.windows import KEYS, arrivals_until, histogram, join_windows, percentile, window, windows_of
 
 BASE = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 20.0, "input": 500, "output": 60,
         "requests": 40_000, "no_evidence": True}  # fmt: skip
@@ -70,7 +70,7 @@ def test_windows_share_the_run_out(count: int, swing: float) -> None:
 
 @given(st.lists(st.floats(1e-5, 1e5), min_size=1, max_size=300), st.sampled_from([0.5, 0.9, 0.99]))
 def test_classes_keep_percentiles_within_a_quarter_per_cent(values: list[float], part: float) -> None:
-    found = percentile(counted(np.array(values)), part)
+    found = percentile(histogram(np.array(values)), part)
     assert found == pytest.approx(np.quantile(values, part, method="inverted_cdf"), rel=2.6e-3)
 
 
@@ -101,7 +101,7 @@ def test_a_cut_that_loses_a_queue_shows() -> None:
     rows = [window(**part) for part in windows_of(r, 2)]
     for row in rows:
         row["early"] = row["late"] / 2
-    found = merged(pl.DataFrame(rows), 100.0)["cut"]
+    found = join_windows(pl.DataFrame(rows), 100.0)["cut"]
     assert found["ratio"] == pytest.approx(0.5)
     assert found["error"] == pytest.approx(0, abs=1e-9)
 

@@ -42,12 +42,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
             ["replicas", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time", ">$ per M"],
             [_service(service) for service in facts["services"]],
         )
-    if "classes" in facts:
-        render.show_table(
-            "by class",
-            ["class", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time"],
-            [(str(k + 1), *_of_requests(row)) for k, row in enumerate(facts["classes"])],
-        )
+    _show_classes(facts)
     dollars = facts["usd_per_million_tokens"]
     pairs = [
         ("load", load_text(facts)),
@@ -86,12 +81,22 @@ def show_result(facts: Mapping[str, Any]) -> None:
     render.show_lines("assumed", facts["assumptions"])
 
 
+def _show_classes(facts: Mapping[str, Any]) -> None:
+    """What users of each class saw, where there are several."""
+    if "classes" in facts:
+        render.show_table(
+            "by class",
+            ["class", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time"],
+            [(str(k + 1), *_of_requests(row)) for k, row in enumerate(facts["classes"])],
+        )
+
+
 def _upgrade(upgrade: Mapping[str, Any]) -> str:
     """How long a rolling upgrade took, and first tokens meanwhile beside those of the rest of the run."""
-    if upgrade["ended"] is None:
-        text = f"{upgrade['replicas']} replicas since {show(upgrade['began'], 's')}, others not before the run ended"
+    if upgrade["end"] is None:
+        text = f"{upgrade['replicas']} replicas since {show(upgrade['begin'], 's')}, others not before the run ended"
     else:
-        text = f"{upgrade['replicas']} replicas in {show(upgrade['ended'] - upgrade['began'], 's')}"
+        text = f"{upgrade['replicas']} replicas in {show(upgrade['end'] - upgrade['begin'], 's')}"
     meanwhile, rest = upgrade["time_to_first_token"], upgrade["time_to_first_token_else"]
     if meanwhile is not None:
         text += f"; first token p99 {show(meanwhile['p99'], 's')} in that time"

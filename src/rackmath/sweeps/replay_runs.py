@@ -13,7 +13,7 @@ import polars as pl
 from rackmath.api.fields import plain_fields
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.sweeps.chunks import Chunk, Folder, chunk_of
-from rackmath.sweeps.windows import merged, windows_of
+from rackmath.sweeps.windows import join_windows, windows_of
 from rackmath.sweeps.workers import on_cluster, on_this_machine
 
 Facts = dict[str, Any]
@@ -61,7 +61,7 @@ def whole_of_windows(
     """
     parts = windows_of(request, count)
     chunks = [chunk_of("window", **part) for part in parts]
-    return merged(pl.concat(_tables(chunks, where, "windows", progress)), parts[0]["length"])
+    return join_windows(pl.concat(_tables(chunks, where, "windows", progress)), parts[0]["length"])
 
 
 def _tables(chunks: Sequence[Chunk], where: Where, what: str, progress: Callable[[str], None]) -> list[pl.DataFrame]:

@@ -23,8 +23,8 @@ from rackmath.api.simulation.report import facts_of, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError
+from rackmath.serving.simulator.days import DAY
 from rackmath.serving.simulator.outcome import PERCENTILES, STATISTICS, good
-from rackmath.serving.simulator.workload import DAY
 
 F = NDArray[np.float64]
 
@@ -103,11 +103,11 @@ def window(request: Mapping[str, Any], lead: float, length: float) -> dict[str, 
     times, arrival = user_times(setup, outcomes), setup.work.arrival
     inside = (arrival >= lead) & (arrival < lead + length)
     early = inside & (arrival < lead + _EARLY * length)
-    kept = good(times, r.ttft or inf, r.tpot or inf)
+    within = good(times, r.ttft or inf, r.tpot or inf)
     facts = facts_of(setup, outcomes)
     row: dict[str, Any] = {
         "requests": int(inside.sum()),
-        "good": int(kept[inside].sum()),
+        "good": int(within[inside].sum()),
         "tokens": int(setup.work.output[inside].sum()),
         "simulated": len(setup.work),
         "early": float(times.whole[early].mean()) if early.any() else None,
@@ -120,13 +120,13 @@ def window(request: Mapping[str, Any], lead: float, length: float) -> dict[str, 
         "utilisation": facts["utilisation"],
     }
     for key, values in zip(KEYS, (times.first, times.per_token, times.whole), strict=True):
-        known = values[inside & np.isfinite(values)]
-        row[key] = counted(known).tolist()
-        row[f"{key}_sum"] = float(known.sum())
+        finite = values[inside & np.isfinite(values)]
+        row[key] = histogram(finite).tolist()
+        row[f"{key}_sum"] = float(finite.sum())
     return row
 
 
-def counted(values: F) -> NDArray[np.int64]:
+def histogram(values: F) -> NDArray[np.int64]:
     """How many values fall into each class. (classes,)"""
     at = np.ceil(np.log(np.maximum(values, _LOWEST) / _LOWEST) / np.log(_RATIO)).astype(np.int64)
     return np.bincount(np.clip(at, 0, _CLASSES - 1), minlength=_CLASSES)
@@ -139,7 +139,7 @@ def percentile(counts: NDArray[np.int64], part: float) -> float:
     return _LOWEST * _RATIO ** (at - 0.5)
 
 
-def merged(table: pl.DataFrame, length: float) -> dict[str, Any]:
+def join_windows(table: pl.DataFrame, length: float) -> dict[str, Any]:
     """What the whole run says: percentiles with intervals, rates, dollars, and whether windows lost what was before.
 
     Parameters

@@ -20,6 +20,7 @@ from rackmath.serving.simulator import (
     Scaling,
     Tier,
     Workload,
+    days,
     events,
     simulate,
     workload,
@@ -281,7 +282,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
         lambda: workload.plain(np.array([0.0]), np.array([0]), np.array([1])),
         lambda: workload.plain(np.array([0.0]), np.array([1]), np.array([10**9])),
         lambda: workload.plain(np.array([]), np.array([]), np.array([])),
-        lambda: workload.daily(np.array([1.0]), 1.0), lambda: workload.scaled(some(3), 0.0),
+        lambda: days.daily(np.array([1.0]), 1.0), lambda: workload.scaled(some(3), 0.0),
     ):  # fmt: skip
         with pytest.raises(InputError):
             make()
@@ -292,7 +293,7 @@ def test_what_cannot_be_meant_is_refused() -> None:
 def test_a_day_moves_arrivals_and_keeps_their_number(swing: float, seed: int) -> None:
     random = np.random.default_rng(seed)
     even = np.sort(random.uniform(0, 86_400 * 3, 20_000))
-    bent = workload.daily(even, swing)
+    bent = days.daily(even, swing)
     assert (np.diff(bent) >= 0).all()
     counts = np.histogram(bent % 86_400, 4, (0, 86_400))[0]
     expected = 20_000 / 4 * (1 + swing * np.array([2 / np.pi, 2 / np.pi, -2 / np.pi, -2 / np.pi]))

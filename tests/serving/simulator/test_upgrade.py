@@ -153,13 +153,13 @@ def test_the_report_sets_the_upgrade_beside_the_rest_of_the_run() -> None:
     facts = run_simulation(SimulateRequest(**asked)).to_dict()
     upgrade = facts["upgrade"]
     assert upgrade["replicas"] == 2
-    assert 24 <= upgrade["ended"] - upgrade["began"] < 40
+    assert 24 <= upgrade["end"] - upgrade["begin"] < 40
     # One of two serves what both do: first tokens wait.
     assert upgrade["time_to_first_token"]["p50"] > 1.1 * upgrade["time_to_first_token_else"]["p50"]
     assert "upgrade" not in run_simulation(SimulateRequest(**(asked | {"upgrade_at": None}))).to_dict()
     # Weights that come from somewhere make the restart longer.
     loaded = run_simulation(SimulateRequest(**asked, weights_from="1GB/s")).to_dict()["upgrade"]
-    assert loaded["ended"] - upgrade["ended"] == pytest.approx(2 * 16.06, abs=3)
+    assert loaded["end"] - upgrade["end"] == pytest.approx(2 * 16.06, abs=3)
 
 
 @pytest.mark.parametrize(("requests", "says"), [("4000", "2 replicas in "), ("900", "others not before the run ended")])

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io.traffic_files import read_traffic, traffic_text
-from rackmath.serving.simulator.workload import Workload, daily, gamma_arrivals, plain, users
+from rackmath.serving.simulator.days import daily
+from rackmath.serving.simulator.workload import Workload, gamma_arrivals, plain, users
 from rackmath.serving.traffic import LengthClass, TrafficModel, closeness, draw, fit_traffic
 from rackmath.serving.traffic.fit import normal_scores, reuse_of
 from rackmath.serving.traffic.mixture import length_classes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.api.apart import apart_range
-from rackmath.api.drafts import draft_model_of, drafting
+from rackmath.api.drafts import Drafting, draft_model_of, drafting
 from rackmath.api.images import served_model
 from rackmath.api.lists import numbers
 from rackmath.api.near_service import Service, service_near
@@ -25,6 +25,7 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.serving import Scheduling
 from rackmath.serving.simulator.deployment import Deployment, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.settings import Batching
@@ -232,10 +233,30 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
     drafts = drafting(architecture, engine, r.drafted, r.acceptance, draft)
+    batching = _batching(r, architecture, layout, scheduling, drafts)
+    deployment = deploy(architecture, system, layout, timer, batching, work, draft)
+    return ReplicaGroup(
+        architecture=architecture,
+        system=system,
+        software=software,
+        losses=losses,
+        deployment=deployment,
+        batching=replace(batching, memory=deployment.memory),
+        replicas=gpus // int(layout.gpus) * deployment.groups,
+        service=service,
+        price=catalogue.price_of(system, r.usd_per_gpu_hour),
+        near=at,
+    )
+
+
+def _batching(
+    r: SimulateRequest, architecture: Architecture, layout: Layout, scheduling: Scheduling | None, drafts: Drafting
+) -> Batching:
+    """How a replica fills its steps; its memory is known when it is deployed."""
     share = 1.0
     if scheduling is not None:
         share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
-    batching = Batching(
+    return Batching(
         policy=r.scheduler.policy,
         preemption=r.scheduler.preemption,
         budget=r.budget,
@@ -251,19 +272,6 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
         period=r.period,
-    )
-    deployment = deploy(architecture, system, layout, timer, batching, work, draft)
-    return ReplicaGroup(
-        architecture=architecture,
-        system=system,
-        software=software,
-        losses=losses,
-        deployment=deployment,
-        batching=replace(batching, memory=deployment.memory),
-        replicas=gpus // int(layout.gpus) * deployment.groups,
-        service=service,
-        price=catalogue.price_of(system, r.usd_per_gpu_hour),
-        near=at,
     )
 
 

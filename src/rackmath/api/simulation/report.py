@@ -37,7 +37,7 @@ def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
 def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     """What ``rackmath simulate --json`` prints, without clocks and ranges."""
     tasks = tasks_of_run(setup, outcomes)
-    facts = _of_requests(setup, outcomes, tasks)
+    facts = _of_requests(setup, outcomes, tasks) | _upgrade(setup, outcomes)
     each = facts["usd_per_million_tokens"]
     dollars = None if each is None else each * float(setup.work.output.sum()) / 1e6
     return facts | task_facts(setup, outcomes, tasks, dollars)
@@ -102,11 +102,9 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_tiers": rent,
         "usd_per_million_tokens": _dollars(members, paid, float(setup.work.output.sum()), cost),
         **_encoders(setup, rates),
-        **_upgrade(setup, outcomes, times),
-        **_classes(setup, times, kept, counted),
         "table_error": max(group.deployment.times.error for group in members),
         "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
-    }
+    } | _classes(setup, times, kept, counted)
 
 
 def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> Balance:
@@ -176,20 +174,21 @@ def _encoders(setup: Setup, rates: Balance) -> dict[str, Any]:
     }
 
 
-def _upgrade(setup: Setup, outcomes: tuple[Outcome, ...], times: Times) -> dict[str, Any]:
-    """When a rolling upgrade of all pools began and ended, and first tokens meanwhile and else; empty without one."""
+def _upgrade(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
+    """Begin and end of a rolling upgrade of all pools, first tokens meanwhile and else; empty without one."""
     upgrades = [outcome.upgrade for outcome in outcomes if outcome.upgrade is not None]
     if not upgrades:
         return {}
-    began, ended = upgrades[0].rules.begin, max(upgrade.end for upgrade in upgrades)
+    begin, end = upgrades[0].rules.begin, max(upgrade.end for upgrade in upgrades)
     if any(upgrade.busy for upgrade in upgrades):
-        ended = np.inf
+        end = np.inf
+    times = user_times(setup, outcomes)
     arrival = outcomes[0].requests["arrival"] if setup.encoders is None else setup.work.arrival
-    meanwhile = (arrival >= began) & (arrival < ended)
+    meanwhile = (arrival >= begin) & (arrival < end)
     return {
         "upgrade": {
-            "began": began,
-            "ended": ended if isfinite(ended) else None,
+            "begin": begin,
+            "end": end if isfinite(end) else None,
             "replicas": sum(upgrade.replicas for upgrade in upgrades),
             "time_to_first_token": _spread(times.first[meanwhile]),
             "time_to_first_token_else": _spread(times.first[~meanwhile]),

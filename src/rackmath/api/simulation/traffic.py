@@ -9,15 +9,14 @@ import numpy as np
 
 from rackmath.api import kinds
 from rackmath.errors import InputError
+from rackmath.serving.simulator.days import DAY, daily
 from rackmath.serving.simulator.sessions import agents
 from rackmath.serving.simulator.tasks import beginning_at, first_requests, of_users
 from rackmath.serving.simulator.workload import (
-    DAY,
     F,
     Workload,
     checked,
     copied,
-    daily,
     gamma_arrivals,
     head,
     lengths,

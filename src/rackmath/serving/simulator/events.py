@@ -118,7 +118,7 @@ class Events:
             s.own["clock"][r] = max(s.own["clock"][r], now)
             self.starting.discard(r)
             if self.upgrade is not None:
-                self.upgrade.served(r, now)
+                self.upgrade.on_return(r, now)
             self._will_fail(r, now)
         elif kind == _SCALES:
             self._scale(s, now, again)
@@ -240,7 +240,7 @@ class Events:
             s.own["up"][r] = False
             self.leaving.add(r)
             if self.upgrade is not None:
-                self.upgrade.stopped(r)
+                self.upgrade.forget(r)
 
     def _metric(self, s: Replicas, mine: NDArray[np.bool_], now: float) -> float:
         """What the autoscaler looks at, over all replicas that come and go."""
@@ -251,9 +251,9 @@ class Events:
         if rules.metric == "queue":
             return float(s.own["waiting"][mine].sum())
         assert self.requests is not None, "traffic that waits for answers has no rate of its own"
-        seen = observed(self.requests, now - rules.interval, now)
+        load = observed(self.requests, now - rules.interval, now)
         if rules.metric == "rate":
-            return seen.rate
+            return load.rate
         assert self.profile is not None, "limits are planned for with a profile"
         up = s.own["up"] & mine
-        return replicas_for(seen, float(s.own["running"][up].mean()), self.profile, rules.limit)
+        return replicas_for(load, float(s.own["running"][up].mean()), self.profile, rules.limit)

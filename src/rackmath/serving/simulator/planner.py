@@ -51,16 +51,16 @@ def observed(q: Requests, since: float, now: float) -> Observed:
     rate = float(end - begin) / (now - since)
     # Whoever came longer ago has ended, or is beyond all limits.
     q = q[np.searchsorted(q["arrival"], since - _LONGEST) : end]
-    came = q["arrival"] >= since
+    arrivals = q["arrival"] >= since
     written = q["steps"] * q["growth"] + 1
-    got = (q["first"] > since) & (q["first"] <= now)
-    ended = (q["finish"] > since) & (q["finish"] <= now) & (written > 1)
+    first_tokens = (q["first"] > since) & (q["first"] <= now)
+    endings = (q["finish"] > since) & (q["finish"] <= now) & (written > 1)
     return Observed(
         rate=rate,
-        prompt=_mean(q["prompt"][came]),
-        answer=_mean(written[came]),
-        first=_mean((q["first"] - q["arrival"])[got]),
-        per_token=_mean((q["finish"] - q["first"])[ended] / (written[ended] - 1)),
+        prompt=_mean(q["prompt"][arrivals]),
+        answer=_mean(written[arrivals]),
+        first=_mean((q["first"] - q["arrival"])[first_tokens]),
+        per_token=_mean((q["finish"] - q["first"])[endings] / (written[endings] - 1)),
     )
 
 
@@ -86,8 +86,8 @@ class Profile:
         """Most tokens per second within a time per token; those of one sequence where none is within. [tokens/s]"""
         per_token = self.per_token(context)
         rate = np.arange(1, len(per_token) + 1) / per_token
-        kept = per_token <= limit
-        return float(rate[kept].max() if kept.any() else rate[0])
+        within = per_token <= limit
+        return float(rate[within].max() if within.any() else rate[0])
 
     def prompt(self, tokens: float) -> float:
         """Time of a prompt alone, in pieces of the budget. [s]"""
@@ -96,7 +96,7 @@ class Profile:
         return float(work + self.times.pair * tokens * (tokens + 1) / 2)
 
 
-def replicas_for(seen: Observed, running: float, profile: Profile, limit: float) -> float:
+def replicas_for(load: Observed, running: float, profile: Profile, limit: float) -> float:
     """Replicas that the load of an interval takes, not rounded; 0 where nobody came.
 
     Parameters
@@ -106,12 +106,12 @@ def replicas_for(seen: Observed, running: float, profile: Profile, limit: float)
     limit : float
         Of the time per token. [s]
     """
-    if not seen.rate > 0:
+    if not load.rate > 0:
         return 0.0
-    context = seen.prompt + seen.answer / 2
-    alone, steps = profile.prompt(seen.prompt), profile.per_token(context)
+    context = load.prompt + load.answer / 2
+    alone, steps = profile.prompt(load.prompt), profile.per_token(context)
     expected = float(steps[min(max(round(running), 1), len(steps)) - 1])
-    of_prompts = seen.first / alone if isfinite(seen.first) else 1.0
-    of_tokens = seen.per_token / expected if isfinite(seen.per_token) else 1.0
+    of_prompts = load.first / alone if isfinite(load.first) else 1.0
+    of_tokens = load.per_token / expected if isfinite(load.per_token) else 1.0
     rate = profile.throughput(context, limit / of_tokens)
-    return seen.rate * (min(1.0, of_prompts) * alone + seen.answer / rate)
+    return load.rate * (min(1.0, of_prompts) * alone + load.answer / rate)

@@ -52,9 +52,9 @@ class RollingUpgrade:
 
         A replica that is down stays among the old ones until it is repaired, and the last one up is never drained.
         """
-        drained = [r for r in sorted(self.draining) if holds[r] == 0]
-        self.draining.difference_update(drained)
-        self.restarting.update(drained)
+        empty = [r for r in sorted(self.draining) if holds[r] == 0]
+        self.draining.difference_update(empty)
+        self.restarting.update(empty)
         up, service = s.own["up"], s.own["service"]
         for r in sorted(r for r in self.old if up[r]):
             others = int((up & (service == service[r])).sum()) > 1
@@ -62,13 +62,13 @@ class RollingUpgrade:
                 up[r] = False
                 self.old.discard(r)
                 self.draining.add(r)
-        return drained
+        return empty
 
-    def stopped(self, r: int) -> None:
+    def forget(self, r: int) -> None:
         """An autoscaler has taken a replica away, whatever it ran."""
         self.old.discard(r)
 
-    def served(self, r: int, now: float) -> None:
+    def on_return(self, r: int, now: float) -> None:
         """A replica serves; the upgrade ends with the last of those that it started again."""
         if r in self.restarting:
             self.restarting.discard(r)
