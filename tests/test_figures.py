@@ -200,6 +200,7 @@ def test_bars_of_other_moments_stand_on_one_scale_and_move_by_a_slider() -> None
         ],
     )  # fmt: skip
     other = Panel(across="x", up="y", series=[Series(name="line", x=[0.0, 1.0], y=[1.0, 2.0])])
+    assert panel.still_title == "held, at 0 s"
     drawn = plotly_figure(Figure(title="both", panels=[other, panel]))
     (slider,) = drawn.layout.sliders
     assert [step.label for step in slider.steps] == ["0 s", "1 s"]

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rackmath.api.simulation.report import QUANTITIES
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.api.simulation.traffic import traffic
@@ -20,7 +21,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.days import DAY, daily
 from rackmath.sweeps import workers
 from rackmath.sweeps.replay_runs import Where, whole_of_windows
-from rackmath.sweeps.windows import KEYS, arrivals_until, histogram, join_windows, percentile, window, windows_of
+from rackmath.sweeps.windows import arrivals_until, histogram, join_windows, percentile, window, windows_of
 
 BASE = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 20.0, "input": 500, "output": 60,
         "requests": 40_000, "no_evidence": True}  # fmt: skip
@@ -78,14 +79,14 @@ def test_windows_see_what_the_whole_sees() -> None:
     r = asked(poisson=60.0)
     whole, parts = run_simulation(r).to_dict(), whole_of_windows(r, 10, HERE, lambda text: None)
     assert parts["requests"] == pytest.approx(40_000, rel=0.02)
-    for key in KEYS:
+    for key in QUANTITIES:
         for name in ("mean", "p50", "p90", "p99"):
             assert parts[key][name] == pytest.approx(whole[key][name], rel=0.05), (key, name)
         low, high = parts[key]["confidence"]["p90"]
         assert low <= parts[key]["p90"] <= high
     assert parts["throughput"] == pytest.approx(whole["throughput"], rel=0.03)
     assert parts["usd_per_million_tokens"] == pytest.approx(whole["usd_per_million_tokens"], rel=0.05)
-    assert abs(parts["cut"]["ratio"] - 1) < 4 * parts["cut"]["error"] + 0.01
+    assert abs(parts["lead_in"]["ratio"] - 1) < 4 * parts["lead_in"]["error"] + 0.01
 
 
 def test_a_window_of_the_peak_has_more_requests_than_one_of_the_trough() -> None:
@@ -101,7 +102,7 @@ def test_a_cut_that_loses_a_queue_shows() -> None:
     rows = [window(**part) for part in windows_of(r, 2)]
     for row in rows:
         row["early"] = row["late"] / 2
-    found = join_windows(pl.DataFrame(rows), 100.0)["cut"]
+    found = join_windows(pl.DataFrame(rows), 100.0)["lead_in"]
     assert found["ratio"] == pytest.approx(0.5)
     assert found["error"] == pytest.approx(0, abs=1e-9)
 
@@ -157,7 +158,7 @@ def test_the_command_prints_the_whole_and_refuses_two_ways_at_once() -> None:
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
     assert "in 4 windows" in result.output
-    assert "1 loses nothing" in " ".join(result.output.split())
+    assert "(1 where lead-ins are long enough" in " ".join(result.output.split())
     facts = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert facts["windows"] == 4
     refused = CliRunner().invoke(cli, [*words, "--capacity", "p90", "--ttft", "1"])

@@ -103,6 +103,10 @@ def test_a_run_is_replayed_by_a_slider_without_the_server(page: Page) -> None:
     page.wait_for_function(f"() => ({heights})(document.querySelector('figure:has(.moments)')).every(sum => sum === 0)")
     assert slider.get_attribute("aria-valuetext") == when.inner_text()
     assert not asked
+    # Drawn again in other colours it shows the same moment.
+    page.locator("#theme").click()
+    page.wait_for_function(f"() => ({heights})(document.querySelector('figure:has(.moments)')).every(sum => sum === 0)")
+    assert slider.input_value() == slider.get_attribute("max")
 
 
 def test_the_address_holds_the_state(page: Page, context: BrowserContext) -> None:

@@ -30,7 +30,9 @@ from rackmath.units import show
     "--capacity", type=click.Choice(["p50", "p90", "p95", "p99"]), help="Search the highest rate that keeps limits."
 )
 @click.option(
-    "--windows", type=Whole(1, 1_000_000), help="Simulate a long run of --poisson in so many windows of its time."
+    "--windows",
+    type=Whole(1, 1_000_000),
+    help="Cut a long run of --poisson into windows of time, simulate each, merge them.",
 )
 @click.option("--workers", type=Whole(1, 4096), help="Processes for many runs (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Many runs on Ray: ray://host:10001, or auto.")
@@ -119,9 +121,9 @@ def _many_runs(
     from rackmath.cli import simulate_more
 
     ways = {"--what-if": what_if, "--capacity": capacity, "--windows": windows}
-    asked = [name for name, value in ways.items() if value]
-    if len(asked) > 1:
-        raise InputError(" and ".join(asked), None, "ask for one of them at a time")
+    first, *others = [(name, value) for name, value in ways.items() if value]
+    if others:
+        raise InputError(*first, f"leave {others[0][0]} out: one of them at a time")
     if what_if:
         simulate_more.compared(request, what_if, where, drawn, as_json)
     elif capacity:

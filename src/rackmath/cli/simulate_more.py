@@ -10,6 +10,7 @@ from typing import Any
 from rackmath.api.fields import field_named, keys_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli import render
+from rackmath.cli.simulate_text import QUANTITIES
 from rackmath.errors import InputError, RackmathError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.write import write_figure
@@ -69,7 +70,7 @@ def long_run(request: SimulateRequest, windows: int, where: Where, as_json: bool
     if as_json:
         render.show_json(facts)
         return
-    rows = [(name, facts[key]) for key, name in _WAITS if facts[key] is not None]
+    rows = [(name, facts[key]) for key, name in QUANTITIES if facts.get(key) is not None]
     render.show_table(
         f"{facts['requests']:,} requests to {facts['model']} on {facts['system']}, in {facts['windows']:,} windows",
         ["", ">mean", ">p50", ">p90", ">p99", ">p99, 95 % interval"],
@@ -78,8 +79,6 @@ def long_run(request: SimulateRequest, windows: int, where: Where, as_json: bool
             for name, of in rows
         ],
     )
-    cut = facts["cut"]
-    error = "" if cut["error"] is None else f" (standard error {cut['error']:.1%})"
     dollars, joules = facts["usd_per_million_tokens"], facts["joules_per_token"]
     render.show_pairs(
         "what it took",
@@ -91,18 +90,24 @@ def long_run(request: SimulateRequest, windows: int, where: Where, as_json: bool
             ("lost places", f"{facts['preempted']:,} requests; {facts['failures']:,} failures of replicas"),
             *([] if dollars is None else [("cost", f"{dollars:.3g} $ per million tokens written")]),
             *([] if joules is None else [("energy", f"{show(joules, 'J')} per written token")]),
-            *([] if cut["ratio"] is None else
-              [("cut", f"latency in windows' first tenth {cut['ratio']:.3f} of the rest's{error}; 1 loses nothing")]),
+            *_lead_in(facts["lead_in"]),
             ("simulated", f"{facts['simulated']:,} requests, lead-ins included"),
         ],
     )  # fmt: skip
 
 
-_WAITS = (
-    ("time_to_first_token", "time to first token"),
-    ("time_per_output_token", "time per output token"),
-    ("latency", "arrival to last token"),
-)
+def _lead_in(check: Mapping[str, float | None]) -> list[tuple[str, str]]:
+    """Whether windows begin as loaded as they go on; nothing where nothing could be compared."""
+    if check["ratio"] is None:
+        return []
+    error = "" if check["error"] is None else f", standard error {check['error']:.1%}"
+    return [
+        (
+            "lead-in",
+            f"mean latency in the first tenth of the windows is {check['ratio']:.3f} of that in the rest{error}",
+        ),
+        ("", "(1 where lead-ins are long enough, less where queues are older than they are)"),
+    ]
 
 
 def _interval(ends: tuple[float, float]) -> str:

@@ -9,7 +9,7 @@ from rackmath.api.summary import simulation_summary
 from rackmath.cli import render
 from rackmath.units import show
 
-_QUANTITIES = (
+QUANTITIES = (
     ("time_to_first_token", "time to first token"),
     ("time_per_output_token", "time per output token"),
     ("latency", "arrival to last token"),
@@ -28,7 +28,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
     render.show_table(
         "what users see",
         ["", ">mean", ">p50", ">p90", ">p99", ">p99 if steps err"],
-        [_row(facts, span, key, name) for key, name in _QUANTITIES if facts[key] is not None],
+        [_row(facts, span, key, name) for key, name in QUANTITIES if facts[key] is not None],
     )
     if "tasks" in facts:
         render.show_table(
@@ -97,7 +97,7 @@ def _upgrade(upgrade: Mapping[str, Any]) -> str:
         text = f"{upgrade['replicas']} replicas since {show(upgrade['begin'], 's')}, others not before the run ended"
     else:
         text = f"{upgrade['replicas']} replicas in {show(upgrade['end'] - upgrade['begin'], 's')}"
-    meanwhile, rest = upgrade["time_to_first_token"], upgrade["time_to_first_token_else"]
+    meanwhile, rest = upgrade["time_to_first_token"], upgrade["time_to_first_token_outside"]
     if meanwhile is not None:
         text += f"; first token p99 {show(meanwhile['p99'], 's')} in that time"
         text += f", {show(rest['p99'], 's')} before and after" if rest is not None else ""

@@ -65,6 +65,11 @@ class Panel:
     """Place among them of what the series say."""
 
     @property
+    def still_title(self) -> str:
+        """Its title in a picture that has no slider: with the moment that it shows."""
+        return f"{self.title}, at {self.moments[self.moment].label}" if self.moments else self.title
+
+    @property
     def is_horizontal(self) -> bool:
         """Whether bars lie: the axis that is called ``up`` goes across."""
         return any(s.kind == "horizontal" for s in self.series)

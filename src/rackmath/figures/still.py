@@ -96,7 +96,7 @@ def _draw(axis: Any, panel: Panel) -> None:
             for x, y, text in zip(s.x, s.y, s.labels, strict=False):
                 axis.annotate(text, (x, y), xytext=(5, -3), textcoords="offset points", fontsize=7)
     if panel.title:
-        axis.set_title(panel.title, fontsize=9, loc="left")
+        axis.set_title(panel.still_title, fontsize=9, loc="left")
     if panel.is_horizontal:
         axis.set(xlabel=panel.up, ylabel=panel.across)
         axis.invert_yaxis()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rackmath.api.simulation.report import QUANTITIES
 from rackmath.serving.simulator.paired import COMPARED, paired_half_width
-
-_QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
 
 
 def differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -20,7 +19,7 @@ def differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
         return None
     warm = max(base["warm_up_requests"] or 0, other["warm_up_requests"] or 0) / base["requests"]
     result: dict[str, Any] = {}
-    for key in (*_QUANTITIES, *(["task_time"] if "tasks" in base else [])):
+    for key in (*QUANTITIES, *(["task_time"] if "tasks" in base else [])):
         first, second = (facts["tasks"]["time"] if key == "task_time" else facts[key] for facts in (base, other))
         if first is None or second is None:
             result[key] = None

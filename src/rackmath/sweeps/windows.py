@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from math import ceil, cos, inf, pi, sqrt
+from math import ceil, inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rackmath.api.fields import plain_fields
-from rackmath.api.simulation.report import facts_of, user_times
+from rackmath.api.simulation.report import QUANTITIES, facts_of, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError
-from rackmath.serving.simulator.days import DAY
+from rackmath.serving.simulator.days import DAY, even_time
 from rackmath.serving.simulator.outcome import PERCENTILES, STATISTICS, good
 
 F = NDArray[np.float64]
@@ -38,14 +38,11 @@ _LOWEST, _RATIO, _CLASSES = 1e-6, 1.005, 6_500
 _EARLY = 0.1
 """Part of each window that is compared with the rest of it."""
 _STUDENT = 1.96
-KEYS = ("time_to_first_token", "time_per_output_token", "latency")
 
 
 def arrivals_until(r: SimulateRequest, moment: float) -> float:
     """Requests that are expected from the begin of a run until a moment. [requests]"""
-    rate, begin = _rate(r), r.day_start
-    bend = cos(2 * pi * begin / DAY) - cos(2 * pi * (begin + moment) / DAY)
-    return rate * (moment + r.swing * DAY / (2 * pi) * bend)
+    return _rate(r) * float(even_time(moment, r.swing, r.day_start))
 
 
 def windows_of(r: SimulateRequest, count: int) -> list[dict[str, Any]]:
@@ -119,7 +116,7 @@ def window(request: Mapping[str, Any], lead: float, length: float) -> dict[str, 
         "failures": facts["failures"],
         "utilisation": facts["utilisation"],
     }
-    for key, values in zip(KEYS, (times.first, times.per_token, times.whole), strict=True):
+    for key, values in zip(QUANTITIES, (times.first, times.per_token, times.whole), strict=True):
         finite = values[inside & np.isfinite(values)]
         row[key] = histogram(finite).tolist()
         row[f"{key}_sum"] = float(finite.sum())
@@ -157,7 +154,7 @@ def join_windows(table: pl.DataFrame, length: float) -> dict[str, Any]:
         "requests": int(total),
         "simulated": int(table["simulated"].sum()),
         "span": length * len(table),
-        **{key: _spread(table, key) for key in KEYS},
+        **{key: _spread(table, key) for key in QUANTITIES},
         "requests_per_second": total / (length * len(table)),
         "throughput": float(tokens.sum()) / (length * len(table)),
         "good_share": float(table["good"].sum()) / max(total, 1.0),
@@ -166,7 +163,7 @@ def join_windows(table: pl.DataFrame, length: float) -> dict[str, Any]:
         "failures": int(table["failures"].sum()),
         "usd_per_million_tokens": _mean(table["usd_per_million_tokens"], tokens),
         "joules_per_token": _mean(table["joules_per_token"], tokens),
-        "cut": _cut(table),
+        "lead_in": _lead_in(table),
     }
 
 
@@ -196,7 +193,7 @@ def _spread(table: pl.DataFrame, key: str) -> dict[str, Any] | None:
     return result
 
 
-def _cut(table: pl.DataFrame) -> dict[str, float | None]:
+def _lead_in(table: pl.DataFrame) -> dict[str, float | None]:
     """Mean latency of the first tenth of all windows over that of the rest, with its standard error."""
     pairs = zip(table["early"].to_list(), table["late"].to_list(), strict=True)
     ratios = [early / late for early, late in pairs if early is not None and late is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import nan
 
 import numpy as np
@@ -23,7 +24,7 @@ PROFILE = Profile(times=TIMES, batching=Batching(seats=SEATS, budget=BUDGET, mem
 
 
 def seen(**fields: float) -> Observed:
-    return Observed(**({"rate": 10.0, "prompt": 100.0, "answer": 200.0, "first": nan, "per_token": nan} | fields))
+    return Observed(**({"rate": 10.0, "prompt": 100.0, "answer": 201.0, "first": nan, "per_token": nan} | fields))
 
 
 def test_a_profile_has_the_largest_batch_within_a_limit() -> None:
@@ -37,7 +38,7 @@ def test_a_profile_has_the_largest_batch_within_a_limit() -> None:
 
 
 def test_the_formula_of_the_planner() -> None:
-    # Ten prompts a second are 0.2 of a replica; two thousand tokens a second three of 667.
+    # Ten prompts a second are 0.2 of a replica; 2,010 tokens a second, the first of each with its prompt, three of 667.
     limit = 0.030 + 1e-9
     assert replicas_for(seen(), 20.0, PROFILE, limit) == pytest.approx(0.2 + 3.0)
     # First tokens in half the time: half of each prompt was in a cache. Twice the time is queueing, not work.
@@ -45,6 +46,9 @@ def test_the_formula_of_the_planner() -> None:
     assert replicas_for(seen(first=0.040), 20.0, PROFILE, limit) == pytest.approx(0.2 + 3.0)
     # Tokens take 1.5 times as long as 20 sequences should: 20 ms of the profile are 30, ten sequences of 500 a second.
     assert replicas_for(seen(per_token=0.045), 20.0, PROFILE, limit) == pytest.approx(0.2 + 4.0)
+    # Workers that only read, and that only write.
+    assert replicas_for(seen(answer=1.0), 20.0, PROFILE, limit) == pytest.approx(0.2)
+    assert replicas_for(seen(), 20.0, replace(PROFILE, reads=False), limit) == pytest.approx(3.0)
     assert replicas_for(seen(rate=0.0, prompt=nan, answer=nan), 1.0, PROFILE, limit) == 0.0
 
 
@@ -97,3 +101,17 @@ def test_the_limit_is_that_of_the_request() -> None:
     tight = run(setup_of(SimulateRequest(**ASKED, tpot=0.008, startup=5.0, scale_interval=5.0)))[0]
     loose = run(setup_of(SimulateRequest(**ASKED, tpot=0.05, startup=5.0, scale_interval=5.0)))[0]
     assert tight.most_replicas > loose.most_replicas
+
+
+def test_two_pools_are_planned_each_for_its_own_work() -> None:
+    """Readers for prompts and writers for answers: long prompts ask for the first, long answers for the second."""
+    base = ASKED | {"gpus": 2, "prefill_gpus": 1, "scale_to": 8, "startup": 2.0, "scale_interval": 5.0, "tpot": 0.007}
+    readers, writers = run(setup_of(SimulateRequest(**(base | {"input": 3000, "output": 20}))))
+    assert readers.most_replicas > writers.most_replicas
+    readers, writers = run(setup_of(SimulateRequest(**(base | {"input": 100, "output": 400}))))
+    assert readers.most_replicas < writers.most_replicas
+
+
+def test_a_target_beside_a_limit_is_refused() -> None:
+    with pytest.raises(InputError, match="--scale-target"):
+        run(setup_of(SimulateRequest(**ASKED, tpot=0.02, scale_target=3.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -12,7 +13,18 @@ from hypothesis import strategies as st
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError
-from rackmath.serving.simulator import Batching, Fleet, Scaling, Workload, simulate, workload
+from rackmath.serving.simulator import (
+    Batching,
+    Failures,
+    Fleet,
+    PrefixCache,
+    Scaling,
+    Tier,
+    Workload,
+    events,
+    simulate,
+    workload,
+)
 from rackmath.serving.simulator.scaling import CONCURRENCY_PART, Advice, wanted_replicas
 from tests.serving.simulator.test_against_reference import times
 
@@ -117,3 +129,36 @@ def test_a_rate_has_to_be_said() -> None:
         run(setup)
     said = setup_of(SimulateRequest(**ASKED, scale_on="rate", scale_target=8.0, startup=5.0, scale_interval=5.0))
     assert run(said)[0].most_replicas == 3
+
+
+def test_a_replica_that_is_started_again_has_forgotten_its_prefixes() -> None:
+    """All prompts begin alike. The second replica serves twice, with a pause between: it reads the prefix twice."""
+    plain = steps([12.0, 1.0, 1.0, 12.0])
+    count = len(plain)
+    work = replace(
+        plain, prompt=np.full(count, 64, np.int32), start=np.arange(count + 1) * 4, blocks=np.tile(np.arange(4), count),
+        block=16,
+    )  # fmt: skip
+    rules = Scaling(least=1, most=2, metric="rate", target=8.0, startup=1.0, interval=2.0, window=6.0)
+    cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf, shared=True),))
+    q = simulate(
+        work, times(8, 512), batching=replace(BATCHING, memory=16_000), cache=cache, fleet=Fleet(scaling=rules),
+        kv_bytes=1.0,
+    ).requests  # fmt: skip
+    second = q[q["place"] == 1]
+    assert np.diff(np.sort(second["arrival"])).max() > 20
+    assert (second["hit"] == 0).sum() == 2
+
+
+def test_a_replica_has_one_next_failure() -> None:
+    """One that was started again meanwhile does not fail at the moment of its earlier life as well."""
+    fleet = Fleet(failures=Failures(between=100.0, repair=1.0))
+    kept = events.Events(fleet, 1, np.random.default_rng(0))
+    earlier = kept.next
+    kept._will_fail(0, earlier + 1.0)  # pyright: ignore[reportPrivateUsage]
+    replicas = simulate(steps([1.0]), times(8, 512), batching=BATCHING).replicas
+    kept.act(replicas, lambda r, now, alone: None)
+    assert kept.failures == 0
+    assert kept.next > earlier
+    kept.act(replicas, lambda r, now, alone: None)
+    assert kept.failures == 1

@@ -12,7 +12,19 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.serving.simulator import Batching, Failures, Fleet, Scaling, Upgrade, Workload, run, simulate, workload
+from rackmath.serving.simulator import (
+    Batching,
+    Failures,
+    Fleet,
+    PrefixCache,
+    Scaling,
+    Tier,
+    Upgrade,
+    Workload,
+    run,
+    simulate,
+    workload,
+)
 from rackmath.serving.simulator.upgrade import LOOKS
 from tests.serving.simulator.test_against_reference import times
 
@@ -106,8 +118,6 @@ def test_never_more_are_out_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_caches_do_not_outlive_a_replica() -> None:
     """All requests begin alike: each replica reads the prefix once, and once more when it has been upgraded."""
-    from rackmath.serving.simulator import PrefixCache, Tier
-
     count = 200
     work = Workload(
         arrival=np.arange(count, dtype=float), prompt=np.full(count, 64, np.int32), output=np.full(count, 4, np.int32),
@@ -155,7 +165,7 @@ def test_the_report_sets_the_upgrade_beside_the_rest_of_the_run() -> None:
     assert upgrade["replicas"] == 2
     assert 24 <= upgrade["end"] - upgrade["begin"] < 40
     # One of two serves what both do: first tokens wait.
-    assert upgrade["time_to_first_token"]["p50"] > 1.1 * upgrade["time_to_first_token_else"]["p50"]
+    assert upgrade["time_to_first_token"]["p50"] > 1.1 * upgrade["time_to_first_token_outside"]["p50"]
     assert "upgrade" not in run_simulation(SimulateRequest(**(asked | {"upgrade_at": None}))).to_dict()
     # Weights that come from somewhere make the restart longer.
     loaded = run_simulation(SimulateRequest(**asked, weights_from="1GB/s")).to_dict()["upgrade"]

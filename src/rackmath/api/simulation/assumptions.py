@@ -58,15 +58,15 @@ def _scaling_note(setup: Setup) -> list[str]:
     rules = setup.fleet(setup.groups[0]).scaling
     if rules is None:
         return []
-    each = {
-        "concurrency": "requests in flight",
-        "queue": "queued requests",
-        "rate": "requests per second",
-        "slo": f"of the replicas that keep {rules.limit:.3g} s per token",
-    }[rules.metric]
+    each = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}
+    aim = (
+        f"{rules.target:.3g} {each[rules.metric]} per replica"
+        if rules.metric in each
+        else (f"as many replicas as keep {rules.limit:.3g} s per token")
+    )
     read = _loading_text(setup)
     return [
-        f"autoscaler: every {rules.interval:g} s it aims at {rules.target:.3g} {each} per replica, "
+        f"autoscaler: every {rules.interval:g} s it aims at {aim}, "
         f"between {rules.least} and {rules.most} replicas; a replica starts in {rules.startup:.4g} s{read}, "
         f"scale-down waits for {rules.window:g} s of lower load"
     ]

@@ -58,12 +58,14 @@ def loading(r: FleetFields, group: ReplicaGroup) -> float:
 
 def _target(r: FleetFields, group: ReplicaGroup, tokens: float) -> float:
     """Of the autoscaler's metric, for each replica."""
+    if r.scale_on == "slo":
+        if r.scale_target is not None:
+            raise InputError("--scale-target", r.scale_target, "leave it out: --scale-on slo plans for --tpot")
+        return 1.0
     if r.scale_target is not None:
         return r.scale_target
     if r.scale_on == "queue":
         return QUEUE_TARGET
-    if r.scale_on == "slo":
-        return 1.0
     if r.scale_on == "rate":
         raise InputError("--scale-target", None, "say how many requests per second a replica serves (--capacity)")
     return CONCURRENCY_PART * max(min(float(group.batching.seats), group.batching.memory / tokens), 1.0)

@@ -22,6 +22,8 @@ from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.tasks import Tasks
 from rackmath.serving.simulator.warm_up import warm_up
 
+QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
+"""Times that users see, as the JSON calls them."""
 RANGED = 200_000
 """Requests up to which the ends of the range are simulated as well."""
 
@@ -30,8 +32,13 @@ F = NDArray[np.float64]
 
 def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
     """Times of all requests as their users see them."""
-    arrival = outcomes[0].requests["arrival"] if setup.encoders is None else setup.work.arrival
-    return request_times(outcomes[-1], setup.groups[0].batching.outside, setup.work.output, arrival)
+    outside = setup.groups[0].batching.outside
+    return request_times(outcomes[-1], outside, setup.work.output, _sending(setup, outcomes))
+
+
+def _sending(setup: Setup, outcomes: tuple[Outcome, ...]) -> F:
+    """When users send each request. (requests,) [s]"""
+    return outcomes[0].requests["arrival"] if setup.encoders is None else setup.work.arrival
 
 
 def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
@@ -182,16 +189,15 @@ def _upgrade(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     begin, end = upgrades[0].rules.begin, max(upgrade.end for upgrade in upgrades)
     if any(upgrade.busy for upgrade in upgrades):
         end = np.inf
-    times = user_times(setup, outcomes)
-    arrival = outcomes[0].requests["arrival"] if setup.encoders is None else setup.work.arrival
-    meanwhile = (arrival >= begin) & (arrival < end)
+    first, sending = user_times(setup, outcomes).first, _sending(setup, outcomes)
+    meanwhile = (sending >= begin) & (sending < end)
     return {
         "upgrade": {
             "begin": begin,
             "end": end if isfinite(end) else None,
             "replicas": sum(upgrade.replicas for upgrade in upgrades),
-            "time_to_first_token": _spread(times.first[meanwhile]),
-            "time_to_first_token_else": _spread(times.first[~meanwhile]),
+            "time_to_first_token": _spread(first[meanwhile]),
+            "time_to_first_token_outside": _spread(first[~meanwhile]),
         }
     }
 
@@ -276,8 +282,6 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
         other = at_end(setup, end)
         facts = facts_of(other, run(other))
         ends_of[name] = {
-            key: {p: facts[key][p] for p in STATISTICS}
-            for key in ("time_to_first_token", "time_per_output_token", "latency")
-            if facts[key] is not None
+            key: {p: facts[key][p] for p in STATISTICS} for key in QUANTITIES if facts[key] is not None
         } | {key: facts[key] for key in ("throughput", "goodput", "tasks") if key in facts}
     return ends_of

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
+from rackmath.api.lists import numbers
 from rackmath.api.rates import Tokens, requests_per_second
 from rackmath.api.simulation.fleet_fields import FleetFields, check_fleet
 from rackmath.api.simulation.traffic import TRACE, TrafficRequest
@@ -18,7 +19,6 @@ from rackmath.models.architecture import Architecture
 from rackmath.serving.schedulers import Scheduler, scheduler
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, SCHEDULING
 from rackmath.serving.simulator.workload import Workload
-from rackmath.units import parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +245,7 @@ class SimulateRequest(FleetFields):
             spread=self.spread,
             cached_prefix=self.cached_prefix,
             requests=self.requests,
-            classes=_shares(self.classes),
+            classes=tuple(numbers(self.classes, "--classes", 0.0, 1e9)) if self.classes else (),
             block=self.prefix_block,
             page=self.scheduler.block,
             seed=self.seed,
@@ -257,12 +257,3 @@ class SimulateRequest(FleetFields):
         if self.output is None:
             raise InputError("--poisson", float(self.poisson), "is in tokens per second: give --output as well")
         return requests_per_second(self.poisson, self.output)
-
-
-def _shares(text: str | None) -> tuple[float, ...]:
-    if not text:
-        return ()
-    try:
-        return tuple(parse(part, "1", "--classes") for part in text.split(","))
-    except InputError as error:
-        raise InputError("--classes", text, "write numbers with commas between") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rackmath.api.deployment import Deployment
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.simulation.assumptions import assumptions
-from rackmath.api.simulation.report import facts_of, range_ends, user_times
+from rackmath.api.simulation.report import QUANTITIES, facts_of, range_ends, user_times
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, setup_of
 from rackmath.api.simulation.tasks import tasks_of_run, with_task_range
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _ROWS = 1_000_000
 """Of the table of requests that are written at a time."""
-_QUANTITIES = ("time_to_first_token", "time_per_output_token", "latency")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +198,7 @@ class SimulateResult:
     def _facts(self) -> dict[str, Any]:
         facts = facts_of(self.setup, self.outcomes)
         span = facts["range"] = range_ends(self.setup)
-        for key in _QUANTITIES:
+        for key in QUANTITIES:
             if span is not None and facts[key] is not None and key in span["low"] and key in span["high"]:
                 for name in STATISTICS:
                     facts[key][f"{name}_range"] = [span["low"][key][name], span["high"][key][name]]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.models.numbers import Number
 
 F = NDArray[np.float64]
 
@@ -27,6 +28,13 @@ def daily(arrival: F, swing: float, begin: float = 0.0) -> F:
         raise InputError("swing", swing, "write a number from 0 to below 1")
     # The integral of the rate is inverted on a fine grid.
     grid: F = np.linspace(0, float(arrival[-1]) * (1 + swing) + DAY, 200_001)
+    return np.interp(arrival, even_time(grid, swing, begin), grid)
+
+
+def even_time(moment: Number, swing: float, begin: float) -> Number:
+    """Time in which as many requests come at the mean rate as come until a moment of a day that begins at a time. [s]
+
+    The integral of 1 + swing sin, which may be negative for moments before the begin.
+    """
     angle = 2 * np.pi * begin / DAY
-    passed: F = grid + swing * DAY / (2 * np.pi) * (np.cos(angle) - np.cos(angle + 2 * np.pi * grid / DAY))
-    return np.interp(arrival, passed, grid)
+    return moment + swing * DAY / (2 * np.pi) * (np.cos(angle) - np.cos(angle + 2 * np.pi * moment / DAY))

@@ -174,29 +174,27 @@ def replay(outcomes: Sequence[Outcome], moments: int = 120) -> Replay:
     has it still.
     """
     time = np.linspace(0.0, max(outcome.end for outcome in outcomes), moments)
-    parts: list[tuple[F, F, F]] = []
+    waiting: list[F] = []
+    reading: list[F] = []
+    writing: list[F] = []
     for outcome in outcomes:
-        q, replicas = outcome.requests, len(outcome.replicas.own)
+        q = outcome.requests
+        # In a pool that only writes, first tokens came before a request was admitted.
+        first = np.maximum(q["first"], q["admitted"])
+        waiting.append(_counts(outcome, q["arrival"], q["admitted"], time))
+        reading.append(_counts(outcome, q["admitted"], first, time))
+        writing.append(_counts(outcome, first, q["finish"], time))
+    return Replay(
+        time=time, waiting=np.concatenate(waiting), reading=np.concatenate(reading), writing=np.concatenate(writing)
+    )
 
-        def held(
-            since: F, until: F, place: NDArray[np.int32] = q["place"], replicas: int = replicas
-        ) -> NDArray[np.float64]:
-            """Requests between two of their times, by replica and moment."""
-            change = np.zeros((replicas, moments + 1))
-            known = np.isfinite(since) & np.isfinite(until) & (until > since)
-            for edge, way in ((since, 1.0), (until, -1.0)):
-                np.add.at(change, (place[known], np.searchsorted(time, edge[known])), way)
-            return np.cumsum(change, axis=1)[:, :moments]
 
-        parts.append(
-            (
-                held(q["arrival"], q["admitted"]),
-                held(q["admitted"], np.maximum(q["first"], q["admitted"])),
-                held(np.maximum(q["first"], q["admitted"]), q["finish"]),
-            )
-        )
-    waiting, reading, writing = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return Replay(time=time, waiting=waiting, reading=reading, writing=writing)
+def _counts(outcome: Outcome, since: F, until: F, time: F) -> F:
+    """Requests of each replica that are between two of their times. (replicas, moments)"""
+    change = np.zeros((len(outcome.replicas.own), len(time) + 1))
+    for edge, way in ((since, 1.0), (until, -1.0)):
+        np.add.at(change, (outcome.requests["place"], np.searchsorted(time, edge)), way)
+    return np.cumsum(change, axis=1)[:, : len(time)]
 
 
 def _waits_over_time(q: Requests, edges: F) -> dict[str, F]:

@@ -2,13 +2,14 @@ r"""Replicas for limits on times, as an autoscaler plans them that knows what a 
 
 Replicas for the load of the last interval, of r requests a second with prompts of I and answers of O tokens:
 
-.. math:: n = r \left( \min(1, c_p) \, P(I) + O / \Theta(L / c_d) \right)
+.. math:: n = r \left( \min(1, c_p) \, P(I) + (O - 1) / \Theta(L / c_d) \right)
 
 with P the time of a prompt alone, Theta the tokens per second of the largest batch whose time per token is within a
 limit L, and c measured over expected times, of first tokens and of tokens: what the profile leaves out.
 
 Source: NVIDIA Dynamo, "Planner Design" (throughput-based scaling, constant predictor; documentation of 2025 and 2026).
-There prompts and answers have workers of their own and the two terms are rounded up apart; here a replica does both.
+There prompts and answers have workers of their own, each with its term; a replica that does both has both. The first
+token of an answer is written with its prompt.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class Profile:
 
     times: StepTimes
     batching: Batching
+    reads: bool = True
+    """Whether prompts are read here; else only answers are written, after their first tokens."""
 
     def per_token(self, context: float) -> F:
         """Time per token at each batch from 1 to what the seats and the cache hold. (batches,) [s]"""
@@ -108,10 +111,23 @@ def replicas_for(load: Observed, running: float, profile: Profile, limit: float)
     """
     if not load.rate > 0:
         return 0.0
+    return load.rate * (_prompt_work(load, profile) + _answer_work(load, running, profile, limit))
+
+
+def _prompt_work(load: Observed, profile: Profile) -> float:
+    """Time of a replica for one prompt. [s]"""
+    if not profile.reads:
+        return 0.0
+    alone = profile.prompt(load.prompt)
+    return min(alone, load.first) if isfinite(load.first) else alone
+
+
+def _answer_work(load: Observed, running: float, profile: Profile, limit: float) -> float:
+    """Time of a replica for one answer, as a part of those that it writes at once. [s]"""
+    if load.answer <= 1:
+        return 0.0
     context = load.prompt + load.answer / 2
-    alone, steps = profile.prompt(load.prompt), profile.per_token(context)
+    steps = profile.per_token(context)
     expected = float(steps[min(max(round(running), 1), len(steps)) - 1])
-    of_prompts = load.first / alone if isfinite(load.first) else 1.0
-    of_tokens = load.per_token / expected if isfinite(load.per_token) else 1.0
-    rate = profile.throughput(context, limit / of_tokens)
-    return load.rate * (min(1.0, of_prompts) * alone + load.answer / rate)
+    correction = load.per_token / expected if isfinite(load.per_token) else 1.0
+    return (load.answer - 1) / profile.throughput(context, limit / correction)

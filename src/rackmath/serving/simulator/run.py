@@ -110,7 +110,7 @@ def simulate(
     dice = random.integers(0, 2**31 - 1, (len(work) if work.graph is None else min(len(work), SLICE), 2))
     # What comes to one kind of replicas alone is a rate that an autoscaler can look at.
     alone = work.graph is None and len(kinds) == 1
-    profile = Profile(times=times, batching=batching)
+    profile = Profile(times=times, batching=batching, reads=ready is None)
     events = Events(fleet, count, random, q if alone else None, profile)
     router, turn = ROUTERS[fleet.router], np.zeros(1 + max(kind.service for kind in kinds), np.int64)
     line, edges = Line(work, q), _edges(work, kinds[0].batching)

@@ -127,6 +127,9 @@ class Picture {
       const { label, values } = figure.moments[i];
       when.textContent = label;
       slider.setAttribute("aria-valuetext", label);
+      // What is saved as CSV, and drawn again in other colours, is what is shown.
+      figure.moment = i;
+      figure.data = figure.data.map((trace, k) => (k < values.length ? { ...trace, y: values[k] } : trace));
       return Plotly.restyle(this.place, { y: values }, values.map((_, k) => k));
     };
     slider.addEventListener("input", () => show(Number(slider.value)));

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from rackmath.api.simulation.request import SimulateRequest
-from rackmath.cli.simulate_text import load_text
+from rackmath.cli.simulate_text import QUANTITIES, load_text
 from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
@@ -15,12 +15,6 @@ from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _ROUTERS = tuple(ROUTERS)
 _POLICIES = tuple(POLICIES)
-_QUANTITIES = (
-    ("time_to_first_token", "time to first token"),
-    ("time_per_output_token", "time per output token"),
-    ("latency", "arrival to last token"),
-    ("queueing", "of that, queueing"),
-)
 
 
 @asking(SimulateRequest, renamed={"rate": "poisson"})
@@ -80,7 +74,7 @@ def simulate(i: Simulate) -> Shown:
     f = answer.facts
     rows = [
         (name, *(show(f[key][p], "s") for p in ("mean", "p50", "p90", "p99")), _interval(f[key]))
-        for key, name in _QUANTITIES
+        for key, name in QUANTITIES
         if f[key] is not None
     ]
     pairs = [
