@@ -108,6 +108,8 @@ def _keeps_up(facts: Mapping[str, Any]) -> str:
         return f"All requests come at once; {facts['served_rate']:.3g} are served per second."
     if facts["steady"] is None:
         return "The run is too short to say whether it keeps up with its traffic."
+    if facts.get("refused", {"requests": 0})["requests"]:
+        return f"It refuses {facts['refused']['share']:.1%} of {facts['offered_rate']:.3g} requests per second."
     if facts["steady"]:
         return f"It keeps up with {facts['offered_rate']:.3g} requests per second."
     return f"It does not keep up: {facts['queue_growth']:.3g} more requests wait every second."

@@ -87,6 +87,7 @@ def long_run(request: SimulateRequest, windows: int, where: Where, as_json: bool
             ("throughput", f"{facts['throughput']:,.0f} tokens/s"),
             ("in time", f"{facts['good_share']:.2%} of the requests within the limits"),
             ("replicas", f"busy {facts['utilisation']:.0%} of their time"),
+            *([("refused", f"{facts['refused']:,} requests for a full queue")] if facts["refused"] else []),
             ("lost places", f"{facts['preempted']:,} requests; {facts['failures']:,} failures of replicas"),
             *([] if dollars is None else [("cost", f"{dollars:.3g} $ per million tokens written")]),
             *([] if joules is None else [("energy", f"{show(joules, 'J')} per written token")]),

@@ -54,6 +54,8 @@ def show_result(facts: Mapping[str, Any]) -> None:
             f"{facts['memory_in_use']:.0%} of its blocks in use; {facts['preempted']:,} requests lost their place",
         ),
     ]
+    if "refused" in facts:
+        pairs.append(("refused", _refused(facts["refused"])))
     if facts["blocks_asked"]:
         tiers = ", ".join(f"{name} {share:.2%}" for name, share in facts["hit_rate"].items())
         pairs.append(("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"))
@@ -89,6 +91,12 @@ def _show_classes(facts: Mapping[str, Any]) -> None:
             ["class", ">requests", ">TTFT p50", ">TTFT p99", ">TPOT p50", ">TPOT p99", ">in time"],
             [(str(k + 1), *_of_requests(row)) for k, row in enumerate(facts["classes"])],
         )
+
+
+def _refused(refused: Mapping[str, Any]) -> str:
+    """Requests that met a full queue."""
+    text = f"{refused['requests']:,} requests for a full queue, {refused['share']:.1%}"
+    return text if not refused["with_tokens"] else f"{text}; {refused['with_tokens']:,} of them amid their answer"
 
 
 def _upgrade(upgrade: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,10 +109,7 @@ class _Search:
                 self.count += 1
             low, high = (self.base * pick(scales) for pick in (min, max))
             self.progress(f"{self.count} runs, {low:.4g} to {high:.4g} requests/s")
-            return [
-                all(runs[s][key] is None or runs[s][key][self.percentile] <= limit for _, key, limit in self.limits)
-                for s in scales
-            ]
+            return [self._kept(runs[s]) for s in scales]
 
         low, high = _bracket(keep, scale)
         while high / low > close:
@@ -121,6 +118,13 @@ class _Search:
             kept = keep(lower, upper)
             low, high = (low, lower) if not kept[0] else (upper, high) if kept[1] else (lower, upper)
         return low, high, runs
+
+    def _kept(self, facts: Mapping[str, Any]) -> bool:
+        """Whether a run keeps all limits, and refuses no more requests than a percentile leaves out."""
+        refused = facts.get("refused", {"share": 0.0})["share"]
+        return 100 * (1 - refused) >= float(self.percentile.removeprefix("p")) and all(
+            facts[key] is None or facts[key][self.percentile] <= limit for _, key, limit in self.limits
+        )
 
     def end(self, scale: float, end: int) -> float | None:
         """Highest rate at an end of the engine's range; None where no rate keeps the limits, or every one does."""

@@ -99,16 +99,18 @@ def window(request: Mapping[str, Any], lead: float, length: float) -> dict[str, 
     outcomes = run(setup)
     times, arrival = user_times(setup, outcomes), setup.work.arrival
     inside = (arrival >= lead) & (arrival < lead + length)
-    early = inside & (arrival < lead + _EARLY * length)
+    served = inside & outcomes[-1].answered
+    early = served & (arrival < lead + _EARLY * length)
     within = good(times, r.ttft or inf, r.tpot or inf)
     facts = facts_of(setup, outcomes)
     row: dict[str, Any] = {
         "requests": int(inside.sum()),
         "good": int(within[inside].sum()),
-        "tokens": int(setup.work.output[inside].sum()),
+        "tokens": int(setup.work.output[served].sum()),
+        "refused": int((inside & ~served).sum()),
         "simulated": len(setup.work),
         "early": float(times.whole[early].mean()) if early.any() else None,
-        "late": float(times.whole[inside & ~early].mean()) if (inside & ~early).any() else None,
+        "late": float(times.whole[served & ~early].mean()) if (served & ~early).any() else None,
         "facts": json.dumps({name: facts[name] for name in ("model", "system", "layout", "replicas")}),
         "usd_per_million_tokens": facts["usd_per_million_tokens"],
         "joules_per_token": facts["joules_per_token"],
@@ -159,6 +161,7 @@ def join_windows(table: pl.DataFrame, length: float) -> dict[str, Any]:
         "throughput": float(tokens.sum()) / (length * len(table)),
         "good_share": float(table["good"].sum()) / max(total, 1.0),
         "utilisation": float(np.average(np.array(table["utilisation"], dtype=float), weights=requests)),
+        "refused": int(table["refused"].sum()),
         "preempted": int(table["preempted"].sum()),
         "failures": int(table["failures"].sum()),
         "usd_per_million_tokens": _mean(table["usd_per_million_tokens"], tokens),

@@ -28,6 +28,7 @@ class One:
     admitted: float = inf
     first: float | None = None
     finish: float = inf
+    refused: float = inf
     dropped: int = 0
     hit: int = 0
     uses: list[int] = field(default_factory=list)
@@ -119,11 +120,26 @@ class Reference:
 
     def come(self, one: One) -> None:
         """A class of which nobody waits begins where those are who do, or the last one who did."""
+        if self.full(one):
+            return
         self.served.setdefault(one.rank, 0.0)
         if not any(other.rank == one.rank for other in self.waiting):
             least = min((self.served[other.rank] for other in self.waiting), default=self.served.get(self.last, 0.0))
             self.served[one.rank] = max(self.served[one.rank], least)
         self.waiting.append(one)
+
+    def full(self, one: One) -> bool:
+        """Whether one that comes is refused; another, less urgent one may be refused in its place."""
+        if self.b.queue_limit is None or len(self.waiting) < self.b.queue_limit:
+            return False
+        last = max(self.waiting, key=lambda other: other.rank).rank
+        if last > one.rank and self.b.scheduling == "priority":
+            other = [other for other in self.waiting if other.rank == last][-1]
+            self.waiting.remove(other)
+            other.refused = one.arrival
+            return False
+        one.refused = one.arrival
+        return True
 
     def wrote(self, one: One, tokens: float) -> None:
         self.served[one.rank] += 2 * tokens / (self.b.class_weights[one.rank] if self.b.class_weights else 1)

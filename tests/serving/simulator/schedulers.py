@@ -29,6 +29,7 @@ class Item:
     dropped: int = 0
     first: float = -1.0
     finish: float = -1.0
+    refused: bool = False
 
     @property
     def tokens(self) -> int:
@@ -67,8 +68,14 @@ class Engine:
                 self.clock = todo[0].arrival
             looks = self.looks()
             while looks and todo and todo[0].arrival <= self.clock:
-                self.waiting.append(todo.pop(0))
+                self.come(todo.pop(0))
             self.run(self.schedule())
+
+    def come(self, item: Item) -> None:
+        """A request joins the queue, unless as many wait as may."""
+        item.refused = self.b.queue_limit is not None and len(self.waiting) >= self.b.queue_limit
+        if not item.refused:
+            self.waiting.append(item)
 
     def run(self, step: dict[Item, int]) -> None:
         reads = {item: n for item, n in step.items() if not item.decoding}
@@ -183,7 +190,7 @@ class Sglang(Engine):
                 order = [item for item in self.running if item.decoding]
                 order.sort(key=lambda item: (item.written, -item.prompt), reverse=True)
                 self.drop(order[-1])
-                self.waiting.append(order[-1])
+                self.come(order[-1])
             kept = self.running
             written = sum(item.written for item in kept)
             self.ratio = min(1.0, (written + 20 * len(kept)) / (sum(item.output for item in kept) + 1))

@@ -34,8 +34,9 @@ def energy_of_simulation(
     Prompts go to the first pool, answers are written by the last; kinds share them as their busy time. While it
     writes, a replica reads as in a step of its mean batch. An accelerator that waits is taken to be running.
     """
-    prompts = float(setup.work.prompt.sum()) - float(outcomes[0].requests["hit"].sum())
-    written = float(setup.work.output.sum())
+    served = outcomes[-1].answered
+    prompts = float(setup.work.prompt[served].sum()) - float(outcomes[0].requests["hit"].sum())
+    written = float(setup.work.output[served].sum())
     kwh, low, high = 0.0, 0.0, 0.0
     for place, (outcome, pool) in enumerate(zip(outcomes, setup.pools, strict=True)):
         tokens = (prompts if place == 0 else 0.0) + (written if place == len(setup.pools) - 1 else 0.0)

@@ -261,6 +261,7 @@ def _batching(
         preemption=r.scheduler.preemption,
         budget=r.budget,
         seats=r.seats,
+        queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
         ahead=r.async_scheduling,
         looks=r.scheduler_recv_interval,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
+from rackmath.api.simulation.refusals import refusals
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import Setup, run, slowed
 from rackmath.api.simulation.tasks import task_facts, task_rates, tasks_of_run
@@ -60,10 +61,13 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = _rates(setup, outcomes, tasks)
+    answered = last.answered
     order = np.argsort(arrival, kind="stable")
-    warm = warm_up(times.whole[order], empty=r.users is None) if rates.steady and r.trace is None else 0
+    served = order[answered[order]]
+    warm = warm_up(times.whole[served], empty=r.users is None) if rates.steady and r.trace is None else 0
     # Percentiles are those of a steady load where there is one.
-    counted = order[warm or 0 :]
+    counted = order[np.flatnonzero(answered[order])[warm] if warm else 0 :]
+    written = float(setup.work.output[answered].sum())
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
     blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
@@ -95,7 +99,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "good_share": float(kept[counted].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
-        "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt.sum()),
+        "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[answered].sum()),
         "utilisation": sum(float(b.sum()) for b in busy) / max(float(paid.sum()), 1e-9),
         "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
         "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
@@ -107,17 +111,22 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         **energy_of_simulation(setup, outcomes, spent, busy),
         "tier_bytes": _held(setup, first),
         "usd_tiers": rent,
-        "usd_per_million_tokens": _dollars(members, paid, float(setup.work.output.sum()), cost),
+        "usd_per_million_tokens": _dollars(members, paid, written, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": _services(setup, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
-    } | _classes(setup, times, kept, counted)
+        "services": _services(setup, last, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
+        **_classes(setup, times, kept, counted),
+        **refusals(r, last, counted),
+    }
 
 
 def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> Balance:
     """Rates of requests, and whether they keep up; where there are tasks, whether those do."""
-    q = outcomes[-1].requests
-    rates = balance(outcomes[0].requests["arrival"], q["first"], q["finish"], setup.work.output)
+    served = outcomes[-1].answered
+    q, sent = outcomes[-1].requests[served], outcomes[0].requests["arrival"]
+    rates = balance(sent[served], q["first"], q["finish"], setup.work.output[served])
+    if rates.offered is not None and not served.all():
+        rates = replace(rates, offered=rates.offered * (len(sent) - 1) / max(len(q) - 1, 1))
     return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
 
 
@@ -125,7 +134,8 @@ def _leaves(r: SimulateRequest, rates: Balance, arrival: F, times: Times) -> flo
     """When the mean time to the first token leaves its limit, where a load that is not steady has one. [s]"""
     if r.ttft is None or rates.steady is not False:
         return None
-    return leaves_limit(arrival, times.first, r.ttft)
+    served = np.isfinite(times.whole)
+    return leaves_limit(arrival[served], times.first[served], r.ttft)
 
 
 def _each(pool: tuple[ReplicaGroup, ...], outcome: Outcome, values: list[float]) -> F:
@@ -208,7 +218,7 @@ def _encoders_cost(setup: Setup, span: float) -> float:
 
 
 def _services(
-    setup: Setup, times: Times, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
+    setup: Setup, outcome: Outcome, times: Times, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
 ) -> list[dict[str, Any]]:
     """What each service's users saw, of the requests that count in their order, and what its replicas cost."""
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
@@ -226,7 +236,9 @@ def _services(
                 "time_per_output_token": _spread(times.per_token[seen]),
                 "latency": _spread(times.whole[seen]),
                 "good_share": float(kept[seen].mean()) if len(seen) else None,
-                "usd_per_million_tokens": _dollars(members, seconds[which], float(setup.work.output[mine].sum())),
+                "usd_per_million_tokens": _dollars(
+                    members, seconds[which], float(setup.work.output[mine & outcome.answered].sum())
+                ),
             }
         )
     return rows

@@ -156,6 +156,10 @@ class SimulateRequest(FleetFields):
     ] = None
     budget: Annotated[int, options.STEP_TOKENS] = 8192
     seats: Annotated[int, options.SEATS] = 256
+    max_queued_requests: Annotated[
+        int | None,
+        Option(help="Requests that wait at a replica at most; others are refused.", kind=kinds.whole(1, 10**9)),
+    ] = None
     block: Annotated[int | None, options.BLOCK.but(help="Tokens of a block of the cache (default: the engine's).")] = (
         None
     )

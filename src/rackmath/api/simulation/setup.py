@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rackmath.api.simulation.fleet import fleet_of
 from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
 from rackmath.api.simulation.images import with_image_traffic
+from rackmath.api.simulation.refusals import check_limit
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.tiers import tiers_of
 from rackmath.api.simulation.traffic import traffic
@@ -64,6 +65,7 @@ def setup_of(r: SimulateRequest) -> Setup:
     Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be run.
     """
     work, notes = traffic(r.traffic)
+    check_limit(r, work)
     beside = beside_of(r.beside)
     work, numbers = services(work, beside, r.seed)
     request, images = r, with_image_traffic(r, work)

@@ -33,6 +33,8 @@ class Fixed(NamedTuple):
     """Tokens of one step. [tokens]"""
     seats: int
     """Sequences in work at most."""
+    queue_limit: int
+    """Requests that wait for a place at most; ``NONE`` for as many as come."""
     block: int
     """Tokens of a block of the cache. [tokens]"""
     blocks: int

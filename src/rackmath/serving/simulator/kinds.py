@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import DoesNotFit, InputError
-from rackmath.serving.simulator.fixed import RETRACT, Fixed
+from rackmath.serving.simulator.fixed import NONE, RETRACT, Fixed
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, Batching, PrefixCache, Tier
 from rackmath.serving.simulator.state import Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
@@ -76,6 +76,7 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         preemption=PREEMPTIONS[batching.preemption],
         budget=batching.budget,
         seats=batching.seats,
+        queue_limit=NONE if batching.queue_limit is None else batching.queue_limit,
         block=batching.block,
         blocks=batching.memory // batching.block,
         classes=classes,

@@ -17,6 +17,7 @@ from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fairness import charge_answer, charge_steps, lift, steps_of_turn
 from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, Fixed
 from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
+from rackmath.serving.simulator.queue_limit import refuse_arrival, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
 from rackmath.serving.simulator.room import make_room, mixes
@@ -25,9 +26,15 @@ from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
 @inlined
 def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
-    """A request reaches a replica and waits for a step to begin."""
+    """A request reaches a replica and waits for a step to begin, or is refused."""
     me = s.own[r]
     request = q[i]
+    out = request_to_refuse(f, s, q, r, i)
+    if out == i:
+        refuse_arrival(s, q, i, now)
+        return
+    if out != NONE:
+        refuse_waiting(f, s, q, r, out, now)
     if me.running == 0 and me.reading == 0 and me.clock < now:
         me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
         begin_ratio(s, r)

@@ -40,7 +40,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Times:
-    """By request. [s]"""
+    """By request; not a number for those that were refused. [s]"""
 
     queueing: F
     """Until it is admitted."""
@@ -111,18 +111,20 @@ def _interval(in_order: F, known: F, p: float) -> tuple[float, float]:
 
 def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
     """Requests within both limits; answers of one token have no time per token. (requests,)"""
-    return (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
+    in_time = (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
+    return in_time & np.isfinite(times.whole)
 
 
 def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block: int, bins: int = 200) -> dict[str, F]:
-    """What the fleet did over time, by bin.
+    """What the fleet did over time, by bin, without requests that were refused.
 
     Requests that arrive, wait and decode, tokens per second, the part of prompts that was found in caches, and
     percentiles of the time to the first token of those who arrive in a bin; not a number where nobody does. ``readers``
     are those who look prefixes up, in blocks of ``block`` tokens; what each of their tiers gave stands apart.
     Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
     """
-    q = outcome.requests
+    served = outcome.answered
+    q, output = outcome.requests[served], output[served]
     edges = np.linspace(0.0, max(outcome.end, 1e-9), bins + 1)
     width = edges[1] - edges[0]
 
@@ -134,7 +136,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
     made = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
     tokens = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
-    found_before = np.histogram(admitted, edges, weights=readers.requests["hit"].astype(float))[0]
+    found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][served].astype(float))[0]
     return {
         "time": edges[:-1],
         "arrivals": np.histogram(q["arrival"], edges)[0] / width,
@@ -145,7 +147,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
         "cached_share": np.divide(found_before, tokens, out=np.zeros_like(tokens), where=tokens > 0),
         **{
             f"cached_share_{name}": np.divide(
-                np.histogram(admitted, edges, weights=blocks * float(block))[0],
+                np.histogram(admitted, edges, weights=blocks[served] * float(block))[0],
                 tokens,
                 out=np.zeros_like(tokens),
                 where=tokens > 0,
@@ -178,22 +180,25 @@ def replay(outcomes: Sequence[Outcome], moments: int = 120) -> Replay:
     reading: list[F] = []
     writing: list[F] = []
     for outcome in outcomes:
-        q = outcome.requests
+        q = outcome.requests[outcome.answered]
         # In a pool that only writes, first tokens came before a request was admitted.
         first = np.maximum(q["first"], q["admitted"])
-        waiting.append(_counts(outcome, q["arrival"], q["admitted"], time))
-        reading.append(_counts(outcome, q["admitted"], first, time))
-        writing.append(_counts(outcome, first, q["finish"], time))
+        for values, since, until in (
+            (waiting, q["arrival"], q["admitted"]),
+            (reading, q["admitted"], first),
+            (writing, first, q["finish"]),
+        ):
+            values.append(_counts(q["place"], len(outcome.replicas.own), since, until, time))
     return Replay(
         time=time, waiting=np.concatenate(waiting), reading=np.concatenate(reading), writing=np.concatenate(writing)
     )
 
 
-def _counts(outcome: Outcome, since: F, until: F, time: F) -> F:
+def _counts(place: NDArray[np.int32], replicas: int, since: F, until: F, time: F) -> F:
     """Requests of each replica that are between two of their times. (replicas, moments)"""
-    change = np.zeros((len(outcome.replicas.own), len(time) + 1))
+    change = np.zeros((replicas, len(time) + 1))
     for edge, way in ((since, 1.0), (until, -1.0)):
-        np.add.at(change, (outcome.requests["place"], np.searchsorted(time, edge)), way)
+        np.add.at(change, (place, np.searchsorted(time, edge)), way)
     return np.cumsum(change, axis=1)[:, : len(time)]
 
 
@@ -229,7 +234,7 @@ def _sums(values: F) -> F:
 
 def timeline(outcome: Outcome, most: int = 2000) -> list[dict[str, object]]:
     """Chrome's trace events of the first requests, for Perfetto: one track per replica and lane. [us]"""
-    q = outcome.requests[:most]
+    q = outcome.requests[outcome.answered][:most]
     events: list[dict[str, object]] = []
     lanes: dict[int, list[float]] = {}
     for at in np.argsort(q["arrival"], kind="stable"):

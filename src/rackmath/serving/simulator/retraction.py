@@ -17,6 +17,7 @@ from math import isnan
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, Fixed
 from rackmath.serving.simulator.places import drop
+from rackmath.serving.simulator.queue_limit import refuse, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, insert, prepend
 from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
 
@@ -87,8 +88,14 @@ def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
     drop(f, s, q, c, r, victim)
     request = q[victim]
     request.stored = 0.0
-    _append_seen(f, s, q, r, request.rank, victim)
-    me.waiting += 1
+    out = request_to_refuse(f, s, q, r, victim)
+    if out == victim:
+        refuse(f, s, q, r, victim, me.clock)
+    else:
+        if out != NONE:
+            refuse_waiting(f, s, q, r, out, me.clock)
+        _append_seen(f, s, q, r, request.rank, victim)
+        me.waiting += 1
     written, whole = 0, 0
     for at in range(me.running):
         written += _written(s, q, r, s.who[r, at])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isnan
 
 import numpy as np
 
@@ -56,6 +56,8 @@ def converse(
     Of the replicas that have work the one that is furthest behind goes on, never beyond the others by more than the
     step that it is in: nobody's answer may call for a request in another's past.
     """
+    # Of a replica that failed some were refused by others.
+    _let_go_on(s, q, e, due, who, count)
     while True:
         sent = due[0] if count[0] else inf
         r, other = NONE, inf
@@ -73,10 +75,7 @@ def converse(
             if not once(kinds[s.own[r].kind], s, q, c, r, min(min(sent, until), max(other, behind + 1e-12))):
                 # What waits cannot be admitted before somebody else leaves: nobody is there.
                 return
-            for at in range(s.ended[0]):
-                i = s.done[at]
-                _allow(q, e, due, who, count, i, q[i].finish, False)
-            s.ended[0] = 0
+            _let_go_on(s, q, e, due, who, count)
         else:
             i = _first(due, who, count)
             column = q[i]
@@ -84,6 +83,16 @@ def converse(
             place = _choose(kinds, s, q, c, i, sent, router, dice[i % len(dice)], turn)
             enqueue(kinds[s.own[place].kind], s, q, place, i, sent)
             _allow(q, e, due, who, count, i, sent, True)
+            _let_go_on(s, q, e, due, who, count)
+
+
+@inlined
+def _let_go_on(s: Replicas, q: Requests, e: Edges, due: np.ndarray, who: np.ndarray, count: np.ndarray) -> None:
+    """Requests have ended, or were refused: those that wait for them are sent after their delays."""
+    for at in range(s.ended[0]):
+        i = s.done[at]
+        _allow(q, e, due, who, count, i, q[i].finish if isnan(q[i].refused) else q[i].refused, False)
+    s.ended[0] = 0
 
 
 @inlined

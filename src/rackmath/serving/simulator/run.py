@@ -59,6 +59,11 @@ class Outcome:
     upgrade: RollingUpgrade | None = None
     """What became of a rolling upgrade; None for a fleet that has none."""
 
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """Requests that were not refused. (requests,)"""
+        return np.isnan(self.requests["refused"])
+
 
 def simulate(
     work: Workload,

@@ -58,6 +58,8 @@ class Batching:
     """Tokens of one step. [tokens]"""
     seats: int = 256
     """Sequences in work at most."""
+    queue_limit: int | None = None
+    """Requests that wait for a place at most, others are refused; None for as many as come."""
     block: int = 16
     """Tokens of a block of the cache. [tokens]"""
     memory: int = 1 << 40
@@ -98,6 +100,7 @@ class Batching:
             ("--seats", self.seats, 1, 65_536),
             ("--block", self.block, 1, 65_536),
             ("cache", self.memory, 1, 1 << 50),
+            ("--max-queued-requests", 1 if self.queue_limit is None else self.queue_limit, 1, 1e9),
             ("--scheduler-recv-interval", self.looks, 1, 1000),
             ("--drafted", self.drafted, 0, 64),
             ("--share", self.share, 0, 1024),
@@ -106,6 +109,9 @@ class Batching:
             ("--period", self.period, 1e-6, 1e4),
             ("--host", self.host, 1e3, 1e15),
         )
+        if self.queue_limit is not None and self.looks > 1:
+            way_out = "a queue is counted at every step: leave --scheduler-recv-interval at 1"
+            raise InputError("--max-queued-requests", self.queue_limit, way_out)
         if len(self.acceptance) != self.drafted or not all(0 <= a <= 1 for a in self.acceptance):
             raise InputError(
                 "--acceptance", self.acceptance, f"write {self.drafted} chances from 0 to 1, one per draft"

@@ -55,6 +55,8 @@ REQUEST = np.dtype(
         ("admitted", "f8"),
         ("first", "f8"),
         ("finish", "f8"),
+        # When it was refused, instead of all that.
+        ("refused", "f8"),
         ("place", "i4"),
         ("hit", "i4"),
         ("dropped", "i4"),
@@ -258,7 +260,7 @@ def requests(
         ("todo", prompt), ("left", steps),
     ):  # fmt: skip
         table[name] = values
-    for name in ("admitted", "first", "finish"):
+    for name in ("admitted", "first", "finish", "refused"):
         table[name] = np.nan
     for name in ("after", "before", "place"):
         table[name] = NONE
