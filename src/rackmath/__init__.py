@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rackmath.api.estimate_request import EstimateRequest
     from rackmath.api.evidence import AddRequest, EvidenceRequest
     from rackmath.api.experts import ExpertsRequest
+    from rackmath.api.explore import explore
     from rackmath.api.fit import FitRequest
     from rackmath.api.memory import MemoryRequest
     from rackmath.api.pipeline import PipelineRequest
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from rackmath.api.train_request import TrainRequest
     from rackmath.engine.layout import Layout
     from rackmath.errors import DoesNotFit, InputError, NotUnderstood, RackmathError
+    from rackmath.sweeps.comparison import CompareRequest
     from rackmath.web.widget import widget
 
 _MODULES = {
@@ -56,6 +58,7 @@ _MODULES = {
     "BudgetRequest": "rackmath.api.budget",
     "CacheRequest": "rackmath.api.cache",
     "Cluster": "rackmath.api.subjects",
+    "CompareRequest": "rackmath.sweeps.comparison",
     "ContextRequest": "rackmath.api.context",
     "CostRequest": "rackmath.api.token_costs",
     "Deployment": "rackmath.api.deployment",
@@ -96,6 +99,7 @@ _MODULES = {
     "answer": "rackmath.api.answers",
     "decode_prices": "rackmath.api.decode",
     "estimate": "rackmath.api.estimate",
+    "explore": "rackmath.api.explore",
     "load_model": "rackmath.api.subjects",
     "load_system": "rackmath.api.subjects",
     "plan": "rackmath.api.plan",
@@ -114,6 +118,7 @@ __all__ = [
     "BudgetRequest",
     "CacheRequest",
     "Cluster",
+    "CompareRequest",
     "ContextRequest",
     "CostRequest",
     "Deployment",
@@ -155,6 +160,7 @@ __all__ = [
     "answer",
     "decode_prices",
     "estimate",
+    "explore",
     "load_model",
     "load_system",
     "plan",

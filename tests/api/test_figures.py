@@ -32,6 +32,7 @@ CASES: list[Any] = [
     rm.BudgetRequest(law="besiroglu", loss=2.0, inference_tokens="10T"),  # type: ignore[arg-type]
     rm.DepthRequest(model="llama-3.1-70b"),
     rm.TrainRequest(model="llama-3.1-8b", **SYSTEM, tokens=1e12),
+    rm.CompareRequest(models="llama-3.1-8b", **SYSTEM, input=500, output=50, weights="bf16,fp8"),
     rm.SimulateRequest(model="llama-3.1-8b", **SYSTEM, poisson=5, input=500, output=50, requests=100),
 ]
 
@@ -55,7 +56,7 @@ _COMMANDS = {
     "EstimateRequest": "estimate", "PlanRequest": "plan", "ContextRequest": "context", "RacksRequest": "racks",
     "CacheRequest": "cache", "AgentRequest": "agent", "PageRequest": "prices page", "PriceRequest": "prices decode",
     "CostRequest": "prices cost", "BudgetRequest": "train budget", "DepthRequest": "train depth",
-    "TrainRequest": "train run", "SimulateRequest": "simulate",
+    "TrainRequest": "train run", "CompareRequest": "compare", "SimulateRequest": "simulate",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ _FUNCTIONS = {
     "AgentRequest": "rackmath.api.agent:run_agent",
     "BudgetRequest": "rackmath.api.budget:run_budget",
     "CacheRequest": "rackmath.api.cache:run_cache",
+    "CompareRequest": "rackmath.sweeps.comparison:run_compare",
     "ContextRequest": "rackmath.api.context:run_context",
     "CostRequest": "rackmath.api.token_costs:run_cost",
     "DepthRequest": "rackmath.api.depth:run_depth",

@@ -82,6 +82,21 @@ def changed(request: Any, key: str, value: str) -> Any:
     return replace(request, **{subject: changed_name(name, (key.removeprefix("model."), value))})
 
 
+def explore(request: Any, over: str | None = None, progress: Progress = lambda text: None) -> Result:
+    """Say which numbers an answer depends on: all elasticities, or the outcomes over one number.
+
+    Parameters
+    ----------
+    request
+        An EstimateRequest, PlanRequest, TrainRequest or MemoryRequest whose model and system are names.
+    over
+        A number and its range, as ``bandwidth=1x..4x``.
+
+    Errors: :class:`InputError` for other requests and for a text that says no range; those of the request.
+    """
+    return run_elasticities(request, progress) if over is None else run_curve(request, over, progress)
+
+
 def run_elasticities(request: Any, progress: Progress = lambda text: None) -> Result:
     """Elasticity of every outcome to every number of the system and of the model, the strongest first.
 

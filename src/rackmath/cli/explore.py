@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rackmath.api.explore import run_curve, run_elasticities
+from rackmath.api.explore import explore as explored
 from rackmath.cli import render
 from rackmath.cli.options import request_of_words
 from rackmath.cli.quantities import Whole
@@ -34,11 +34,7 @@ def explore(command: tuple[str, ...], over: str | None, limit: int, plot: str | 
     the number.
     """
     drawn = check_picture(plot)
-    request = _request(command)
-    if over is not None:
-        result = run_curve(request, over, render.show_progress)
-    else:
-        result = run_elasticities(request, render.show_progress)
+    result = explored(_request(command), over, render.show_progress)
     if drawn is not None:
         write_figure(result.picture(), drawn)
     if as_json:

@@ -33,7 +33,7 @@ def request_options(
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         def request_made(values: dict[str, Any]) -> Request:
             """Take a request's fields out of what was typed."""
-            _apply(values, values.pop("changes", ()))
+            _apply(values, values.pop("changes", ()), fields)
             return request(**{field.name: values.pop(field.name) for field in fields})
 
         def called(**values: Any) -> Any:
@@ -73,19 +73,22 @@ def request_of_words(words: Sequence[str]) -> Any:
         return made(dict(inner.params))
 
 
-def _apply(values: dict[str, Any], changes: tuple[str, ...]) -> None:
-    """Write changes behind the names of the system and of the model.
+def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Field]) -> None:
+    """Write changes behind the names of the system and of the model, of a list behind each of its names.
 
-    Errors: :class:`InputError` for a command that has no such subject, and for a list of models.
+    Errors: :class:`InputError` for a command that has no such subject.
     """
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise InputError("--set", change, "write key=value, as bandwidth=2x or model.experts=512")
-        subject = "model" if key.startswith("model.") else "on"
-        if not isinstance(values.get(subject), str):
-            raise InputError("--set", change, "this command names no single model or system to change")
-        values[subject] = changed_name(values[subject], (key.removeprefix("model."), value))
+        subjects = ("model", "models") if key.startswith("model.") else ("on",)
+        named = [field for field in fields if field.name in subjects and isinstance(values[field.name], str)]
+        if not named:
+            raise InputError("--set", change, "this command names no model or system to change")
+        (field,) = named
+        names = values[field.name].split(",") if "," in (field.option.metavar or "") else [values[field.name]]
+        values[field.name] = ",".join(changed_name(name, (key.removeprefix("model."), value)) for name in names)
 
 
 def _declared(field: Field) -> Callable[..., Any]:

@@ -1,0 +1,125 @@
+"""Models, systems, engines, layouts and formats side by side: the question, its plans and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import polars as pl
+
+from rackmath.api import kinds, options
+from rackmath.api.fields import Option, read_fields
+from rackmath.api.result import Result
+from rackmath.errors import InputError
+from rackmath.figures.pictures import cost_figure
+from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
+from rackmath.sweeps import plans
+from rackmath.sweeps.chunks import Chunk, plan_chunks
+from rackmath.sweeps.workers import on_this_machine
+
+BASES = ("on-demand", "reserved", "at cost", "blended", "any")
+_LARGEST = 100_000
+"""Plans that one comparison may ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRequest:
+    """What is put side by side: every row is a full search as of a plan."""
+
+    models: Annotated[str, Option(help="Catalogue names.", metavar="MODEL[,MODEL...]", argument=True)]
+    on: Annotated[str, Option(help="Catalogue names.", metavar="SYSTEM[,SYSTEM...]", names=("--on",))]
+    gpus: Annotated[int, options.GPUS.but(help="Accelerators at most.")]
+    input: Annotated[float, options.INPUT]
+    output: Annotated[float, options.OUTPUT]
+    speed: Annotated[float, Option(help="Cost at this speed: tokens/s of one user.", kind=kinds.SPEED)] = 50.0
+    cost: Annotated[
+        float | None, Option(help="Speed at this cost: dollars per million output tokens.", kind=kinds.NUMBER)
+    ] = None
+    weights: Annotated[
+        str | None, Option(help="Formats of the weights, one row each (default: what each chip has).")
+    ] = None
+    engine: Annotated[
+        str, Option(help=f"Families of engines: {', '.join(FAMILIES)}.", metavar="ENGINE[,ENGINE...]")
+    ] = DEFAULT_ENGINE
+    layout: Annotated[
+        str | None,
+        Option(help="Layouts of one copy, as 'tp8;tp1,ep8,dp8' (default: any).", metavar="LAYOUT[;LAYOUT...]"),
+    ] = None
+    usd_per_gpu_hour: Annotated[
+        float | None, Option(help="Price of one accelerator of every system.", kind=kinds.NUMBER)
+    ] = None
+    basis: Annotated[str, Option(help="Of the catalogue's prices.", kind=kinds.choice(*BASES))] = "on-demand"
+    ttft: Annotated[float | None, options.TTFT] = None
+    sweep: Annotated[
+        tuple[str, ...],
+        Option(help="Any input, such as input=1000,8000.", kind=kinds.TEXTS, metavar="KEY=A,B,C"),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        """Read all values, and refuse speeds and costs that nothing has."""
+        read_fields(self)
+        for name in ("speed", "cost"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"--{name}", value, "write above 0")
+
+    @property
+    def systems(self) -> list[str]:
+        """Names of the systems."""
+        return self.on.split(",")
+
+    @property
+    def keys(self) -> dict[str, list[Any]]:
+        """What differs between rows, by the names of options, with all values.
+
+        Errors: :class:`InputError` for keys and values that no plan has.
+        """
+        keys = {"model": self.models.split(","), "on": self.systems}
+        if self.engine != DEFAULT_ENGINE:
+            keys["engine"] = plans.swept(f"engine={self.engine}", "--engine")[1]
+        if self.layout is not None:
+            keys["layout"] = plans.swept(f"layout={self.layout}", "--layout")[1]
+        for text in self.sweep:
+            key, values = plans.swept(text)
+            keys[key] = values
+        return keys
+
+
+def cases_of(r: CompareRequest) -> list[dict[str, Any]]:
+    """The plan of every row.
+
+    Errors: :class:`InputError` for what is unknown, and for more plans than one comparison may ask for.
+    """
+    fields = ("gpus", "input", "output", "speed", "cost", "weights", "ttft", "basis")
+    same = {name: getattr(r, name) for name in fields} | {"usd-per-gpu-hour": r.usd_per_gpu_hour}
+    cases = list(plans.cases(same, r.keys))
+    if len(cases) > _LARGEST:
+        raise InputError("--sweep", len(cases), f"asks for more than {_LARGEST:,} plans; split it")
+    return cases
+
+
+def joined(chunks: Sequence[Chunk], parts: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Rows of all chunks, in the order of the cases."""
+    return pl.concat([parts[chunk.name] for chunk in chunks], how="vertical_relaxed")
+
+
+def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
+    """The answer that rows make: a mapping for each, in the order of the cases; ``details`` is the table."""
+    rows = table.to_dicts()
+    return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed), details=table)
+
+
+def run_compare(r: CompareRequest, progress: Callable[[str], None] = lambda text: None) -> Result:
+    """Put models, systems, engines, layouts and formats side by side, on all cores of this machine.
+
+    Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
+    """
+    cases = cases_of(r)
+    chunks = plan_chunks(cases)
+    parts: dict[str, pl.DataFrame] = {}
+    # A few plans take less time than starting processes for them.
+    for chunk, table in on_this_machine(chunks, 1 if len(cases) <= plans.FEW else None):
+        parts[chunk.name] = table
+        progress(f"compare: {len(parts)} of {len(chunks)} chunks")
+    return comparison(r, joined(chunks, parts))

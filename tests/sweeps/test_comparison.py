@@ -1,0 +1,58 @@
+"""The question that compares, from Python and from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import rackmath as rm
+from rackmath.cli.app import cli
+from rackmath.errors import InputError
+from rackmath.sweeps.comparison import CompareRequest, cases_of, run_compare
+
+ASKED = {"models": "llama-3.1-8b", "on": "h100-sxm,a100-sxm", "gpus": 1, "input": 500, "output": 100, "weights": "bf16"}
+
+
+def compared(*words: str) -> list[dict[str, object]]:
+    result = CliRunner().invoke(cli, ["compare", *words, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_a_row_for_every_combination() -> None:
+    r = CompareRequest(**ASKED, engine="vllm,sglang", layout="tp1;tp2", sweep=("output=50,100,200",))
+    assert len(cases_of(r)) == 2 * 2 * 2 * 3
+    assert r.keys["output"] == [50, 100, 200]
+
+
+def test_a_row_is_the_plan_of_its_system() -> None:
+    rows = run_compare(CompareRequest(**ASKED)).facts
+    for row in rows:
+        best = rm.answer(
+            rm.PlanRequest(
+                model=row["model"], on=row["on"], gpus=1, input=500, output=100, weights="bf16", tpot=1 / 50,
+            )
+        ).to_dict()["best"]  # fmt: skip
+        assert row["usd_per_million_at_speed"] == pytest.approx(best["usd_per_million_output_tokens"], rel=1e-6)
+
+
+def test_changes_are_made_to_every_name_of_a_list() -> None:
+    words = ["llama-3.1-8b,qwen3-8b", "--on", "h100-sxm,a100-sxm", "--gpus", "1", "--input", "500", "--output", "100",
+             "--weights", "bf16"]  # fmt: skip
+    plain = compared(*words)
+    fast = compared(*words, "--set", "bandwidth=2x")
+    assert {row["on"] for row in fast} == {"h100-sxm[bandwidth=2x]", "a100-sxm[bandwidth=2x]"}
+    assert all(new["fastest"] > old["fastest"] for new, old in zip(fast, plain, strict=True))
+    thin = compared(*words, "--set", "model.layers=8")
+    assert {row["model"] for row in thin} == {"llama-3.1-8b[layers=8]", "qwen3-8b[layers=8]"}
+    assert all(new["fastest"] > old["fastest"] for new, old in zip(thin, plain, strict=True))
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    for field, value in (("speed", 0), ("cost", -1), ("gpus", 0), ("basis", "nobody"), ("engine", "nobody")):
+        with pytest.raises(InputError, match=f"--{field}"):
+            cases_of(CompareRequest(**(ASKED | {field: value})))
+    with pytest.raises(InputError, match="split it"):
+        cases_of(CompareRequest(**ASKED, sweep=("input=" + ",".join(map(str, range(1, 50_002))),)))
