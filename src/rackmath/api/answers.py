@@ -21,7 +21,7 @@ _FUNCTIONS = {
     "MemoryRequest": "rackmath.api.memory:run_memory",
     "PageRequest": "rackmath.api.price_page:run_page",
     "PipelineRequest": "rackmath.api.pipeline:run_pipeline",
-    "PlanRequest": "rackmath.api.plan:run_plan",
+    "PlanRequest": "rackmath.api.size:run_planning",
     "PredictRequest": "rackmath.api.predict:run_prediction",
     "PriceRequest": "rackmath.api.decode:run_decoding",
     "QuizRequest": "rackmath.api.quiz:run_quiz",

@@ -134,6 +134,13 @@ def _plain(request: Any) -> Iterator[tuple[str, Any]]:
         yield entry.name, value
 
 
+def python_of(request: Any) -> str:
+    """A request as Python makes it of the public names: what stands at its default is left out."""
+    usual = {entry.name: entry.default for entry in _fields_of_record(request) if not entry.required}
+    values = {name: value for name, value in plain_fields(request).items() if value != usual.get(name)}
+    return f"rm.{type(request).__name__}({', '.join(f'{name}={value!r}' for name, value in values.items())})"
+
+
 def words_of(request: Any) -> list[str]:
     """A request as it is typed behind its command: what stands at its default is left out."""
     words: list[str] = []

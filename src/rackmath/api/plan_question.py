@@ -128,6 +128,11 @@ class PlanRequest(PromptFields):
             raise InputError("--afd", self.afd, "prompts are read elsewhere then: leave --one-pool out")
 
     @property
+    def asks_for_size(self) -> bool:
+        """Whether the fewest accelerators are asked for, which simulations search."""
+        return bool(self.percentiles) or (self.rate is not None and self.gpus is None and self.usd_per_hour is None)
+
+    @property
     def percentiles(self) -> dict[tuple[str, str], float]:
         """Limits on percentiles: quantity and percentile -> limit. [s]"""
         limits = {name: getattr(self, "_".join(name)) for name in PERCENTILE_LIMITS}

@@ -114,6 +114,14 @@ def run_size(r: PlanRequest, progress: Callable[[str], None] = lambda text: None
     return Result(request=r, facts=facts, draw=lambda: _figure(facts))
 
 
+def run_planning(r: PlanRequest) -> PlanResult | Result:
+    """Answer a request for a plan: the fewest accelerators for a rate where that is asked, else the frontier.
+
+    Errors: as of :func:`run_size` and :func:`~rackmath.api.plan.run_plan`.
+    """
+    return run_size(r) if r.asks_for_size else run_plan(r)
+
+
 def _plans(r: PlanRequest, limits: Limits, box: int, most: int, progress: Callable[[str], None]) -> list[PlanResult]:
     """Plans of the smallest units that keep the limits on average, and of the next larger."""
     averages = {q: min((v for (name, _), v in limits.items() if name == q), default=None) for q in KEYS}

@@ -58,7 +58,7 @@ def plan(
     percentiles, as --ttft-p99 1s, the fewest accelerators in whole boxes are searched, event by event.
     """
     drawn = check_picture(plot)
-    if request.percentiles or (request.rate is not None and request.gpus is None and request.usd_per_hour is None):
+    if request.asks_for_size:
         if traffic is not None or verify or explain or out is not None:
             raise InputError(
                 "--rate", request.rate, "with limits on percentiles leave out --simulate, --verify, --explain, --out"

@@ -52,6 +52,8 @@ DEFAULTS: Mapping[str, Any] = {
     "layout": None,
 }
 
+_ROUNDING = 1e-9
+"""Part by which sums of equal numbers differ. [1]"""
 FEW = 8
 """Plans that take less time than starting processes for them."""
 
@@ -150,7 +152,8 @@ def _points(question: PlanQuestion, case: Mapping[str, Any], price: float | None
     }
     quick = np.flatnonzero(speeds >= speed)
     if len(quick):
-        best = int(quick[np.argmax(per_gpu[quick])])
+        # Of deployments that are equal but for rounding, which differs between processors, the first.
+        best = int(quick[per_gpu[quick] >= (1 - _ROUNDING) * per_gpu[quick].max()][0])
         low, high = question.range_at(result, int(inside[best]), "throughput")
         facts |= {
             "tokens_per_second_per_gpu_at_speed": float(per_gpu[best]),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rackmath.api.answers import answer
-from rackmath.api.fields import fields_of, plain_fields, words_of
+from rackmath.api.fields import python_of, words_of
 from rackmath.figures import Figure
 from rackmath.figures.plotly import axes, bar_mode, moments, traces
 from rackmath.web import uploads
@@ -107,16 +107,8 @@ def answered(command: str, request: Any, run: Callable[[Any], Any] | None = None
         result=result,
         facts=_renamed(result.to_dict(), names),
         command=command_line(words),
-        python=_in_python(request, names),
+        python=f"rm.answer({_renamed(python_of(request), names)})",
     )
-
-
-def _in_python(request: Any, names: Mapping[str, str]) -> str:
-    """A request as a notebook makes it: what stands at its default is left out."""
-    usual = {field.name: field.default for field in fields_of(type(request)) if not field.required}
-    values = {name: value for name, value in plain_fields(request).items() if value != usual.get(name)}
-    given = ", ".join(f"{name}={_renamed(value, names)!r}" for name, value in values.items())
-    return f"rm.answer(rm.{type(request).__name__}({given}))"
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
