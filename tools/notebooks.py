@@ -57,8 +57,8 @@ def _name(job: re.Match[str]) -> str:
 def _notebook(name: str, question: str, commands: list[str]) -> str:
     commands = [command.strip() for command in commands]
     typed = "\n".join(commands)
-    cells = [("markdown", f"# {question}\n\nThe same from the command line ([all jobs](../../jobs.md)):\n\n```\n{typed}\n```")]
-    cells.append(("code", "import rackmath as rm"))
+    heading = f"# {question}\n\nThe same from the command line ([all jobs](../../jobs.md)):\n\n```\n{typed}\n```"
+    cells = [("markdown", heading), ("code", "import rackmath as rm")]
     for command in commands:
         cells += [("code", code) for code in _cells(command)]
     records = [_cell(f"{name[:40]}-{i}", kind, text) for i, (kind, text) in enumerate(cells)]

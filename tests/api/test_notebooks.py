@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from tools import notebooks
 
 from tests.cli.test_jobs import JOBS
-from tools import notebooks
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,5 +41,6 @@ def test_all_of_them_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     NotebookClient(whole, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}).execute()
     silent = [cell.source for cell in whole.cells if not cell.outputs and cell.source != "import rackmath as rm"]
     assert not silent
-    said = [output.text for cell in whole.cells if cell.source.startswith("!") for output in cell.outputs]
-    assert not any("rackmath: " in text for text in said)
+    typed = [output.text for cell in whole.cells if cell.source.startswith("!") for output in cell.outputs]
+    # A refusal is one line.
+    assert all(text.count("\n") > 3 for text in typed)

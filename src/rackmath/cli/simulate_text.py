@@ -56,11 +56,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
     ]
     if "refused" in facts:
         pairs.append(("refused", _refused(facts["refused"])))
-    if facts["blocks_asked"]:
-        tiers = ", ".join(f"{name} {share:.2%}" for name, share in facts["hit_rate"].items())
-        pairs.append(("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"))
-        kept = ", ".join(f"{name} {show(size, 'B')}" for name, size in facts["tier_bytes"].items())
-        pairs.append(("prefixes kept", f"{kept}, on average and of all replicas together"))
+    pairs += _prefix_pairs(facts)
     if "tasks" in facts:
         pairs += _task_pairs(facts["tasks"])
     if facts["failures"]:
@@ -81,6 +77,18 @@ def show_result(facts: Mapping[str, Any]) -> None:
     pairs.append(("simulated time", show(facts["span"], "s")))
     render.show_pairs("what it took", pairs)
     render.show_lines("assumed", facts["assumptions"])
+
+
+def _prefix_pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What prefix caches gave and held, where requests name prefixes."""
+    if not facts["blocks_asked"]:
+        return []
+    tiers = ", ".join(f"{name} {share:.2%}" for name, share in facts["hit_rate"].items())
+    kept = ", ".join(f"{name} {show(size, 'B')}" for name, size in facts["tier_bytes"].items())
+    return [
+        ("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"),
+        ("prefixes kept", f"{kept}, on average and of all replicas together"),
+    ]
 
 
 def _show_classes(facts: Mapping[str, Any]) -> None:

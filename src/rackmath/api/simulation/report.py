@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rackmath.api.simulation.by_group import classes, dollars_per_million, services, spread_facts
 from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.refusals import refusals
@@ -17,7 +18,7 @@ from rackmath.api.simulation.setup import Setup, run, slowed
 from rackmath.api.simulation.tasks import task_facts, task_rates, tasks_of_run
 from rackmath.caching.tiers import LIFETIME
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
-from rackmath.serving.simulator.outcome import STATISTICS, Times, good, request_times, spread
+from rackmath.serving.simulator.outcome import STATISTICS, Times, good, request_times
 from rackmath.serving.simulator.paired import stretch_statistics
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.tasks import Tasks
@@ -61,13 +62,8 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = _rates(setup, outcomes, tasks)
-    answered = last.answered
-    order = np.argsort(arrival, kind="stable")
-    served = order[answered[order]]
-    warm = warm_up(times.whole[served], empty=r.users is None) if rates.steady and r.trace is None else 0
-    # Percentiles are those of a steady load where there is one.
-    counted = order[np.flatnonzero(answered[order])[warm] if warm else 0 :]
-    written = float(setup.work.output[answered].sum())
+    warm, counted = _counted(setup, last, arrival, times, rates)
+    written = float(setup.work.output[last.answered].sum())
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
     blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
@@ -84,10 +80,10 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "replicas": [group.replicas for group in members],
         "requests": len(setup.work),
         "warm_up_requests": warm,
-        "time_to_first_token": _spread(times.first[counted]),
-        "time_per_output_token": _spread(times.per_token[counted]),
-        "latency": _spread(times.whole[counted]),
-        "queueing": _spread(queued[counted]),
+        "time_to_first_token": spread_facts(times.first[counted]),
+        "time_per_output_token": spread_facts(times.per_token[counted]),
+        "latency": spread_facts(times.whole[counted]),
+        "queueing": spread_facts(queued[counted]),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
@@ -99,7 +95,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "good_share": float(kept[counted].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
-        "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[answered].sum()),
+        "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[last.answered].sum()),
         "utilisation": sum(float(b.sum()) for b in busy) / max(float(paid.sum()), 1e-9),
         "mean_batch": float(own["batch"].sum()) / max(work, 1e-9),
         "memory_in_use": float(own["kept"].sum()) / max(float((own["busy"] * blocks).sum()), 1e-9),
@@ -111,13 +107,28 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         **energy_of_simulation(setup, outcomes, spent, busy),
         "tier_bytes": _held(setup, first),
         "usd_tiers": rent,
-        "usd_per_million_tokens": _dollars(members, paid, written, cost),
+        "usd_per_million_tokens": dollars_per_million(members, paid, written, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": _services(setup, last, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
-        **_classes(setup, times, kept, counted),
+        "services": services(setup, last, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
+        **classes(setup, times, kept, counted),
         **refusals(r, last, counted),
     }
+
+
+def _counted(
+    setup: Setup, outcome: Outcome, arrival: F, times: Times, rates: Balance
+) -> tuple[int | None, NDArray[np.intp]]:
+    """Requests with an answer at the start that percentiles leave out, and the rest of all in their order.
+
+    Percentiles are those of a steady load where there is one.
+    """
+    order = np.argsort(arrival, kind="stable")
+    places = np.flatnonzero(outcome.answered[order])
+    warm = 0
+    if rates.steady and setup.request.trace is None:
+        warm = warm_up(times.whole[order[places]], empty=setup.request.users is None)
+    return warm, order[places[warm] if warm else 0 :]
 
 
 def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> Balance:
@@ -169,13 +180,6 @@ def _rent(setup: Setup, outcome: Outcome, span: float) -> float:
     return total * span / LIFETIME
 
 
-def _dollars(members: tuple[ReplicaGroup, ...], seconds: F, tokens: float, more: float = 0.0) -> float | None:
-    if any(member.price is None for member in members):
-        return None
-    spent = sum(float(t) * (member.price or 0.0) for member, t in zip(members, seconds, strict=True))
-    return (spent + more) / max(tokens, 1e-9) * 1e6
-
-
 def _encoders(setup: Setup, rates: Balance) -> dict[str, Any]:
     """Accelerators that only encode images, their utilisation, and the time until images are encoded; empty without."""
     e = setup.encoders
@@ -186,7 +190,7 @@ def _encoders(setup: Setup, rates: Balance) -> dict[str, Any]:
             "gpus": e.gpus,
             "time": e.time,
             "utilisation": None if rates.offered is None else min(rates.offered * e.time / e.gpus, 1.0),
-            "time_to_encode": _spread(e.ends(setup.work.arrival) - setup.work.arrival),
+            "time_to_encode": spread_facts(e.ends(setup.work.arrival) - setup.work.arrival),
         }
     }
 
@@ -206,8 +210,8 @@ def _upgrade(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
             "begin": begin,
             "end": end if isfinite(end) else None,
             "replicas": sum(upgrade.replicas for upgrade in upgrades),
-            "time_to_first_token": _spread(first[meanwhile]),
-            "time_to_first_token_outside": _spread(first[~meanwhile]),
+            "time_to_first_token": spread_facts(first[meanwhile]),
+            "time_to_first_token_outside": spread_facts(first[~meanwhile]),
         }
     }
 
@@ -215,58 +219,6 @@ def _upgrade(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
 def _encoders_cost(setup: Setup, span: float) -> float:
     """What accelerators that only encode images cost over a run. [USD]"""
     return 0.0 if setup.encoders is None else setup.encoders.gpus * span * (setup.encoders.price or 0.0)
-
-
-def _services(
-    setup: Setup, outcome: Outcome, times: Times, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
-) -> list[dict[str, Any]]:
-    """What each service's users saw, of the requests that count in their order, and what its replicas cost."""
-    of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
-    rows: list[dict[str, Any]] = []
-    for service in sorted({group.service for group in setup.groups}):
-        mine = of == service
-        seen = counted[mine[counted]]
-        which = [k for k, group in enumerate(setup.groups) if group.service == service]
-        members = tuple(setup.groups[k] for k in which)
-        rows.append(
-            {
-                "replicas": [f"{member.replicas} x {member.text}" for member in members],
-                "requests": int(mine.sum()),
-                "time_to_first_token": _spread(times.first[seen]),
-                "time_per_output_token": _spread(times.per_token[seen]),
-                "latency": _spread(times.whole[seen]),
-                "good_share": float(kept[seen].mean()) if len(seen) else None,
-                "usd_per_million_tokens": _dollars(
-                    members, seconds[which], float(setup.work.output[mine & outcome.answered].sum())
-                ),
-            }
-        )
-    return rows
-
-
-def _classes(setup: Setup, times: Times, kept: NDArray[np.bool_], counted: NDArray[np.intp]) -> dict[str, Any]:
-    """What users of each class saw, of the requests that count in their order; empty for one class."""
-    rank = setup.work.rank
-    if not rank.any():
-        return {}
-    rows: list[dict[str, Any]] = []
-    for k in range(int(rank.max()) + 1):
-        seen = counted[rank[counted] == k]
-        rows.append(
-            {
-                "requests": int((rank == k).sum()),
-                "time_to_first_token": _spread(times.first[seen]),
-                "time_per_output_token": _spread(times.per_token[seen]),
-                "latency": _spread(times.whole[seen]),
-                "good_share": float(kept[seen].mean()) if len(seen) else None,
-            }
-        )
-    return {"classes": rows}
-
-
-def _spread(values: Any) -> dict[str, Any] | None:
-    percentiles = spread(values)
-    return None if percentiles is None else asdict(percentiles)
 
 
 def stretches_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
