@@ -54,7 +54,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
             "accepted_tokens": result.accepted,
             "energy": result.energy,
             **({} if adapters is None else {"adapters": adapters}),
-            **({} if images is None else {"images": images}),
+            **images,
             **({} if apart is None else {"experts_apart": apart}),
             "usd_per_million_tokens": cost,
             "usd_per_million_tokens_low": None if cost is None else cost * low / result.time,

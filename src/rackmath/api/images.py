@@ -1,4 +1,4 @@
-"""Images in the prompts of requests: their fields, and the model whose encoder meets them."""
+"""Images and sound in the prompts of requests: their fields, and the model whose encoder meets them."""
 
 from __future__ import annotations
 
@@ -23,17 +23,25 @@ _MOST = 1000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptFields(ServedFields):
-    """Fields of every request whose prompts may hold images."""
+    """Fields of every request whose prompts may hold images or sound."""
 
     images: Annotated[
         float,
         Option(help="Images in each prompt; their tokens come on top of the text's.", kind=kinds.NUMBER),
     ] = 0.0
     image_size: Annotated[str, Option(help="Pixels of an image, width by height.", metavar="WxH")] = _DEFAULT_SIZE
+    audio: Annotated[
+        float,
+        Option(
+            help="Length of a clip of sound in each prompt, as 30s; its tokens come on top of the text's.",
+            kind=kinds.SECONDS,
+        ),
+    ] = 0.0
     mm_encoder_tp_mode: Annotated[
         str,
         Option(
-            help="How tensor-parallel ranks share the vision encoder: weights split, or each image on one rank (data).",
+            help="How tensor-parallel ranks share the encoder: weights split, or each image or window on one rank "
+            "(data).",
             kind=kinds.choice(*TP_MODES),
             flags={"vllm": "--mm-encoder-tp-mode", "sglang": "--mm-enable-dp-encoder"},
         ),
@@ -47,11 +55,12 @@ def served_fields(r: PromptFields) -> dict[str, Any]:
 
 
 def served_model(r: PromptFields, model: str | Architecture, system: System) -> Architecture:
-    """The model of a request with its adapters, its routing and the images of its prompts.
+    """The model of a request with its adapters, its routing and the images or the sound of its prompts.
 
-    Errors: :class:`InputError` for what the model does not have, and for images that are none.
+    Errors: :class:`InputError` for what the model does not have, and for images and clips that are none.
     """
-    return with_images(with_routing(with_adapters(load_model(model), r, system), r), r)
+    architecture = with_routing(with_adapters(load_model(model), r, system), r)
+    return with_sound(architecture, r) if r.audio else with_images(architecture, r)
 
 
 def with_images(architecture: Architecture, r: PromptFields) -> Architecture:
@@ -69,6 +78,20 @@ def with_images(architecture: Architecture, r: PromptFields) -> Architecture:
         raise InputError("--images", r.images, f"{architecture.name} {missing}")
     image = image_of(architecture.encoder.sizing, width, height)
     return replace(architecture, images=Images(count=r.images, image=image, tp_mode=r.mm_encoder_tp_mode))
+
+
+def with_sound(architecture: Architecture, r: PromptFields) -> Architecture:
+    """The model with the clip of sound of a request.
+
+    Errors: :class:`InputError` for a model without such an encoder, for a clip that is none, and beside images.
+    """
+    if r.images:
+        raise InputError("--audio", r.audio, "leave --images out: one encoder is computed at a time")
+    if architecture.audio is None:
+        missing = "takes no sound" if architecture.audio_exact else "has an encoder of sound of no known kind"
+        raise InputError("--audio", r.audio, f"{architecture.name} {missing}")
+    clip = architecture.audio.windows.clip(r.audio)
+    return replace(architecture, images=Images(count=1.0, image=clip, tp_mode=r.mm_encoder_tp_mode, sound=True))
 
 
 def prompt_notes(r: PromptFields, architecture: Architecture, sequences: float | None = None) -> tuple[str, ...]:
@@ -89,22 +112,28 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def image_tokens(architecture: Architecture) -> float:
-    """Tokens that the images of a prompt become; 0 without any. [tokens]"""
+    """Tokens that the images or the sound of a prompt become; 0 without any. [tokens]"""
     return 0.0 if architecture.images is None else architecture.images.tokens
 
 
-def image_facts(architecture: Architecture) -> dict[str, Any] | None:
-    """Numbers of the images of a prompt; None without any."""
+def image_facts(architecture: Architecture) -> dict[str, Any]:
+    """Numbers of the images or of the sound of a prompt, under their key; empty without any."""
     images = architecture.images
     if images is None:
-        return None
+        return {}
+    positions = images.image.tiles * images.image.patches
+    if images.sound:
+        sound = {"windows": images.image.tiles, "positions": positions, "tokens_per_prompt": images.tokens}
+        return {"audio": sound | {"encoder": images.tp_mode}}
     return {
-        "per_prompt": images.count,
-        "tiles": images.image.tiles,
-        "patches": images.image.tiles * images.image.patches,
-        "tokens": images.image.tokens,
-        "tokens_per_prompt": images.tokens,
-        "encoder": images.tp_mode,
+        "images": {
+            "per_prompt": images.count,
+            "tiles": images.image.tiles,
+            "patches": positions,
+            "tokens": images.image.tokens,
+            "tokens_per_prompt": images.tokens,
+            "encoder": images.tp_mode,
+        }
     }
 
 
@@ -114,6 +143,8 @@ def image_note(architecture: Architecture) -> tuple[str, ...]:
     if images is None:
         return ()
     image = images.image
+    if images.sound:
+        return _sound_note(images)
     tiles = f" in {image.tiles} tiles" if image.tiles > 1 else ""
     split = "encoder weights split over" if images.tp_mode == TP_MODES[0] else "whole images spread over"
     notes = (
@@ -125,3 +156,16 @@ def image_note(architecture: Architecture) -> tuple[str, ...]:
     if not architecture.encoder_exact:
         notes += (f"the encoder of {architecture.name} is of no known kind: a plain transformer of its widths",)
     return notes
+
+
+def _sound_note(sound: Images) -> tuple[str, ...]:
+    """What a reader has to know of a clip, in lines."""
+    count, clip = sound.image.tiles, sound.image
+    windows = f"{count} windows of {clip.patches:,} positions" if count > 1 else f"{clip.patches:,} positions"
+    split = "encoder weights split over" if sound.tp_mode == TP_MODES[0] else "whole windows spread over"
+    return (
+        f"a clip of sound in each prompt: {windows} become {clip.tokens:,} tokens, on top of the text; {split} the "
+        "tensor-parallel ranks",
+        "encoder times rest on measured encodes of images, none of sound (docs/accuracy-of-encoders.md); decoding of "
+        "files and spectra on the host are left out",
+    )

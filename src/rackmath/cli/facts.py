@@ -9,7 +9,8 @@ import click
 from rackmath.cli import render
 from rackmath.io import catalogue
 from rackmath.models import cache, counts
-from rackmath.models.architecture import Architecture, Encoder
+from rackmath.models.architecture import Architecture, AudioEncoder, Encoder
+from rackmath.models.audio import WINDOW
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.images import image_of
 from rackmath.models.requantise import requantise
@@ -58,6 +59,12 @@ def _image(encoder: Encoder) -> dict[str, int]:
     }
 
 
+def _clip(encoder: AudioEncoder) -> dict[str, float]:
+    """What a clip of sound becomes, as an example."""
+    clip = encoder.windows.clip(WINDOW)
+    return {"seconds": WINDOW, "positions": clip.tiles * clip.patches, "tokens": clip.tokens}
+
+
 def model_facts(a: Architecture) -> dict[str, Any]:
     """Counts of a model under the keys of the contract."""
     form = a.cache_format
@@ -67,9 +74,10 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "active_params": counts.active_params(a),
         "embedding_params": counts.embedding_params(a),
         "params": counts.params_by_role(a),
-        "vision_params": counts.encoder_params(a),
+        "vision_params": counts.encoder_params(a) - counts.audio_params(a),
         "vision_params_exact": a.encoder_exact,
         **({} if a.encoder is None else {"image": _image(a.encoder)}),
+        **({} if a.audio is None else {"audio_params": counts.audio_params(a), "audio": _clip(a.audio)}),
         "mtp_params": counts.mtp_params(a),
         "layers": len(a.layers),
         "kv_bytes_per_token": cache.kv_bytes_per_token(a, form),
@@ -110,11 +118,17 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
         )
     if a.encoder is not None:
         exact = "" if a.encoder_exact else " (estimate)"
-        pairs.append(("vision tower, apart", f"{render.count(counts.encoder_params(a))}{exact}"))
+        pairs.append(("vision tower, apart", f"{render.count(facts['vision_params'])}{exact}"))
         size = f"{facts['image']['patches']:,} patches, {facts['image']['tokens']:,} tokens"
         pairs.append((f"image of {_SIDE} x {_SIDE}", size))
     elif not a.encoder_exact:
         pairs.append(("vision tower, apart", "not in the config"))
+    if a.audio is not None:
+        pairs.append(("audio tower, apart", render.count(facts["audio_params"])))
+        size = f"{facts['audio']['positions']:,} positions, {facts['audio']['tokens']:,} tokens"
+        pairs.append((f"clip of {WINDOW:g} s", size))
+    elif not a.audio_exact:
+        pairs.append(("audio tower, apart", "of no known kind"))
     if a.mtp:
         pairs.append(("MTP layers, apart", render.count(facts["mtp_params"])))
     render.show_pairs(f"{a.name}: {len(a.layers)} layers, hidden width {a.hidden}", pairs)

@@ -1,4 +1,4 @@
-"""Time of turning images into tokens: a pass of an encoder over patches, before the prompt that holds them is read."""
+"""Time of turning images or sound into tokens: a pass of an encoder, before the prompt that holds them is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rackmath.engine.layout import Layout
 from rackmath.engine.losses import Losses
 from rackmath.engine.step import Estimate, estimate
 from rackmath.hardware import System
-from rackmath.models.architecture import Architecture, Encoder, Layer
+from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Layer
 from rackmath.models.numbers import Number, ceiling, maximum
 
 MOVES = 79.0
@@ -29,8 +29,8 @@ COMPILED_MOVES = 39.0
 UNMEASURED = 1.5
 """Time over that of the fit at the upper end of the range; the lower end is a compiled encoder without ``SETTING``."""
 
-IMAGES = "images"
-"""What a pass spends on encoding images."""
+IMAGES, SOUND = "images", "sound"
+"""What a pass spends on encoding images or sound."""
 
 TP_MODES = ("weights", "data")
 """How ranks share an encoder (vLLM's --mm-encoder-tp-mode): each matrix is split, or each image is on one rank."""
@@ -59,8 +59,8 @@ def encoding(
 
     .. math:: t = t_0 + T_\text{tower}(n, p) + T_\text{projector}(n v) + L n p \cdot 79 \cdot 2 d / (0.7 M)
 
-    with n images, p patches and v tokens of each, L layers of width d, memory bandwidth M; the first and the last term
-    only with losses. The encoder runs on the first stage of a pipeline.
+    with n images, p patches and v tokens of each (of sound n windows of p positions), L layers of width d, memory
+    bandwidth M; the first and the last term only with losses. The encoder runs on the first stage of a pipeline.
 
     Parameters
     ----------
@@ -73,7 +73,8 @@ def encoding(
     losses : Losses, optional
         What separates the engine from the bound; None for the bound.
     """
-    images, encoder = architecture.images, architecture.encoder
+    images = architecture.images
+    encoder = architecture.audio if images is not None and images.sound else architecture.encoder
     if images is None or encoder is None or not images.count:
         return NOTHING
     count = images.count * prompts
@@ -103,8 +104,8 @@ def _of_kernels(losses: Losses) -> Losses:
     return replace(losses, host=0.0, host_sequence=0.0, software=1.0, correction={}, low=1.0, high=1.0)
 
 
-def projector(encoder: Encoder) -> Architecture:
-    """The projection as a model of its own, which each token of an image passes."""
+def projector(encoder: Encoder | AudioEncoder) -> Architecture:
+    """The projection as a model of its own, which each token of an image or of a clip passes."""
     layer = Layer(extras=encoder.projector)
     return Architecture(name="projector", hidden=encoder.tower.hidden, vocabulary=0, layers=(layer,), head=False)
 
@@ -118,9 +119,15 @@ def timed_pass(architecture: Architecture, system: System, layout: Layout, setti
     e = encoding(architecture, system, layout, prompts, settings["losses"])
     times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time")
     added = (e.time, e.low, e.high, e.ideal, e.ideal, e.ideal)
+    name = encoded(architecture)
     return replace(
         step,
         **{name: getattr(step, name) + more for name, more in zip(times, added, strict=True)},
-        terms={**step.terms, IMAGES: e.ideal},
-        lost={**step.lost, IMAGES: e.time - e.ideal},
+        terms={**step.terms, name: e.ideal},
+        lost={**step.lost, name: e.time - e.ideal},
     )
+
+
+def encoded(architecture: Architecture) -> str:
+    """What of a prompt is encoded: :data:`IMAGES` or :data:`SOUND`."""
+    return SOUND if architecture.images is not None and architecture.images.sound else IMAGES

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rackmath.engine.adapters import adapter_loads
-from rackmath.engine.encoding import IMAGES, encoding
+from rackmath.engine.encoding import encoded, encoding
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, widths
 from rackmath.engine.losses import CORRECTION, Losses, host_time, launch_time
@@ -64,7 +64,9 @@ def step_parts(
     parts = [replace(p, time=scale * p.time, ideal=scale * p.ideal, launches=scale * p.launches) for p in own]
     parts.append(StepPart(name="loading adapters", kind="gaps", time=loads, ideal=0.0))
     if phase == "prefill":
-        parts.insert(0, StepPart(name=IMAGES, kind="kernels", time=float(images.time), ideal=float(images.ideal)))
+        parts.insert(
+            0, StepPart(name=encoded(architecture), kind="kernels", time=float(images.time), ideal=float(images.ideal))
+        )
     drafting, corrected = settings.get("draft") is not None, losses is not None and phase in losses.correction
     if not drafting and not corrected:
         return [part for part in parts if part.time != 0.0]

@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from rackmath.models.adapters import Adapters
+from rackmath.models.audio import Windows
 from rackmath.models.formats import BF16, Format
 from rackmath.models.images import Image, Sizing
 from rackmath.models.mixers import Mixer
@@ -146,6 +147,10 @@ class Architecture:
     """What turns images into tokens, outside every total."""
     encoder_exact: bool = True
     """False where the config does not tell all of its encoder."""
+    audio: AudioEncoder | None = None
+    """What turns sound into tokens, outside every total."""
+    audio_exact: bool = True
+    """False where the config has one of no known kind."""
     target_hidden: int | None = None
     """Hidden width of the model from whose states it drafts, as an EAGLE head does; None of a model of its own."""
     mtp: tuple[Layer, ...] = ()
@@ -194,8 +199,20 @@ class Encoder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AudioEncoder:
+    """What turns sound into tokens of a prompt."""
+
+    tower: Architecture
+    """A transformer over the positions of a window, each of which hears all of it."""
+    projector: tuple[Weight, ...]
+    """What each token goes through behind it."""
+    windows: Windows
+    """How a clip becomes positions, and positions tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Images:
-    """Images of a prompt, as an encoder meets them."""
+    """Images of a prompt, or a clip of sound, as an encoder meets them."""
 
     count: float
     """Of one prompt. [images]"""
@@ -203,6 +220,8 @@ class Images:
     """Pieces, patches and tokens of each."""
     tp_mode: str = "weights"
     """How ranks of a tensor group share the encoder: weights (each matrix split) or data (an image on one rank)."""
+    sound: bool = False
+    """Whether it is a clip of sound, for the encoder of sound."""
 
     @property
     def tokens(self) -> float:

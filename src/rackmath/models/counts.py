@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rackmath.models.architecture import Architecture, Experts, Layer, Pool, Weight
+from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Experts, Layer, Pool, Weight
 from rackmath.models.formats import Format
 from rackmath.models.weights import layer_weights, model_weights
 
@@ -52,8 +52,16 @@ def params_by_role(architecture: Architecture) -> dict[str, float]:
 
 
 def encoder_params(architecture: Architecture) -> float:
-    """Parameters of the encoder of images and of its projection; 0 without one. [1]"""
-    encoder = architecture.encoder
+    """Parameters of the encoders of images and of sound with their projections; 0 without any. [1]"""
+    return _tower_params(architecture.encoder) + audio_params(architecture)
+
+
+def audio_params(architecture: Architecture) -> float:
+    """Parameters of the encoder of sound and of its projection; 0 without one. [1]"""
+    return _tower_params(architecture.audio)
+
+
+def _tower_params(encoder: Encoder | AudioEncoder | None) -> float:
     if encoder is None:
         return 0
     return _whole(total_params(encoder.tower) + sum(w.elements for w in encoder.projector))

@@ -30,7 +30,7 @@ def allowed(work: Workload, q: np.ndarray, outside: float) -> list[float]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    system=systems(),
+    system=systems(limited=False),
     seed=st.integers(0, 10_000),
     replicas=st.integers(1, 3),
     router=st.sampled_from(list(ROUTERS)),
@@ -60,7 +60,7 @@ def test_requests_are_sent_when_all_that_they_wait_for_allow_it(
 
 
 @settings(max_examples=200, deadline=None)
-@given(system=systems(), per=st.integers(1, 3), seed=st.integers(0, 1000))
+@given(system=systems(limited=False), per=st.integers(1, 3), seed=st.integers(0, 1000))
 def test_answers_stay_behind_their_prompts(system: tuple[Workload, Batching], per: int, seed: int) -> None:
     """Requests whose prompts begin with others' prompts and answers, step by step."""
     work, batching = system

@@ -41,12 +41,13 @@ def with_image_traffic(r: SimulateRequest, work: Workload) -> ImageTraffic:
     architecture = served_model(r, r.model, system)
     if architecture.images is None:
         if r.encoder_gpus is not None:
-            raise InputError("--encoder-gpus", r.encoder_gpus, "has nothing to encode: give --images")
+            raise InputError("--encoder-gpus", r.encoder_gpus, "has nothing to encode: give --images or --audio")
         return ImageTraffic(work=work, servers=r)
+    field, value = ("--audio", r.audio) if r.audio else ("--images", r.images)
     if r.turns > 1:
-        raise InputError("--images", r.images, "turns of a session would hold those before: leave --turns out")
+        raise InputError(field, value, "turns of a session would hold those before: leave --turns out")
     if any("model=" in text for text in r.beside):
-        raise InputError("--images", r.images, "another model of --beside has another encoder: leave it out")
+        raise InputError(field, value, "another model of --beside has another encoder: leave it out")
     longer = checked(replace(work, prompt=work.prompt + np.int32(round(image_tokens(architecture)))))
     notes = image_note(architecture)
     if r.encoder_gpus is None:
@@ -65,7 +66,7 @@ def with_image_traffic(r: SimulateRequest, work: Workload) -> ImageTraffic:
     apart = f"{r.encoder_gpus} of the accelerators encode, one request each at a time; their energy is not counted"
     return ImageTraffic(
         work=longer,
-        servers=replace(r, gpus=r.gpus - r.encoder_gpus, images=0.0, encoder_gpus=None),
+        servers=replace(r, gpus=r.gpus - r.encoder_gpus, images=0.0, audio=0.0, encoder_gpus=None),
         encoders=encoders,
         notes=(*notes, apart),
     )

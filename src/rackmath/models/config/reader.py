@@ -11,6 +11,7 @@ from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
 from rackmath.models.config.conventions import Convention, convention_of
 from rackmath.models.config.fields import CONTEXT, HIDDEN, NESTED, VOCABULARY, Fields
+from rackmath.models.config.hearing import audio_encoder
 from rackmath.models.config.irrelevant import not_understood
 from rackmath.models.config.layers import build_layers
 from rackmath.models.config.pattern import layer_count
@@ -68,6 +69,7 @@ def read_config(
     rules, cache = read_formats(fields, config, sidecar)
     quantised = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
     encoder, encoder_exact = vision_encoder(config, hidden)
+    audio, audio_exact = audio_encoder(config, hidden)
     tied = _tied(fields, config, convention)
     longest = fields.optional(*CONTEXT, kind="tokens", low=1)
     head_bias = fields.choice("lm_head_bias")
@@ -80,7 +82,10 @@ def read_config(
         head_bias=convention.head_bias if head_bias is None else head_bias,
         extras=tuple(loose_weights(fields, hidden, vocabulary, count, convention)),
         encoder=encoder,
-        encoder_exact=encoder_exact,
+        # A text model beside an encoder of sound has lost no other.
+        encoder_exact=encoder_exact or (encoder is None and audio is not None),
+        audio=audio,
+        audio_exact=audio_exact,
         mtp=mtp_layers(fields, quantised, hidden),
         residual_streams=fields.optional("hc_mult", kind="count", low=1) or 1,
         format=_element_format(fields, config),

@@ -247,4 +247,4 @@ def _on_stage(loaded: Loaded, architecture: Architecture, layout: Layout) -> flo
 def _is_usual(architecture: Architecture) -> bool:
     """Whether starts of models of its kind were measured: attention of grouped heads, text, full-width experts."""
     grouped = all(isinstance(mixer, Grouped) for layer, _ in architecture.groups for mixer in layer.mixers)
-    return grouped and architecture.encoder is None
+    return grouped and architecture.encoder is None and architecture.audio is None

@@ -79,7 +79,7 @@ def peak(architecture: Architecture, layout: Layout, tokens: float, sequences: f
         forward=tokens * (width * widest + _LIVE * token),
         sampling=vocabulary * (sequences * (width + _SAMPLED) + 4 * _PROCESSORS) + tokens * token,
         experts=width / 2 * experts,
-        images=_ENCODER * tokens * token if architecture.encoder is not None else 0.0,
+        images=_ENCODER * tokens * token if architecture.encoder or architecture.audio else 0.0,
         widest=widest,
     )
 

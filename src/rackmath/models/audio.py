@@ -1,0 +1,48 @@
+"""How many positions an encoder hears of a clip of sound, and how many tokens of the prompt they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from rackmath.errors import InputError
+from rackmath.models.images import Image
+
+LONGEST = 100_000.0
+"""Clip beyond which a length is a mistake. [s]"""
+WINDOW = 30.0
+"""Of sound that Whisper's encoder hears at once; a shorter one is filled with silence. [s]"""
+FRAMES = 100
+"""Spectra of a second of sound, of which Whisper's second convolution takes every other one. [1/s]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """Windows of equal length whose positions are joined to tokens, as of Whisper's encoder."""
+
+    positions: int
+    """Of a window."""
+    joined: int
+    """Positions that become one token."""
+    silence: bool
+    """Whether the silence that fills the last window becomes tokens as well."""
+    most: int | None = None
+    """Windows of a clip at most; None for as many as it has."""
+
+    def clip(self, seconds: float) -> Image:
+        """A clip as the encoder hears it: its windows are pieces, its positions patches.
+
+        Sources: transformers' Voxtral (the clip is filled up to a multiple of 30 s; 375 tokens a window) and
+        Qwen2-Audio (``_get_feat_extract_output_lengths``; the processor cuts a clip at 30 s).
+        Errors: :class:`InputError` for a length that is none, or that the processor would cut.
+        """
+        if not 0 < seconds <= LONGEST:
+            raise InputError("--audio", seconds, f"write a length from 0 to {LONGEST:,.0f} s")
+        windows = ceil(seconds / WINDOW - 1e-9)
+        if self.most is not None and windows > self.most:
+            raise InputError("--audio", seconds, f"the model's processor cuts a clip at {self.most * WINDOW:g} s")
+        tokens = windows * (self.positions // self.joined)
+        if not self.silence:
+            heard = (round(seconds * FRAMES) - 1) // 2 + 1
+            tokens = max((heard - self.joined) // self.joined + 1, 1)
+        return Image(tiles=windows, patches=self.positions, tokens=tokens)
