@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
+from rackmath.models.config.audio import audio_encoder
 from rackmath.models.config.conventions import Convention, convention_of
 from rackmath.models.config.fields import CONTEXT, HIDDEN, NESTED, VOCABULARY, Fields
-from rackmath.models.config.hearing import audio_encoder
 from rackmath.models.config.irrelevant import not_understood
 from rackmath.models.config.layers import build_layers
 from rackmath.models.config.pattern import layer_count
