@@ -262,7 +262,7 @@ def count_hearing() -> None:
         config = CONFIG_MAPPING[fields["model_type"]].from_dict(dict(fields))
         with torch.device("meta"):
             model = getattr(transformers, fields["architectures"][0])(config)
-        sizes = {name: weight.numel() for name, weight in model.named_parameters()}
+        sizes = {name: weight.numel() for name, weight in model.named_parameters() if "visual" not in name}
         record["params"] = sum(sizes.values())
         parts = ("audio_tower", "multi_modal_projector")
         record["audio_params"] = sum(size for name, size in sizes.items() if any(part in name for part in parts))

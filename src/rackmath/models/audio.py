@@ -13,7 +13,7 @@ LONGEST = 100_000.0
 WINDOW = 30.0
 """Of sound that Whisper's encoder hears at once; a shorter one is filled with silence. [s]"""
 FRAMES = 100
-"""Spectra of a second of sound, of which Whisper's second convolution takes every other one. [1/s]"""
+"""Spectra of a second of sound, of which the second convolution takes every other one. [1/s]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,9 @@ class Windows:
     """Windows of equal length whose positions are joined to tokens, as of Whisper's encoder."""
 
     positions: int
-    """Of a window."""
+    """Of a window, each of which hears all of its window."""
+    length: float = WINDOW
+    """Of a window. [s]"""
     joined: int
     """Positions that become one token."""
     silence: bool
@@ -32,15 +34,15 @@ class Windows:
     def clip(self, seconds: float) -> Image:
         """A clip as the encoder hears it: its windows are pieces, its positions patches.
 
-        Sources: transformers' Voxtral (the clip is filled up to a multiple of 30 s; 375 tokens a window) and
-        Qwen2-Audio (``_get_feat_extract_output_lengths``; the processor cuts a clip at 30 s).
+        Sources: transformers' Voxtral (the clip is filled up to a multiple of 30 s; 375 tokens a window), Qwen2-Audio
+        (``_get_feat_extract_output_lengths``; the processor cuts a clip at 30 s) and Qwen2.5-Omni (windows of 2 s).
         Errors: :class:`InputError` for a length that is none, or that the processor would cut.
         """
         if not 0 < seconds <= LONGEST:
             raise InputError("--audio", seconds, f"write a length from 0 to {LONGEST:,.0f} s")
-        windows = ceil(seconds / WINDOW - 1e-9)
+        windows = ceil(seconds / self.length - 1e-9)
         if self.most is not None and windows > self.most:
-            raise InputError("--audio", seconds, f"the model's processor cuts a clip at {self.most * WINDOW:g} s")
+            raise InputError("--audio", seconds, f"the model's processor cuts a clip at {self.most * self.length:g} s")
         tokens = windows * (self.positions // self.joined)
         if not self.silence:
             heard = (round(seconds * FRAMES) - 1) // 2 + 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from rackmath.models.architecture import Architecture, AudioEncoder, Dense, Layer, Weight
-from rackmath.models.audio import Windows
+from rackmath.models.audio import FRAMES, Windows
 from rackmath.models.config.fields import Fields
 from rackmath.models.mixers import Grouped
 from rackmath.models.weights import matrix, vector
@@ -14,27 +14,31 @@ from rackmath.models.weights import matrix, vector
 _KERNEL = 3
 """Width of both convolutions."""
 _POOLED = 2
-"""Positions that Qwen2-Audio averages to a token."""
+"""Positions that Qwen's encoders average to a token."""
 Weights = tuple[Weight, ...]
 
 
 def audio_encoder(config: Mapping[str, Any], text_hidden: int) -> tuple[AudioEncoder | None, bool]:
     """Encoder of sound, which stands outside every total.
 
-    Known are Whisper's encoder behind the projections of Voxtral and of Qwen2-Audio, told by the fields that only they
-    have and checked against transformers.
+    Known are Whisper's encoder behind the projections of Voxtral and of Qwen2-Audio, and that of Qwen2.5-Omni, told by
+    the fields that only they have and checked against transformers.
 
     Returns
     -------
     (AudioEncoder or None, bool)
         None without one, and whether all of it is known.
     """
-    block = config.get("audio_config")
+    thinker = config.get("thinker_config")
+    outer = cast("Mapping[str, Any]", thinker) if isinstance(thinker, Mapping) else config
+    block = outer.get("audio_config")
     if not isinstance(block, Mapping):
         return None, True
-    tower, whole = Fields(cast("Mapping[str, Any]", block)), Fields(config)
-    if not tower.has("num_mel_bins", "max_source_positions") or tower.has("n_window"):
+    tower, whole = Fields(cast("Mapping[str, Any]", block)), Fields(outer)
+    if not tower.has("num_mel_bins") or tower.has("conv_chunksize"):
         return None, False
+    if tower.has("n_window"):
+        return _omni(tower, text_hidden), True
     if whole.has("projector_hidden_act"):
         return _voxtral(tower, text_hidden), True
     if tower.has("encoder_layers"):
@@ -63,14 +67,30 @@ def _qwen2(tower: Fields, text: int) -> AudioEncoder:
     )
 
 
-def _whisper(tower: Fields) -> tuple[Architecture, int, int, int]:
-    """Whisper's encoder, with its hidden width, that of its feed-forward blocks, and the positions of a window."""
+def _omni(tower: Fields, text: int) -> AudioEncoder:
+    """Positions by a formula, windows of their own, and a table of two marks."""
+    window = tower.integer("n_window", kind="tokens")
+    whisper, hidden, _, _ = _whisper(tower, positions=0)
+    out = tower.integer("output_dim", default=text)
+    projection = matrix("projector", "other", hidden, out), vector("projector.bias", "other", out)
+    return AudioEncoder(
+        tower=whisper,
+        # Marks are looked up, one at each end of a clip.
+        projector=(*projection, vector("marks", "other", 2 * out)),
+        # A window has twice as many spectra.
+        windows=Windows(positions=window, length=2 * window / FRAMES, joined=_POOLED, silence=False),
+    )
+
+
+def _whisper(tower: Fields, positions: int | None = None) -> tuple[Architecture, int, int, int]:
+    """Whisper's encoder, with its hidden width, that of its feed-forward blocks, and the positions that it learns."""
     layers = tower.integer("num_hidden_layers", "encoder_layers", kind="layers", default=32)
     hidden = tower.integer("hidden_size", "d_model", default=1280)
     width = tower.integer("intermediate_size", "encoder_ffn_dim", default=4 * hidden)
     heads = tower.integer("num_attention_heads", "encoder_attention_heads", kind="heads", default=20)
     spectrum = tower.integer("num_mel_bins", kind="count", default=128)
-    positions = tower.integer("max_source_positions", kind="tokens", default=1500)
+    if positions is None:
+        positions = tower.integer("max_source_positions", kind="tokens", default=1500)
     attention = Grouped(
         query_heads=heads,
         kv_heads=heads,
