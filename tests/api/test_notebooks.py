@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -31,6 +33,8 @@ def test_all_of_them_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     entry = json.loads((files("rackmath") / "data/models/qwen3-8b.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(entry["config"]), encoding="utf-8")
     monkeypatch.setenv("RACKMATH_DATA", str(tmp_path / "data"))
+    # Cells that call the command find it beside this Python.
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     whole = nbformat.v4.new_notebook()
     for path in sorted(notebooks.FOLDER.glob("*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells

@@ -21,7 +21,7 @@ _PARTS = {
     "embedding": "embedding",
     "head": "head",
     "outside_layers": "norms outside of layers",
-    "vision": "encoder of images",
+    "vision": "encoders",
     "position_tables": "tables of positions",
     "speculative": "layers that predict several tokens",
     "draft_model": "draft model",
