@@ -104,7 +104,9 @@ def test_the_report_counts_refused_requests_as_late_and_pays_for_answers_alone(t
     )
     # A queue of 20 waits for 20 turns of 32 seats at most.
     assert facts["queueing"]["p99"] < 2.0
-    assert np.nansum(run.over_time["arrivals"]) > 0
+    over = run.over_time
+    width = over["time"][1] - over["time"][0]
+    assert float(over["arrivals"].sum() * width) == pytest.approx(facts["requests"])
     assert run.over_time["waiting"].max() <= 20
     run.write_requests(tmp_path / "out.parquet")
     table = pl.read_parquet(tmp_path / "out.parquet")

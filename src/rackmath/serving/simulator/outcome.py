@@ -116,7 +116,7 @@ def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
 
 
 def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block: int, bins: int = 200) -> dict[str, F]:
-    """What the fleet did over time, by bin, without requests that were refused.
+    """What the fleet did over time, by bin; requests that were refused count among arrivals alone.
 
     Requests that arrive, wait and decode, tokens per second, the part of prompts that was found in caches, and
     percentiles of the time to the first token of those who arrive in a bin; not a number where nobody does. ``readers``
@@ -139,7 +139,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
     found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][served].astype(float))[0]
     return {
         "time": edges[:-1],
-        "arrivals": np.histogram(q["arrival"], edges)[0] / width,
+        "arrivals": np.histogram(outcome.requests["arrival"], edges)[0] / width,
         "waiting": below(q["arrival"]) - below(q["admitted"]),
         "decoding": below(q["first"]) - below(q["finish"]),
         "tokens_per_second": made / width,
