@@ -19,7 +19,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 OUT = Path(__file__).parent.parent / "tests/data/families.json"
-HEARING = OUT.with_name("audio_configs.json")
+AUDIO = OUT.with_name("audio_configs.json")
 """Configs of models with an encoder of sound, whose classes are counted as wholes."""
 
 FAMILIES = [
@@ -254,9 +254,9 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
 DROPPED = ("token", "dropout", "label", "output", "rope", "return", "eps", "initializer", "transformers", "softcap")
 
 
-def count_hearing() -> None:
-    """Write what models that hear allocate, and of that the encoder of sound with its projection."""
-    records = json.loads(HEARING.read_text(encoding="utf-8"))
+def count_audio() -> None:
+    """Write what models with an encoder of sound allocate, and of that the encoder of sound with its projection."""
+    records = json.loads(AUDIO.read_text(encoding="utf-8"))
     for record in records.values():
         fields = record["config"]
         config = CONFIG_MAPPING[fields["model_type"]].from_dict(dict(fields))
@@ -266,12 +266,12 @@ def count_hearing() -> None:
         record["params"] = sum(sizes.values())
         parts = ("audio_tower", "multi_modal_projector")
         record["audio_params"] = sum(size for name, size in sizes.items() if any(part in name for part in parts))
-    HEARING.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    AUDIO.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     """Build every family and write what it allocates."""
-    count_hearing()
+    count_audio()
     transformers.logging.set_verbosity_error()
     found = {}
     wanted = {family: (family, {}) for family in FAMILIES} | VARIANTS

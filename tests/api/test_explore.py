@@ -52,6 +52,13 @@ def test_only_numbers_that_the_model_has() -> None:
     assert {key for key in rows if key.startswith("model.")} <= {f"model.{name}" for name in NAMES}
 
 
+def test_a_search_for_the_fewest_accelerators_is_not_followed() -> None:
+    words = "plan llama-3.1-8b --on h100-sxm --rate 5 --input 500 --output 50 --ttft-p99 1s"
+    refused = CliRunner().invoke(cli, ["explore", *words.split()])
+    assert isinstance(refused.exception, InputError)
+    assert "--gpus" in str(refused.exception)
+
+
 def test_a_curve_goes_through_the_answer() -> None:
     points = run_curve(BOUND, "bandwidth=1x..4x").facts["points"]
     assert points[0]["time of a step"] == pytest.approx(run_estimate(BOUND).time)

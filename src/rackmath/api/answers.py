@@ -32,7 +32,7 @@ _FUNCTIONS = {
     "TrafficFitRequest": "rackmath.api.traffic:run_traffic_fit",
     "TrainRequest": "rackmath.api.train:run_training",
 }
-"""Requests by name, and the functions that answer them."""
+"""Requests by name, and the functions that answer them; those of higher rooms are imported when they are asked."""
 
 
 def answer(request: Any) -> Any:

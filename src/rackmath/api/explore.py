@@ -60,6 +60,9 @@ def outcomes(request: Any) -> dict[str, float | None]:
     if kind not in OUTCOMES:
         followed = ", ".join(name.removesuffix("Request").lower() for name in OUTCOMES)
         raise InputError("COMMAND", kind.removesuffix("Request").lower(), f"explore one of {followed}")
+    if kind == "PlanRequest" and request.asks_for_size:
+        way_out = "the fewest accelerators are not followed: give --gpus, and limits on means alone"
+        raise InputError("COMMAND", "plan", way_out)
     facts = answer(request).to_dict()
     return {name: _at(facts, path) for name, path in OUTCOMES[kind].items()}
 

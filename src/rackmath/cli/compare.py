@@ -9,14 +9,13 @@ import click
 import polars as pl
 
 from rackmath.cli import render
-from rackmath.cli.chunked import CLUSTER, WORKERS, results, run
+from rackmath.cli.chunked import CLUSTER, WORKERS, run
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.io import catalogue
 from rackmath.io.tables import write_table
 from rackmath.sweeps.chunks import Folder, plan_chunks
-from rackmath.sweeps.comparison import CompareRequest, cases_of, comparison, joined
-from rackmath.sweeps.plans import FEW
+from rackmath.sweeps.comparison import CompareRequest, cases_of, comparison, joined, rows_of
 from rackmath.sweeps.ranking import Row, Winner, ranked, winners
 
 _TABLES = (".parquet", ".csv")
@@ -65,18 +64,12 @@ def compare(
 
 
 def _table(cases: Sequence[Row], folder: Folder | None, workers: int | None, cluster: str | None) -> pl.DataFrame:
-    """Rows of all cases, from processes or a cluster, kept in a folder where there is one."""
+    """Rows of all cases, kept in a folder where there is one."""
+    if folder is None:
+        return rows_of(cases, render.show_progress, workers, cluster)
     chunks = plan_chunks(cases)
-    parts: dict[str, pl.DataFrame] = {}
-    if folder is not None:
-        run(chunks, len(chunks), folder, workers, cluster)
-        parts = {c.name: pl.read_parquet(folder.path / f"part-{c.name}.parquet") for c in chunks}
-    else:
-        few = len(cases) <= FEW and workers is None
-        for chunk, result in results(chunks, 1 if few else workers, cluster):
-            parts[chunk.name] = result
-            render.show_progress(f"compare: {len(parts)} of {len(chunks)} chunks")
-    return joined(chunks, parts)
+    run(chunks, len(chunks), folder, workers, cluster)
+    return joined(chunks, {c.name: pl.read_parquet(folder.path / f"part-{c.name}.parquet") for c in chunks})
 
 
 def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ class Windows:
         """
         if not 0 < seconds <= LONGEST:
             raise InputError("--audio", seconds, f"write a length from 0 to {LONGEST:,.0f} s")
-        windows = ceil(seconds / self.length - 1e-9)
+        windows = max(ceil(seconds / self.length - 1e-9), 1)
         if self.most is not None and windows > self.most:
             raise InputError("--audio", seconds, f"the model's processor cuts a clip at {self.most * self.length:g} s")
         tokens = windows * (self.positions // self.joined)

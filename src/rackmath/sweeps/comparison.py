@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -16,7 +16,9 @@ from rackmath.figures.pictures import cost_figure
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.sweeps import plans
 from rackmath.sweeps.chunks import Chunk, plan_chunks
-from rackmath.sweeps.workers import on_this_machine
+from rackmath.sweeps.workers import on_cluster, on_this_machine
+
+Progress = Callable[[str], None]
 
 BASES = ("on-demand", "reserved", "at cost", "blended", "any")
 _LARGEST = 100_000
@@ -99,9 +101,27 @@ def cases_of(r: CompareRequest) -> list[dict[str, Any]]:
     return cases
 
 
-def joined(chunks: Sequence[Chunk], parts: dict[str, pl.DataFrame]) -> pl.DataFrame:
+def joined(chunks: Sequence[Chunk], parts: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """Rows of all chunks, in the order of the cases."""
     return pl.concat([parts[chunk.name] for chunk in chunks], how="vertical_relaxed")
+
+
+def rows_of(
+    cases: Sequence[Mapping[str, Any]],
+    progress: Progress,
+    workers: int | None = None,
+    cluster: str | None = None,
+) -> pl.DataFrame:
+    """Rows of all cases, from processes of this machine or from a cluster."""
+    chunks = plan_chunks(cases)
+    # A few plans take less time than starting processes for them.
+    count = 1 if len(cases) <= plans.FEW and workers is None else workers
+    source = on_this_machine(chunks, count) if cluster is None else on_cluster(chunks, cluster or None)
+    parts: dict[str, pl.DataFrame] = {}
+    for chunk, table in source:
+        parts[chunk.name] = table
+        progress(f"compare: {len(parts)} of {len(chunks)} chunks")
+    return joined(chunks, parts)
 
 
 def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
@@ -110,16 +130,9 @@ def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
     return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed), details=table)
 
 
-def run_compare(r: CompareRequest, progress: Callable[[str], None] = lambda text: None) -> Result:
+def run_compare(r: CompareRequest, progress: Progress = lambda text: None) -> Result:
     """Put models, systems, engines, layouts and formats side by side, on all cores of this machine.
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    cases = cases_of(r)
-    chunks = plan_chunks(cases)
-    parts: dict[str, pl.DataFrame] = {}
-    # A few plans take less time than starting processes for them.
-    for chunk, table in on_this_machine(chunks, 1 if len(cases) <= plans.FEW else None):
-        parts[chunk.name] = table
-        progress(f"compare: {len(parts)} of {len(chunks)} chunks")
-    return comparison(r, joined(chunks, parts))
+    return comparison(r, rows_of(cases_of(r), progress))

@@ -40,7 +40,7 @@ def spread_facts(values: Any) -> dict[str, Any] | None:
     return None if percentiles is None else asdict(percentiles)
 
 
-def services(
+def service_facts(
     setup: Setup, outcome: Outcome, times: Times, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
 ) -> list[dict[str, Any]]:
     """What each service's users saw, of the requests that count in their order, and what its replicas cost."""
@@ -67,7 +67,7 @@ def services(
     return rows
 
 
-def classes(setup: Setup, times: Times, kept: NDArray[np.bool_], counted: NDArray[np.intp]) -> dict[str, Any]:
+def class_facts(setup: Setup, times: Times, kept: NDArray[np.bool_], counted: NDArray[np.intp]) -> dict[str, Any]:
     """What users of each class saw, of the requests that count in their order; empty for one class."""
     rank = setup.work.rank
     if not rank.any():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.api.simulation.by_group import classes, dollars_per_million, services, spread_facts
+from rackmath.api.simulation.by_group import class_facts, dollars_per_million, service_facts, spread_facts
 from rackmath.api.simulation.energy import energy_of_simulation
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.refusals import refusals
@@ -110,8 +110,8 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_per_million_tokens": dollars_per_million(members, paid, written, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": services(setup, last, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
-        **classes(setup, times, kept, counted),
+        "services": service_facts(setup, last, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
+        **class_facts(setup, times, kept, counted),
         **refusals(r, last, counted),
     }
 
