@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import subprocess
@@ -54,6 +55,14 @@ def test_the_bound_is_asked_for_by_name() -> None:
     assert float(answer.step.time) > float(bound.step.time) == float(answer.step.time_ideal)
     with pytest.raises(InputError, match="--phase"):
         rackmath.estimate("llama-3.1-8b", "h100-sxm", **same, phase="train")
+
+
+def test_the_reference_is_the_same_in_every_process() -> None:
+    """A default that prints its place in memory would put the documents out of date at every run."""
+    for name in rackmath.__all__:
+        value = getattr(rackmath, name)
+        if inspect.isfunction(value):
+            assert " at 0x" not in str(inspect.signature(value)), name
 
 
 def test_names_are_those_that_are_exported() -> None:

@@ -85,7 +85,11 @@ def changed(request: Any, key: str, value: str) -> Any:
     return replace(request, **{subject: changed_name(name, (key.removeprefix("model."), value))})
 
 
-def explore(request: Any, over: str | None = None, progress: Progress = lambda text: None) -> Result:
+def _quiet(text: str) -> None:
+    """Say nothing of how far the work is."""
+
+
+def explore(request: Any, over: str | None = None, progress: Progress | None = None) -> Result:
     """Say which numbers an answer depends on: all elasticities, or the outcomes over one number.
 
     Parameters
@@ -94,13 +98,16 @@ def explore(request: Any, over: str | None = None, progress: Progress = lambda t
         An EstimateRequest, PlanRequest, TrainRequest or MemoryRequest whose model and system are names.
     over
         A number and its range, as ``bandwidth=1x..4x``.
+    progress : callable, optional
+        What is told how far the work is.
 
     Errors: :class:`InputError` for other requests and for a text that says no range; those of the request.
     """
-    return run_elasticities(request, progress) if over is None else run_curve(request, over, progress)
+    told = progress or _quiet
+    return run_elasticities(request, told) if over is None else run_curve(request, over, told)
 
 
-def run_elasticities(request: Any, progress: Progress = lambda text: None) -> Result:
+def run_elasticities(request: Any, progress: Progress = _quiet) -> Result:
     """Elasticity of every outcome to every number of the system and of the model, the strongest first.
 
     An elasticity is the relative change of an outcome over that of the number: -1 halves the outcome where the number
@@ -142,7 +149,7 @@ def _slope(above: float | None, below: float | None, distance: float) -> float |
     return 0.0 if abs(slope) < 1e-6 else slope
 
 
-def run_curve(request: Any, over: str, progress: Progress = lambda text: None) -> Result:
+def run_curve(request: Any, over: str, progress: Progress = _quiet) -> Result:
     """Outcomes over one number, as ``bandwidth=1x..4x``.
 
     Errors: :class:`InputError` for text that says no range; those of the request at any point.
