@@ -46,7 +46,14 @@ KNOWN = ("2", "3", "6", "7", "9", "10", "11")
 """Experiments that stand in ../shared/measured/rows.csv."""
 SEATS = 128
 """``max_num_seqs`` of the experiments. [sequences]"""
-METRICS = {"ttft_mean": "ttft", "itl_mean": "tpot", "e2e_mean": "e2e"}
+METRICS = {
+    "ttft_mean": ("ttft", "mean"),
+    "itl_mean": ("tpot", "mean"),
+    "e2e_mean": ("e2e", "mean"),
+    "ttft_p90": ("ttft", "p90"),
+    "ttft_p99": ("ttft", "p99"),
+}
+"""Percentiles of whole answers are left out: how answers differ in length is not published."""
 NAMES = {
     "blis-roofline": "BLIS roofline",
     "blis-evolved": "BLIS evolved",
@@ -56,13 +63,15 @@ NAMES = {
     "vidur": "Vidur",
 }
 Stage = tuple[str, int]
+Metric = tuple[str, str]
+"""What was measured, and which statistic of it."""
 
 
 def main(checkout: Path) -> None:
     """Read, write."""
-    measured: dict[Stage, dict[str, float]] = defaultdict(dict)
+    measured: dict[Stage, dict[Metric, float]] = defaultdict(dict)
     facts: dict[Stage, dict[str, str]] = {}
-    predicted: dict[tuple[Stage, str, str], float] = {}
+    predicted: dict[tuple[Stage, Metric, str], float] = {}
     for commit, path in FILES:
         text = subprocess.run(
             ["git", "-C", str(checkout), "show", f"{commit}:{path}"], capture_output=True, text=True, check=True
@@ -83,9 +92,9 @@ def main(checkout: Path) -> None:
         for metric in METRICS.values()
     ]
     _write(TABLE, rows)
-    ids = {(row["experiment"], row["stage"], row["metric"]): row["id"] for row in rows}
+    ids = {(row["experiment"], row["stage"], row["metric"], row["statistic"]): row["id"] for row in rows}
     peers: list[dict[str, object]] = [
-        {"id": ids[*stage, metric], "predictor": name, "value": f"{value:.6g}"}
+        {"id": ids[*stage, *metric], "predictor": name, "value": f"{value:.6g}"}
         for (stage, metric, name), value in predicted.items()
     ]
     _write(PEERS, sorted(peers, key=lambda p: (str(p["predictor"]), str(p["id"]))))
@@ -97,13 +106,14 @@ def _taken(stage: Stage, model: str) -> bool:
     return index >= 0 and len(number) < 3 and number not in KNOWN and model in MODELS and "reasoning" not in experiment
 
 
-def _row(stage: Stage, facts: dict[str, str], measured: dict[str, float], metric: str) -> dict[str, object]:
-    experiment, index = stage
-    profile = next(name for name in RATES if name in experiment)
+def _row(stage: Stage, facts: dict[str, str], measured: dict[Metric, float], metric: Metric) -> dict[str, object]:
+    (experiment, index), (name, statistic) = stage, metric
+    profile = next(known for known in RATES if known in experiment)
     rate = RATES[profile][index]
     seconds = 600 if len(RATES[profile]) > 1 else 1200
+    whole, first, step = (measured[of, "mean"] for of in ("e2e", "ttft", "tpot"))
     return {
-        "id": f"loop-{experiment.partition('-')[0]}-{index}-{metric}",
+        "id": f"loop-{experiment.partition('-')[0]}-{index}-{name}-{statistic}",
         "source": SOURCE,
         "experiment": experiment,
         "stage": index,
@@ -120,13 +130,13 @@ def _row(stage: Stage, facts: dict[str, str], measured: dict[str, float], metric
         "request_rate": rate,
         "num_requests": round(rate * seconds),
         "input_mean": PROMPTS[profile],
-        "output_mean": round(1 + (measured["e2e"] - measured["ttft"]) / measured["tpot"], 2),
+        "output_mean": round(1 + (whole - first) / step, 2),
         "shared_prefix_tokens": PROMPTS[profile],
         "max_num_seqs": SEATS,
         "max_num_batched_tokens": facts["max_num_batched_tokens"],
         "phase": "serving",
-        "metric": metric,
-        "statistic": "mean",
+        "metric": name,
+        "statistic": statistic,
         "per": "request",
         "value": f"{measured[metric]:.6g}",
         "confidence": "high",
