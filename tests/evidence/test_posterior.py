@@ -11,7 +11,18 @@ from hypothesis import strategies as st
 
 from rackmath.evidence.configurations import NAMES, Configuration, Configurations, book_of, columns_of
 from rackmath.evidence.kernel import Part, covariance, prior_variance
-from rackmath.evidence.posterior import FAR, NEAR, Base, Posterior, Process, _nearest_first, factors, posterior
+from rackmath.evidence.posterior import (
+    FAR,
+    NEAR,
+    Base,
+    Posterior,
+    Process,
+    Residuals,
+    _nearest_first,
+    all_factors,
+    factors,
+    posterior,
+)
 from rackmath.io import evidence_files
 
 AT = Configuration(
@@ -158,6 +169,39 @@ def test_an_answer_of_no_source_takes_part_of_what_others_suggest() -> None:
     # 0.13 of the 0.29 of covariance is reachable, and half of that is taken.
     assert unknown.expected == pytest.approx(0.5 * 0.7 * 0.13 / 0.29, rel=0.01)
     assert unknown.deviation**2 == pytest.approx(0.29 - 0.13**2 / 0.29 + 0.05**2, rel=0.01)
+
+
+def test_factors_by_known_answers() -> None:
+    """exp(0.1) expected; of a near one 1.5 and 1.6 deviations of 0.2 below and above, of a far one 9 and 9 of "other"."""
+    table = {**PROCESS.quantile, "near, unknown source": {"all": (1.0, 3.0)}}
+    process = replace(PROCESS, quantile=table)
+    many = Residuals(
+        expected=np.array([0.1, -0.2, 0.0]),
+        deviation=np.array([0.2, 0.1, 0.3]),
+        unexplained=np.array([0.1, 0.9, 0.2]),
+        unknown_source=np.array([False, False, True]),
+    )
+    expected, low, high = all_factors(process, many, "other")
+    assert np.log(expected) == pytest.approx([0.1, -0.2, 0.0])
+    assert np.log(low) == pytest.approx([0.1 - 1.5 * 0.2, -0.2 - 9 * 0.1, -1.0 * 0.3])
+    assert np.log(high) == pytest.approx([0.1 + 1.6 * 0.2, -0.2 + 9 * 0.1, 3.0 * 0.3])
+    for i in range(3):
+        single = Posterior(
+            expected=many.expected[i],
+            deviation=many.deviation[i],
+            unexplained=many.unexplained[i],
+            unknown_source=bool(many.unknown_source[i]),
+            rows=np.array([], dtype=np.intp),
+            correlation=np.array([]),
+        )
+        assert factors(process, single, "other") == pytest.approx((expected[i], low[i], high[i]))
+
+
+def test_small_residuals_have_nearest_rows_as_well() -> None:
+    """What tells rows apart is their covariance over the variance: residuals of a thousandth are no rounding."""
+    small = replace(PROCESS, parts=tuple(replace(part, deviation=part.deviation * 1e-6) for part in PARTS))
+    cross = prior_variance(small.parts) * np.array([0.2, 0.5, 0.1])
+    assert _nearest_first(small, cross).tolist() == [1, 0, 2]
 
 
 def test_rows_as_near_stand_in_the_order_of_the_table_on_every_machine() -> None:
