@@ -269,7 +269,7 @@ def config(random: Random) -> str:
     """A config with some of its places changed: counted, and a pass of it estimated."""
     from tests.mutations import mutate
 
-    from rackmath.cli.facts import model_facts
+    from rackmath.api.model import model_facts
     from rackmath.engine import Layout, estimate
     from rackmath.errors import RackmathError
     from rackmath.io import catalogue

@@ -29,7 +29,7 @@ JOB = re.compile(
 )
 WITHOUT_PICTURE = ("AgentRequest", "MemoryRequest", "PriceRequest", "RlRequest")
 """Requests whose results draw nothing, for some questions."""
-IN_CELLS = ("lecture fleet", "lecture solve", "lecture claims")
+IN_CELLS = ("lecture solve", "lecture claims")
 """Commands of the blackboard that are no requests: a cell calls the command."""
 
 

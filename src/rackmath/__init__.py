@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from rackmath.api.experts import ExpertsRequest
     from rackmath.api.explore import explore
     from rackmath.api.fit import FitRequest
+    from rackmath.api.fleet import FleetRequest
     from rackmath.api.memory import MemoryRequest
+    from rackmath.api.model import ModelRequest
     from rackmath.api.pipeline import PipelineRequest
     from rackmath.api.plan import PlanResult, plan
     from rackmath.api.plan_question import PlanRequest
@@ -70,9 +72,11 @@ _MODULES = {
     "EvidenceRequest": "rackmath.api.evidence",
     "ExpertsRequest": "rackmath.api.experts",
     "FitRequest": "rackmath.api.fit",
+    "FleetRequest": "rackmath.api.fleet",
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",
     "MemoryRequest": "rackmath.api.memory",
+    "ModelRequest": "rackmath.api.model",
     "NotUnderstood": "rackmath.errors",
     "PageRequest": "rackmath.api.price_page",
     "Percentiles": "rackmath.api.simulation.result",
@@ -130,9 +134,11 @@ __all__ = [
     "EvidenceRequest",
     "ExpertsRequest",
     "FitRequest",
+    "FleetRequest",
     "InputError",
     "Layout",
     "MemoryRequest",
+    "ModelRequest",
     "NotUnderstood",
     "PageRequest",
     "Percentiles",

@@ -21,6 +21,8 @@ from rackmath import (
     CostRequest,
     DepthRequest,
     ExpertsRequest,
+    FleetRequest,
+    ModelRequest,
     PageRequest,
     PipelineRequest,
     RacksRequest,
@@ -62,6 +64,8 @@ COMMANDS = {
     "train rl": RlRequest,
     "lecture experts": ExpertsRequest,
     "lecture sparsity": SparsityRequest,
+    "lecture fleet": FleetRequest,
+    "model": ModelRequest,
 }
 LEAST: dict[type, dict[str, Any]] = {
     EstimateRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "batch": 1, "context": 1000},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rackmath.cli.facts import model_facts
+from rackmath.api.model import model_facts
 from rackmath.engine import Layout, estimate
 from rackmath.errors import RackmathError
 from rackmath.io import catalogue

@@ -6,93 +6,33 @@ from typing import Any
 
 import click
 
+from rackmath.api.model import SIDE, ModelRequest, run_model
 from rackmath.cli import render
-from rackmath.io import catalogue
-from rackmath.models import cache, counts
-from rackmath.models.architecture import Architecture, AudioEncoder, Encoder
+from rackmath.cli.options import request_options
+from rackmath.models import counts
+from rackmath.models.architecture import Architecture
 from rackmath.models.audio import WINDOW
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.images import image_of
-from rackmath.models.requantise import requantise
-from rackmath.models.stated_size import size_warnings
 from rackmath.units import show
-
-_SIDE = 1024
-"""Side of the image that stands for all. [pixels]"""
 
 
 @click.command(epilog="Example: rackmath model deepseek-v3 --kv fp8")
-@click.argument("model", metavar="[MODEL]", required=False)
-@click.option("--kv", default="bf16", show_default=True, help="Format of the cache: bf16, fp8, nvfp4, fp32.")
-@click.option("--weights", help="Format of the linear layers, if not the config's own: bf16, fp8, int4, nvfp4, ...")
+@request_options(ModelRequest)
 @click.option("--explain", is_flag=True, help="Show every kind of layer with its tensors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def model(model: str | None, kv: str, weights: str | None, explain: bool, as_json: bool) -> None:
+def model(request: ModelRequest, explain: bool, as_json: bool) -> None:
     """Count a model exactly: parameters, cache, bytes, FLOPs; without MODEL list those of the catalogue.
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
-    if model is None:
-        _list_models(as_json)
-        return
-    architecture = requantise(
-        catalogue.model(model), weights=weight_format(weights) if weights else None, cache=cache_format(kv)
-    )
-    facts = model_facts(architecture)
+    result = run_model(request)
     if as_json:
-        render.show_json(facts)
-        return
-    _show_model(architecture, facts, kv)
-    if explain:
-        _explain_model(architecture)
-
-
-def _image(encoder: Encoder) -> dict[str, int]:
-    """What an image becomes, as an example."""
-    image = image_of(encoder.sizing, _SIDE, _SIDE)
-    return {
-        "width": _SIDE,
-        "height": _SIDE,
-        "tiles": image.tiles,
-        "patches": image.tiles * image.patches,
-        "tokens": image.tokens,
-    }
-
-
-def _clip(encoder: AudioEncoder) -> dict[str, float]:
-    """What a clip of sound becomes, as an example."""
-    clip = encoder.windows.clip(WINDOW)
-    return {"seconds": WINDOW, "positions": clip.tiles * clip.patches, "tokens": clip.tokens}
-
-
-def model_facts(a: Architecture) -> dict[str, Any]:
-    """Counts of a model under the keys of the contract."""
-    form = a.cache_format
-    return {
-        "name": a.name,
-        "total_params": counts.total_params(a),
-        "active_params": counts.active_params(a),
-        "embedding_params": counts.embedding_params(a),
-        "params": counts.params_by_role(a),
-        "vision_params": counts.encoder_params(a) - counts.audio_params(a),
-        "vision_params_exact": a.encoder_exact,
-        **({} if a.encoder is None else {"image": _image(a.encoder)}),
-        **({} if a.audio is None else {"audio_params": counts.audio_params(a), "audio": _clip(a.audio)}),
-        "mtp_params": counts.mtp_params(a),
-        "layers": len(a.layers),
-        "kv_bytes_per_token": cache.kv_bytes_per_token(a, form),
-        "kv_window_bytes_per_token": cache.kv_window_bytes_per_token(a, form),
-        "state_elements": cache.state_elements(a),
-        "state_bytes": cache.state_bytes(a, form),
-        "state_bytes_served": cache.state_bytes(a),
-        "weight_bytes": sum(counts.weight_bytes(a).values()),
-        "weight_bytes_by_class": counts.weight_bytes(a),
-        "flops_per_token": 2 * counts.multiplied_params(a),
-        "max_context": a.max_context,
-        "defaulted": list(a.defaulted),
-        "not_understood": list(a.not_understood),
-        "warnings": list(size_warnings(a)),
-    }
+        render.show_json(result.facts)
+    elif request.model is None:
+        _show_models(result.facts)
+    else:
+        _show_model(result.details, result.facts, request.kv)
+        if explain:
+            _explain_model(result.details)
 
 
 def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
@@ -120,7 +60,7 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
         exact = "" if a.encoder_exact else " (estimate)"
         pairs.append(("vision tower, apart", f"{render.count(facts['vision_params'])}{exact}"))
         size = f"{facts['image']['patches']:,} patches, {facts['image']['tokens']:,} tokens"
-        pairs.append((f"image of {_SIDE} x {_SIDE}", size))
+        pairs.append((f"image of {SIDE} x {SIDE}", size))
     elif not a.encoder_exact:
         pairs.append(("vision tower, apart", "not in the config"))
     if a.audio is not None:
@@ -169,24 +109,7 @@ def _explain_model(a: Architecture) -> None:
         )
 
 
-def _list_models(as_json: bool) -> None:
-    rows: list[dict[str, Any]] = []
-    for name in catalogue.model_names():
-        a = catalogue.model(name)
-        rows.append(
-            {
-                "name": name,
-                "total_params": counts.total_params(a),
-                "active_params": counts.active_params(a),
-                "layers": len(a.layers),
-                "kv_bytes_per_token": cache.kv_bytes_per_token(a, cache_format("bf16")),
-                "weight_bytes": sum(counts.weight_bytes(a).values()),
-                "source": catalogue.model_source(name),
-            }
-        )
-    if as_json:
-        render.show_json(rows)
-        return
+def _show_models(rows: list[dict[str, Any]]) -> None:
     render.show_table(
         f"{len(rows)} models",
         ["name", ">total", ">active", ">layers", ">cache B/token", ">weights"],

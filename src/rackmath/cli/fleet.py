@@ -6,17 +6,9 @@ from typing import Any
 
 import click
 
-from rackmath.api.plan_question import PlanRequest, question_of
-from rackmath.api.rates import tokens_per_second as in_tokens
+from rackmath.api.fleet import FleetRequest, run_fleet
 from rackmath.cli import render
 from rackmath.cli.options import request_options
-from rackmath.cli.quantities import NUMBER, TOKEN_RATE
-from rackmath.errors import DoesNotFit
-from rackmath.io import catalogue
-from rackmath.serving.choice import describe
-from rackmath.serving.fleet import fleet as sized
-from rackmath.serving.fleet import memory_price
-from rackmath.serving.plan import plan
 from rackmath.units import show
 
 _BARS = 40
@@ -26,82 +18,19 @@ _BARS = 40
     epilog="Example: rackmath lecture fleet deepseek-v3 --on gb200-nvl72 --gpus 16 --input 4000 --output 1000 --ttft 2 "
     "--tpot 0.05 --one-pool --tokens-per-second 1e8"
 )
-@request_options(PlanRequest)
-@click.option(
-    "--tokens-per-second", type=TOKEN_RATE, required=True, help="Output tokens of all users, mean over the day."
-)
-@click.option(
-    "--peak-to-mean", type=NUMBER, default=2.0, show_default=True, help="Daily peak of traffic over its mean."
-)
-@click.option("--headroom", type=NUMBER, default=1.2, show_default=True, help="Capacity over the peak.")
-@click.option("--cooling", type=NUMBER, default=1.3, show_default=True, help="Power of the site over accelerators'.")
+@request_options(FleetRequest)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def fleet(
-    request: PlanRequest,
-    tokens_per_second: float,
-    peak_to_mean: float,
-    headroom: float,
-    cooling: float,
-    as_json: bool,
-) -> None:
+def fleet(request: FleetRequest, as_json: bool) -> None:
     """Size a fleet for a load: replicas, racks, megawatts, capital, dollars per million tokens.
 
     One unit is the best deployment of `rackmath plan` under the limits on up to --gpus
     accelerators; the fleet repeats it. Rent is paid for the whole fleet all day.
     """
-    question = question_of(request)
-    load = in_tokens(tokens_per_second, question.work.output)
-    q = question
-    answer = plan(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
-    if answer.best is None:
-        raise DoesNotFit("no deployment keeps the limits", "see `rackmath plan` for how near the nearest comes")
-    p, i = answer.found.points, answer.best
-    per_unit = float(p.rate[i] / p.units[i]) * question.work.output
-    stems = {catalogue.system(name).name: name for name in catalogue.bills()}
-    bill = catalogue.bills().get(stems.get(question.system.name, ""))
-    low, high = question.range_at(answer.found, i, "throughput")
-
-    def at(factor: float) -> Any:
-        return sized(
-            question.system,
-            tokens_per_second=load,
-            unit_tokens_per_second=per_unit * factor,
-            unit_gpus=float(p.gpus[i] / p.units[i]),
-            peak_to_mean=peak_to_mean,
-            headroom=headroom,
-            cooling=cooling,
-            price=question.price,
-            bill=bill,
-        )
-
-    middle, most, least = at(1.0), at(low), at(high)
-    facts = {
-        "model": question.architecture.name,
-        "system": question.system.name,
-        "unit": describe(answer.found.layouts, p, i),
-        "unit_gpus": float(p.gpus[i] / p.units[i]),
-        "unit_tokens_per_second": per_unit,
-        **{
-            name: {"value": getattr(middle, name), "low": getattr(least, name), "high": getattr(most, name)}
-            for name in ("replicas", "gpus", "racks", "megawatts", "usd_per_million")
-        },
-        "utilisation": middle.utilisation,
-        "capital": middle.capital,
-        "memory_capital": middle.memory_capital,
-        "memory_price": None if bill is None else memory_price(question.system, bill),
-        "hours": middle.hours,
-        "assumptions": [
-            *question.notes,
-            f"traffic peaks at {peak_to_mean:g} times its mean; capacity is {headroom:g} times the peak",
-            "capital and memory: published bills of racks"
-            if bill
-            else "capital: no bill of this system's racks is known",
-        ],
-    }
+    result = run_fleet(request)
     if as_json:
-        render.show_json(facts)
+        render.show_json(result.facts)
         return
-    _show_fleet(facts, load)
+    _show_fleet(result.facts, result.details)
 
 
 def _show_fleet(facts: dict[str, Any], load: float) -> None:
