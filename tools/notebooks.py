@@ -27,10 +27,16 @@ EXAMPLES = ROOT / "tests/data"
 JOB = re.compile(
     r"^(?P<question>[^\s#].*\?)\n\n(?P<commands>(?:    rackmath .*\n)+)(?:\n\[[^\n]*ipynb\)\n)?", re.MULTILINE
 )
-WITHOUT_PICTURE = ("AgentRequest", "MemoryRequest", "PriceRequest", "RlRequest")
+WITHOUT_PICTURE = (
+    "AgentRequest",
+    "ClaimsRequest",
+    "MemoryRequest",
+    "ModelRequest",
+    "PriceRequest",
+    "RlRequest",
+    "SolveRequest",
+)
 """Requests whose results draw nothing, for some questions."""
-IN_CELLS = ("lecture solve", "lecture claims")
-"""Commands of the blackboard that are no requests: a cell calls the command."""
 
 
 def written() -> dict[Path, str]:
@@ -75,10 +81,6 @@ def _cell(name: str, kind: str, text: str) -> dict[str, Any]:
 def _cells(command: str) -> list[str]:
     """What Python asks in place of a command."""
     words = shlex.split(command)[1:]
-    if command.removeprefix("rackmath ").startswith(IN_CELLS):
-        return [f"!{command}"]
-    if words[0] == "model":
-        return [f'rm.load_model("{words[1]}")']
     if words[0] == "explore":
         return [f"answer = rm.explore({python_of(request_of_words(words[1:]))})\nanswer", "answer.figure()"]
     request = request_of_words(words)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rackmath.api.simulation.request import SimulateRequest
     from rackmath.api.simulation.result import Percentiles, Poisson, SimulateResult, read_trace, simulate
     from rackmath.api.size import size
+    from rackmath.api.solve import ClaimsRequest, SolveRequest
     from rackmath.api.sparsity import SparsityRequest
     from rackmath.api.subjects import Cluster, Engine, Workload, load_model, load_system
     from rackmath.api.token_costs import CostRequest
@@ -59,6 +60,7 @@ _MODULES = {
     "AgentRequest": "rackmath.api.agent",
     "BudgetRequest": "rackmath.api.budget",
     "CacheRequest": "rackmath.api.cache",
+    "ClaimsRequest": "rackmath.api.solve",
     "Cluster": "rackmath.api.subjects",
     "CompareRequest": "rackmath.sweeps.comparison",
     "ContextRequest": "rackmath.api.context",
@@ -95,6 +97,7 @@ _MODULES = {
     "RlRequest": "rackmath.api.rl",
     "SimulateRequest": "rackmath.api.simulation.request",
     "SimulateResult": "rackmath.api.simulation.result",
+    "SolveRequest": "rackmath.api.solve",
     "SparsityRequest": "rackmath.api.sparsity",
     "TrafficFitRequest": "rackmath.api.traffic",
     "TrainRequest": "rackmath.api.train_request",
@@ -121,6 +124,7 @@ __all__ = [
     "AgentRequest",
     "BudgetRequest",
     "CacheRequest",
+    "ClaimsRequest",
     "Cluster",
     "CompareRequest",
     "ContextRequest",
@@ -157,6 +161,7 @@ __all__ = [
     "RlRequest",
     "SimulateRequest",
     "SimulateResult",
+    "SolveRequest",
     "SparsityRequest",
     "TrafficFitRequest",
     "TrainRequest",

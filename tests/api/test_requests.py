@@ -17,6 +17,7 @@ from rackmath import (
     AgentRequest,
     BudgetRequest,
     CacheRequest,
+    ClaimsRequest,
     ContextRequest,
     CostRequest,
     DepthRequest,
@@ -27,6 +28,7 @@ from rackmath import (
     PipelineRequest,
     RacksRequest,
     RlRequest,
+    SolveRequest,
     SparsityRequest,
 )
 from rackmath.api import kinds
@@ -66,6 +68,8 @@ COMMANDS = {
     "lecture sparsity": SparsityRequest,
     "lecture fleet": FleetRequest,
     "model": ModelRequest,
+    "lecture solve": SolveRequest,
+    "lecture claims": ClaimsRequest,
 }
 LEAST: dict[type, dict[str, Any]] = {
     EstimateRequest: {"model": "llama-3.1-8b", "on": "h100-sxm", "batch": 1, "context": 1000},

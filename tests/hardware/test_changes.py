@@ -150,7 +150,9 @@ def test_commands_take_changes() -> None:
     assert '"system": "h100-sxm[bandwidth=2x]"' in after
     assert before != after
     assert "key=value" in printed(*words, "--set", "bandwidth")
-    assert "names no model to change" in printed("lecture", "sparsity", "--on", "h100-sxm", "--dense", "1e9", "--set", "model.x=1")
+    assert "names no model to change" in printed(
+        "lecture", "sparsity", "--on", "h100-sxm", "--dense", "1e9", "--set", "model.x=1"
+    )
 
 
 def test_brackets_of_names_are_printed() -> None:

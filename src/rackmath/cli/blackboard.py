@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
+from rackmath.api.solve import ClaimsRequest, SolveRequest, run_claims, run_solve
 from rackmath.cli import render
-from rackmath.errors import InputError
+from rackmath.cli.options import request_options
 
 
 @click.command(epilog="Example: rackmath lecture solve context-cliff --for kv N_active=100B R=300 w=1 L=200k")
-@click.argument("equation", required=False)
-@click.argument("values", nargs=-1, metavar="[K=V]...")
-@click.option("--for", "symbol", metavar="SYMBOL", help="The unknown.")
+@request_options(SolveRequest)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--latex", is_flag=True, help="Print the steps as LaTeX.")
 @click.option("--explain", is_flag=True, help="Show what each symbol means.")
-def solve(
-    equation: str | None, values: tuple[str, ...], symbol: str | None, as_json: bool, latex: bool, explain: bool
-) -> None:
+def solve(request: SolveRequest, as_json: bool, latex: bool, explain: bool) -> None:
     """Solve an EQUATION of the blackboard for a SYMBOL, with numbers or without.
 
     Without an equation all are listed. Values take units and ranges: M=3.35TB/s, L=100k..200k.
     """
-    from rackmath.lecture.equations import EQUATIONS
-
-    if equation is None:
-        _list_equations(as_json, EQUATIONS)
-        return
-    from rackmath.lecture.equations import equation as find
-    from rackmath.lecture.solve import solve as run
-
-    if symbol is None:
-        _show_equation(find(equation), as_json)
-        return
-    from rackmath.api.solve import solution_facts
-
-    result = run(equation, symbol, _given(values))
+    answer = run_solve(request)
     if as_json:
-        render.show_json(solution_facts(result))
-        return
+        render.show_json(answer.facts)
+    elif request.equation is None:
+        _list_equations(answer.details)
+    elif request.symbol is None:
+        _show_equation(answer.details, answer.facts["symbols"])
+    else:
+        _show_solution(answer.details, latex, explain)
+
+
+def _show_solution(result: Any, latex: bool, explain: bool) -> None:
     render.show_pairs(
         f"{result.equation.id}, chapter {result.equation.chapter}, {result.equation.time}: {result.equation.note}",
         [(f"{i}.", f"{s.latex if latex else s.text}    ({s.note})") for i, s in enumerate(result.steps, start=1)],
@@ -58,21 +49,10 @@ def solve(
         )
 
 
-def _show_equation(chosen: Any, as_json: bool) -> None:
+def _show_equation(chosen: Any, symbols: list[dict[str, Any]]) -> None:
     """An equation, its symbols with units, and what the lecture puts in."""
-    from rackmath.lecture.symbols import LECTURE
-
-    forms = [replace(chosen, text=text) for text in (chosen.text, *chosen.also)]
-    held = {q.name: q for form in forms for q in form.quantities}
-    names = list(held)
-    symbols = [
-        {"symbol": name, "unit": q.unit, "default": LECTURE.get(name), "meaning": q.meaning} for name, q in held.items()
-    ]
-    if as_json:
-        render.show_json(
-            {"id": chosen.id, "equation": chosen.text, "also": chosen.also, "note": chosen.note, "symbols": symbols}
-        )
-        return
+    names = [s["symbol"] for s in symbols]
+    values = {s["symbol"]: s["default"] or "..." for s in symbols}
     render.show_pairs(
         f"{chosen.id}, chapter {chosen.chapter}, {chosen.time}: {chosen.note}",
         [("equation", chosen.text), *(("the same", text) for text in chosen.also)],
@@ -81,28 +61,11 @@ def _show_equation(chosen: Any, as_json: bool) -> None:
         "symbols",
         ["symbol", "unit", ">the lecture's value", "meaning"],
         [(s["symbol"], s["unit"], s["default"] or "-", s["meaning"]) for s in symbols],
-        note=f"rackmath lecture solve {chosen.id} --for {names[0]} "
-        + " ".join(f"{n}={LECTURE.get(n, '...')}" for n in names[1:3]),
+        note=f"rackmath lecture solve {chosen.id} --for {names[0]} " + " ".join(f"{n}={values[n]}" for n in names[1:3]),
     )
 
 
-def _list_equations(as_json: bool, equations: Any) -> None:
-    if as_json:
-        render.show_json(
-            [
-                {
-                    "id": e.id,
-                    "chapter": e.chapter,
-                    "time": e.time,
-                    "equation": e.text,
-                    "latex": e.latex,
-                    "symbols": {q.name: {"unit": q.unit, "meaning": q.meaning} for q in e.quantities},
-                    "note": e.note,
-                }
-                for e in equations
-            ]
-        )
-        return
+def _list_equations(equations: Any) -> None:
     render.show_table(
         f"{len(equations)} equations",
         ["id", ">chapter", "at", "equation", "note"],
@@ -111,33 +74,19 @@ def _list_equations(as_json: bool, equations: Any) -> None:
     )
 
 
-def _given(values: tuple[str, ...]) -> dict[str, str]:
-    quantities: dict[str, str] = {}
-    for text in values:
-        key, sign, value = text.partition("=")
-        if not sign or not key or not value:
-            raise InputError("value", text, "write symbol=number, for example B=2400 or M=3.35TB/s")
-        if key in quantities:
-            raise InputError(key, value, "is given twice")
-        quantities[key] = value
-    return quantities
-
-
 @click.command(epilog="Example: rackmath lecture claims --only drain-stable")
-@click.option("--only", metavar="ID", help="One claim, by id.")
+@request_options(ClaimsRequest)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--explain", is_flag=True, help="Show what was given, and the command behind the real number.")
-def claims(only: str | None, as_json: bool, explain: bool) -> None:
+def claims(request: ClaimsRequest, as_json: bool, explain: bool) -> None:
     """Show the ledger: each claim of the lecture with its inputs and with real ones, and a verdict."""
-    from rackmath.lecture.claims import claims as run
-    from rackmath.lecture.claims import listed, rows, text_of
-
-    if only is not None and only not in {row["id"] for row in rows()}:
-        raise InputError("--only", only, "`rackmath lecture claims` lists the ids")
-    result = run(None if only is None else lambda name: name == only)
+    answer = run_claims(request)
     if as_json:
-        render.show_json(result)
+        render.show_json(answer.facts)
         return
+    from rackmath.lecture.claims import listed, text_of
+
+    result = answer.details
     render.show_table(
         f"{len(result)} claims",
         ["id", ">said", ">with its inputs", ">with real inputs", "unit", "verdict"],

@@ -95,7 +95,8 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Fi
 def _declared(field: Field) -> Callable[..., Any]:
     option = field.option
     if option.argument:
-        return click.argument(field.name, metavar=option.metavar, required=field.required, type=_type(option.kind))
+        kind, many = option.kind, -1 if option.kind.many else 1
+        return click.argument(field.name, metavar=option.metavar, required=field.required, type=_type(kind), nargs=many)
     kind = option.kind
     said: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
     if kind.flag:
