@@ -9,6 +9,7 @@ them is kept but the constants that are fitted here. Needs SciPy, a dependency o
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -43,12 +44,15 @@ SYSTEMS = {
 CACHES = {"l40s": 96e6, "rtx_pro_6000_server": 128e6}
 """Level-two caches that hold a benchmark's matrix from one run to the next: such timings are dropped. [B]"""
 
+FEWEST = 200
+"""Timings below which a kind of kernel has no curve."""
+
 MOST = 6000
 """Timings of one chip and kind that a fit sees."""
 
 FREE = {
     "product": ("part", "stream", "floor", "rows", "side", "depth"),
-    "experts": ("part", "stream", "floor", "rows", "matrix"),
+    "experts": ("part", "stream", "floor", "rows", "side", "matrix"),
     "attention.prompt": ("part", "stream", "floor", "rows", "side"),
     "latent.prompt": ("part", "stream", "floor", "rows"),
     "attention.decode": ("part", "stream", "floor", "side", "matrix"),
@@ -143,12 +147,30 @@ def of_tables(tables: Mapping[str, pl.DataFrame], chip: str, system: System) -> 
     yield from recurrence(tables["gdn"], system)
 
 
+FORMATS = {"gemm": "gemm_dtype", "moe": "moe_dtype"}
+"""Column of the format of a table's weights: a later version of an engine may time some of them again, not all."""
+
+
 def table(folder: Path, chip: str, name: str) -> pl.DataFrame:
-    """One table of a chip, of all engines, of each the latest version."""
-    frames: dict[str, pl.DataFrame] = {}
-    for path in sorted(folder.rglob(f"data/{chip}/*/*/*/{name}_perf.parquet")):
-        frames[path.parent.parent.name] = pl.read_parquet(path).with_columns(engine=pl.lit(path.parent.parent.name))
+    """One table of a chip, of all engines; of each engine the newest version, by format where a table has them."""
+    frames: dict[tuple[str, str], pl.DataFrame] = {}
+    for path in sorted(
+        folder.rglob(f"data/{chip}/*/*/*/{name}_perf.parquet"), key=lambda p: (version(p.parent.name), p)
+    ):
+        engine = path.parent.parent.name
+        frame = pl.read_parquet(path).with_columns(engine=pl.lit(engine))
+        if "kernel_source" in frame.columns:
+            # Mixtures without a gate have two matrices an expert, not three.
+            frame = frame.filter(~pl.col("kernel_source").fill_null("").str.contains("nongated"))
+        by_format = frame.partition_by(FORMATS[name], as_dict=True) if name in FORMATS else {("",): frame}
+        for (form,), part in by_format.items():
+            frames[engine, str(form)] = part
     return pl.concat(frames.values(), how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def version(text: str) -> tuple[int, ...]:
+    """Numbers of a version, to sort by: 0.5.14 is later than 0.5.6.post2."""
+    return tuple(int(number) for number in re.findall(r"\d+", text))
 
 
 def columns(frame: pl.DataFrame, *names: str) -> list[Array]:
@@ -182,7 +204,7 @@ def products(frame: pl.DataFrame, chip: str, system: System) -> Iterator[Timings
         part = frame.filter(pl.col("gemm_dtype").is_in(forms))
         part = part.filter(pl.all_horizontal(pl.col("n", "k").is_between(128, 20_000)), pl.col("m") <= 32_768)
         part = part.group_by("m", "n", "k", "gemm_dtype", maintain_order=True).agg(pl.col("latency").median())
-        if len(part) < 200:
+        if len(part) < FEWEST:
             continue
         m, n, k, seconds = columns(part, "m", "n", "k", "latency")
         size = np.array([WEIGHTS[f][2] for f in part["gemm_dtype"]])
@@ -209,11 +231,16 @@ def products(frame: pl.DataFrame, chip: str, system: System) -> Iterator[Timings
 def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
     """Grouped products of whole mixtures, tokens dealt evenly: both products, activation and permutation.
 
-    Without expert parallelism: with it, two of the engines were timed on the tokens of all ranks.
+    With expert parallelism in TensorRT-LLM's own curve alone: vLLM and SGLang were timed on the tokens of all ranks.
+    Timings that beat the roofline of all experts that even routing meets, as those of kernels for the least latency do
+    at middling batches, read fewer of them: they are left out, and that kernel as a whole.
     """
     if not len(frame):
         return
-    frame = frame.filter(pl.col("distribution") == "balanced", pl.col("num_experts") > 1, pl.col("moe_ep_size") == 1)
+    if frame["engine"].unique().to_list() != ["trtllm"]:
+        frame = frame.filter(pl.col("moe_ep_size") == 1)
+    frame = frame.filter(pl.col("distribution") == "balanced", pl.col("num_experts") > 1)
+    frame = frame.filter(~pl.col("kernel_source").str.contains("min_latency"))
     for width in ("wide", "byte", "nibble", "expanded"):
         part = frame.filter(pl.col("moe_dtype").is_in([f for f, (w, _, _) in WEIGHTS.items() if w == width]))
         if width == "byte" and part["moe_dtype"].is_in(["fp8_block"]).any():
@@ -223,8 +250,12 @@ def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         native = system.chip.runs_at("fp4") == "fp4"
         part = part.filter(pl.col("moe_dtype") != ("w4a16_mxfp4" if native else "w4a8_mxfp4_mxfp8"))
         keys = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
-        part = part.group_by(*keys, "moe_dtype", maintain_order=True).agg(pl.col("latency").median())
-        if len(part) < 200:
+        timed_by = pl.col("engine").n_unique().alias("engines")
+        part = part.group_by(*keys, "moe_dtype", maintain_order=True).agg(pl.col("latency").median(), timed_by)
+        # Of all engines together, what several of them timed: one's own shapes would make it the curve of that one.
+        several = part.filter(pl.col("engines") > 1)
+        part = several if len(several) >= FEWEST else part
+        if len(part) < FEWEST:
             continue
         tokens, hidden, inter, topk, count, slices, ranks = columns(part, *keys)
         (seconds,) = columns(part, "latency")
@@ -234,13 +265,14 @@ def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         slots = tokens * topk / ranks
         read = np.clip(np.minimum(local, slots), 1.0, None)
         moved = read * 3 * hidden * wide * size + slots * (2 * hidden + 3 * wide) * 2
-        found = Timings(
+        compute, memory = 6 * slots * hidden * wide / rate, moved / system.chip.memory_bandwidth
+        timed = Timings(
             kind=f"experts.{width}",
             load=KernelLoad(
-                compute=6 * slots * hidden * wide / rate,
-                memory=moved / system.chip.memory_bandwidth,
+                compute=compute,
+                memory=memory,
                 rows=slots / read,
-                narrowness=0.0,
+                narrowness=1 / wide + 1 / hidden,
                 launches=1.0,
                 depth=0.0,
                 matrices=read,
@@ -248,7 +280,7 @@ def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
             seconds=seconds / 1e3,
             shape=hidden * 1e8 + wide * 1e4 + local,
         )
-        yield sample(found.where(slots >= 1))
+        yield sample(timed.where((slots >= 1) & (seconds / 1e3 >= np.maximum(compute, memory))))
 
 
 def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Iterator[Timings]:
@@ -263,7 +295,7 @@ def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Ite
             part = part.filter(pl.col("step") == 0)
         keys = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "isl", "step"]
         part = part.group_by(keys, maintain_order=True).agg(pl.col("latency").median())
-        if len(part) < 200 or (phase == "prompt" and bits == 8):
+        if len(part) < FEWEST or (phase == "prompt" and bits == 8):
             continue
         batch, heads, groups, dim, new, step, seconds = columns(part, *keys, "latency")
         groups = np.where(groups == 0, heads, groups)
@@ -291,16 +323,22 @@ def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Ite
 
 
 def latent(frame: pl.DataFrame, system: System, phase: str) -> Iterator[Timings]:
-    """Latent attention of DeepSeek's widths: over prompts as several heads, over a cache absorbed."""
+    """Latent attention of DeepSeek's widths: over prompts as several heads, over a cache absorbed.
+
+    SGLang's prompts were timed absorbed where FlashAttention or Triton read them, at three to nine times the work; its
+    services read prompts without a cached prefix as several heads. Source: its ``_handle_attention_backend``.
+    """
     if not len(frame):
         return
     keys = ["batch_size", "num_heads", "isl", "step"]
+    if phase == "prompt":
+        frame = frame.filter(~pl.col("kernel_source").is_in(["flash_attention", "triton"]))
     part = (
         frame.filter(pl.col("kv_cache_dtype") == "bfloat16")
         .group_by(keys, maintain_order=True)
         .agg(pl.col("latency").median())
     )
-    if len(part) < 200:
+    if len(part) < FEWEST:
         return
     batch, heads, new, step, seconds = columns(part, *keys, "latency")
     if phase == "prompt":
@@ -337,7 +375,7 @@ def recurrence(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         keys = ["batch_size", "seq_len", "num_v_heads", "head_k_dim", "head_v_dim"]
         part = frame.filter(pl.col("phase") == phase, pl.col("kernel_source").str.contains("delta_rule"))
         part = part.group_by(keys, maintain_order=True).agg(pl.col("latency").median())
-        if len(part) < 200:
+        if len(part) < FEWEST:
             continue
         batch, length, heads, key, value, seconds = columns(part, *keys, "latency")
         new = length if name == "prompt" else np.ones_like(length)

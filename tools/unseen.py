@@ -3,8 +3,8 @@
     python tools/unseen.py
 
 The rows are the ML.ENERGY leaderboard's (tests/data/ml_energy.csv: vLLM on H100 and B200, median time between tokens
-at a mean batch), which stand in no table that constants, ranges or evidence are learned from. Nothing may be chosen
-with them in sight. Lengths of prompts are assumed as in ``tools/power.py``; nothing near is asked.
+at a mean batch), which stand in no table that constants, ranges or evidence are learned from. Lengths of prompts are
+assumed as in ``tools/power.py``; nothing near is asked.
 """
 
 from __future__ import annotations
@@ -94,8 +94,9 @@ def report(every: Sequence[Scored]) -> str:
         "",
         f"{len(every)} services of vLLM on H100 and B200 (ml-energy/leaderboard at 0cd52da, version 3.0,",
         "tests/data/ml_energy.csv): median time between tokens at a mean batch, by physics and constants. None of",
-        "these rows stands in a table that constants, ranges or evidence are learned from, and nothing was chosen with",
-        "them in sight. Predicted over measured: below 1 we are too fast.",
+        "these rows stands in a table that constants, ranges or evidence are learned from; variants of the engine's",
+        "structure were compared on them (26 November 2026, `docs/losses.md`). Predicted over measured: below 1 we are",
+        "too fast.",
         "Written by `python tools/unseen.py`.",
         "",
         *table("", [("all", every)]),

@@ -40,6 +40,35 @@ def test_products_take_about_what_was_timed(system: str, m: int, n: int, k: int,
     assert found == pytest.approx(seconds, rel=0.2)
 
 
+EXPERTS = {"bfloat16": ("wide", "bf16", 2.0), "fp8_block": ("byte", "fp8", 1.0), "nvfp4": ("nibble", "fp4", 0.5625)}
+
+
+def test_experts_take_about_what_was_timed_whole_and_sliced() -> None:
+    """aiconfigurator-core 0.12.0, moe_perf: DeepSeek-R1's and Qwen3-235B-A22B's mixtures, 4 to 16,384 tokens."""
+    ratios: dict[str, list[float]] = {}
+    for row in pl.read_csv(Path(__file__).parents[1] / "data/expert_timings.csv").iter_rows(named=True):
+        chip = catalogue.system(row["chip"]).chip
+        width, precision, size = EXPERTS[row["format"]]
+        slots, wide = row["tokens"] * row["topk"] / row["ranks"], row["inter"] / row["slices"]
+        met = max(min(row["experts"] / row["ranks"], slots), 1.0)
+        compute = 6 * slots * row["hidden"] * wide / chip.rate(precision)
+        moved = met * 3 * row["hidden"] * wide * size + slots * (2 * row["hidden"] + 3 * wide) * 2
+        timed = KernelLoad(
+            compute=compute, memory=moved / chip.memory_bandwidth, rows=slots / met,
+            narrowness=1 / wide + 1 / row["hidden"], launches=1.0, depth=0.0, matrices=met,
+        )  # fmt: skip
+        if row["ms"] / 1e3 < max(timed.compute, timed.memory):
+            # It read fewer experts than even routing meets.
+            continue
+        curve = kernel_files.kernels(chip, row["engine"]).curve(f"experts.{width}")
+        ratios.setdefault(f"{row['engine']} on {row['chip']}", []).append(curve.seconds(timed).total * 1e3 / row["ms"])
+    assert len(ratios) == 6
+    for name, values in ratios.items():
+        error = np.abs(np.log(values))
+        assert np.median(error) < 0.25, name
+        assert error.max() < np.log(1.8), name
+
+
 def test_attention_over_a_cache_takes_about_what_was_timed() -> None:
     """Eight heads of a cache, batch 64, 4,096 tokens: 353.7 us by FlashAttention 3 on an H100."""
     chip = catalogue.system("h100-sxm").chip

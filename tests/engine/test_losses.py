@@ -21,6 +21,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import Link
 from rackmath.io import catalogue, kernel_files
 from rackmath.models.operators import Pass, operators
+from rackmath.serving.engines import remote
 from tests.conftest import make_system
 
 PARTS = st.floats(0.05, 1.0)
@@ -137,6 +138,10 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
     assert time("product.wide", fixed=3.0) == pytest.approx(8.0)
     assert time("product.wide", grouped=9.0, touches=9.0) == pytest.approx(6.0)
     assert time("experts.byte", grouped=2.0) == pytest.approx(11.0)
+    assert time("experts.byte", narrow=2.0) == time("product.nibble", narrow=2.0) == pytest.approx(6.0)
+    for kind in ("experts.nibble", "experts.expanded", "experts.codebook"):
+        assert time(kind, narrow=2.0) == pytest.approx(11.0)
+        assert time(kind, narrow=2.0, grouped=2.0) == pytest.approx(21.0)
     assert time("experts.byte", ranks=4.0, imbalance=4 / 9) == pytest.approx(1 + np.hypot(4.0, 4.0))
     assert time("attention.prompt", prompt_attention=2.0) == pytest.approx(11.0)
     assert time("attention.decode", prompt_attention=2.0) == pytest.approx(6.0)
@@ -234,6 +239,12 @@ def test_launches_and_host_add_their_seconds(llama) -> None:
     assert e.lost["host"] == pytest.approx(1e-3 + 7e-5)
 
 
+def test_gaps_inside_grouped_products_are_in_their_timings(deepseek) -> None:
+    """58 layers of experts, of each of which five kernels were timed as one."""
+    e = estimate(deepseek, make_system(), Layout(), batch=8, context=1000, losses=Losses(launch=1e-6))
+    assert e.lost["launches"] == pytest.approx((pass_kernels(deepseek) - 58 * 5) * 1e-6)
+
+
 def test_a_llama_layer_launches_ten_kernels(llama, deepseek) -> None:
     # joined projection, rotation, attention in two, output, norm; gate and up, activation, down, norm
     assert layer_kernels(llama.layers[0]) == 10
@@ -305,12 +316,43 @@ def test_constants_move_by_generation_and_family() -> None:
     assert c.losses(Engine(), Kernels()).software == 1
 
 
+def test_only_early_enablement_multiplies_whole_steps() -> None:
+    c = Constants(base={"software": 1.1}, moves={"software": {"immature": np.log(3.0)}})
+    assert c.losses(Engine(stage="immature"), Kernels()).software == pytest.approx(1.3)
+    assert c.losses(Engine(stage="balanced"), Kernels()).software == c.losses(Engine(), Kernels()).software == 1
+
+
 def test_graphs_and_fused_kernels_are_facts_of_an_engine_and_its_date() -> None:
     c = Constants(base={"dispatch": 4e-5, "unfused": 9.0}, moves={})
     assert c.losses(Engine(eager=True), Kernels()).started == pytest.approx(4e-5)
     assert c.losses(Engine(), Kernels()).started == 0
     assert c.losses(Engine(unfused=True), Kernels()).unfused == pytest.approx(9.0)
     assert c.losses(Engine(), Kernels()).unfused == 0
+
+
+def test_workers_are_called_one_by_one_in_the_engines_of_a_time() -> None:
+    c = Constants(base={"remote": 7e-3, "remote_sequence": 3e-4}, moves={})
+    early, late = (c.losses(Engine(remote=flag), Kernels()) for flag in (True, False))
+    assert (early.remote, early.remote_sequence) == (pytest.approx(7e-3), pytest.approx(3e-4))
+    assert (late.remote, late.remote_sequence) == (0, 0)
+    assert remote("vllm", 2023.9)
+    assert not remote("vllm", 2024.1)
+    assert not remote("sglang", 2023.9)
+
+
+@pytest.mark.parametrize(
+    ("layout", "groups"), [(Layout(), 0), (Layout(tensor=2), 1), (Layout(data=4), 0), (Layout(pipeline=2), 1)]
+)
+def test_a_step_of_several_workers_waits_for_the_calls(layout: Layout, groups: int) -> None:
+    """64 sequences in a stage: 7 ms and 0.3 ms for each, in place of nothing."""
+    a, system = catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm")
+
+    def seconds(k: Losses) -> float:
+        batch = 64 * layout.data * layout.pipeline
+        return float(np.asarray(estimate(a, system, layout, batch=batch, context=512.0, losses=k).time))
+
+    local = seconds(Losses())
+    assert seconds(Losses(remote=7e-3, remote_sequence=3e-4)) - local == pytest.approx(groups * (7e-3 + 64 * 3e-4))
 
 
 def test_one_table_names_every_constant_once() -> None:

@@ -53,8 +53,8 @@ def test_a_limit_on_first_tokens_is_that_of_a_queue_of_prompts(llama: Architectu
     busy = found.requests_per_second * 0.1
     # In M/M/1 a wait exceeds t with probability rho exp(-(1 - rho) t / P); lengths drawn evenly have two thirds of it.
     assert busy * exp(-(1 - busy) * (1.0 - 0.1 - found.decode) / (0.1 * 2 / 3)) == pytest.approx(0.01, rel=1e-4)
-    assert found.time_to_first_token == pytest.approx(0.01 + 0.1 + 2 / 3 * 0.1 * busy / (1 - busy), rel=1e-4)
-    waited = found.median_to_first_token - 0.11
+    assert found.time_to_first_token == pytest.approx(0.005 + 0.1 + 2 / 3 * 0.1 * busy / (1 - busy), rel=1e-4)
+    waited = found.median_to_first_token - 0.105
     assert busy * exp(-(1 - busy) * waited / (0.1 * 2 / 3)) == pytest.approx(min(0.5, busy), rel=1e-3)
 
 

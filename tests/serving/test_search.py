@@ -77,8 +77,9 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached: 
             continue  # The search takes prompts one by one until passes are full, the balance as many as there are.
         timer = engine_timer(architecture, system, LOSSES)
         state = closed_loop(architecture, system, layout, load, timer, s, running=float(p.batch[i]))
-        assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=1e-3)
-        assert p.time_per_output_token[i] == pytest.approx(float(state.time_per_output_token), rel=1e-3)
+        # What prompts add to mixed steps lies on lines between every second batch of the search.
+        assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=2e-3)
+        assert p.time_per_output_token[i] == pytest.approx(float(state.time_per_output_token), rel=2e-3)
         assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
         memory = estimate(architecture, system, layout, batch=float(p.batch[i]), context=5500).memory
         assert memory.fits

@@ -17,7 +17,7 @@ from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import Times
 from rackmath.serving.prompts import time_beside
 from rackmath.serving.steady import settled, settled_pools
-from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token
+from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token, until_begun
 from tests.conftest import make_system
 
 TIMES = Times(step=0.03, prompt=0.1, alone=0.1, beside=0.1)
@@ -51,7 +51,7 @@ def test_one_user_meets_nobody() -> None:
     load = Load(concurrency=1.0, input=1000.0, output=100.0)
     s = settled(Times(0.01, 0.5, 0.5, 0.5), 1e9, load, 1.0, Scheduling(interruption=0.0))
     assert s.time_per_output_token == pytest.approx(0.01)
-    assert s.time_to_first_token == pytest.approx(0.51)
+    assert s.time_to_first_token == pytest.approx(0.5)
 
 
 def test_prompts_of_others_stretch_a_token_by_their_share() -> None:
@@ -102,7 +102,7 @@ def test_the_slower_pool_sets_the_rate() -> None:
     assert starved.requests_per_second == pytest.approx(5.0)
     assert starved.running == pytest.approx(5.0)
     rich = settled_pools(Times(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0))
-    assert rich.requests_per_second == pytest.approx(1000 / (0.11 + 1.0))
+    assert rich.requests_per_second == pytest.approx(1000 / (0.105 + 1.0))
 
 
 def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
@@ -122,7 +122,7 @@ def test_a_cache_that_travels_delays_the_first_token_only() -> None:
     )
     assert sent.time_to_first_token - here.time_to_first_token == pytest.approx(0.4)
     assert sent.time_per_output_token == here.time_per_output_token
-    assert sent.requests_per_second == pytest.approx(1000 / (1.11 + 0.4))
+    assert sent.requests_per_second == pytest.approx(1000 / (1.105 + 0.4))
 
 
 def test_a_given_batch_is_taken_as_it_is(llama) -> None:
@@ -132,14 +132,28 @@ def test_a_given_batch_is_taken_as_it_is(llama) -> None:
     assert s.decode == pytest.approx(0.02)
 
 
-@pytest.mark.parametrize(("looks", "waited"), [(1.0, 1.0), (10.0, 5.5), (30.0, 15.5)])
+@pytest.mark.parametrize(("looks", "waited"), [(1.0, 0.5), (10.0, 5.0), (30.0, 15.0)])
 def test_a_request_waits_for_half_of_the_steps_between_looks(looks: float, waited: float) -> None:
     t, s = Times(step=0.01, prompt=1e-9, alone=1e-9, beside=1e-9), Scheduling(queueing=0.0)
     load = Load(concurrency=16.0, input=1.0, output=1000.0, looks=looks)
     assert settled(t, 1e9, load, 1.0, s).time_to_first_token == pytest.approx(waited * 0.01, rel=1e-3)
+    # An engine that decides each step when the one before begins has decided the next one.
+    ahead = settled(t, 1e9, load, 1.0, replace(s, ahead=1.0)).time_to_first_token
+    assert ahead == pytest.approx((waited + 1) * 0.01, rel=1e-3)
     # A single user finds the engine idle: it looks all the time.
     lone = Load(concurrency=1.0, input=1.0, output=1000.0, looks=looks)
-    assert settled(t, 1e9, lone, 1.0, s).time_to_first_token == pytest.approx(0.01, rel=1e-3)
+    assert settled(t, 1e9, lone, 1.0, replace(s, ahead=1.0)).time_to_first_token == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_waiting_for_a_step_agrees_with_steps_drawn_out(*, ahead: bool) -> None:
+    """Steps of 10 ms without end; a request is read by the first one that is decided after it has come."""
+    came = np.random.default_rng(0).uniform(0.0, 100.0, 20_000)
+    begins = np.arange(0.0, 101.0, 0.01)
+    decided = begins - 0.01 if ahead else begins
+    waited = begins[np.searchsorted(decided, came)] - came
+    said = until_begun(0.01, 5.0, 1.0, Scheduling(ahead=float(ahead)))
+    assert said == pytest.approx(float(waited.mean()), rel=0.01)
 
 
 def test_prompts_that_came_since_the_last_look_are_read_together() -> None:
@@ -178,7 +192,7 @@ def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
     state = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0), 1.0, s)
     assert state.time_to_first_token - state.median_to_first_token == pytest.approx(0.05 * 10 * 0.1)
     wave = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0, wave=True), 1.0, s)
-    assert wave.time_to_first_token == wave.median_to_first_token == pytest.approx(0.1 + 0.01 + 0.5 * 10 * 0.1)
+    assert wave.time_to_first_token == wave.median_to_first_token == pytest.approx(0.1 + 0.5 * 10 * 0.1)
 
 
 def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_others(llama) -> None:
@@ -196,7 +210,12 @@ def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_other
             longer = max(kernels - 0.02, 0.0) * some.running / load.output
             assert some.time_per_output_token == pytest.approx(none.time_per_output_token + longer, rel=1e-6)
     assert 0.01 < kernels < 1.0
-    assert started(0.0, llama, Scheduling(dispatch=1e-4), 3.0) == pytest.approx(3 * kernels)
+    assert started(0.0, llama, Scheduling(dispatch=1e-4), 1.0, 3.0) == pytest.approx(3 * kernels)
+    # Where graphs of all but attention are replayed a layer is two pieces, up to the tokens that were captured.
+    graphs = Scheduling(dispatch=1e-4, captured=512.0)
+    layers = sum(count for _, count in llama.groups)
+    assert started(0.0, llama, graphs, 512.0) == pytest.approx(2 * layers * 1e-4)
+    assert started(0.0, llama, graphs, 513.0) == pytest.approx(kernels)
 
 
 def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:
@@ -284,6 +303,12 @@ def test_steps_beside_add_up_to_a_pass_over_all_their_tokens() -> None:
 @pytest.mark.parametrize(("hidden", "waited"), [(0.0, 6e-3), (1.0, 0.0), (0.5, 3e-3)])
 def test_a_host_that_schedules_ahead_is_waited_for_as_far_as_it_is_longer(hidden: float, waited: float) -> None:
     k = Losses(host=4e-3, host_sequence=1e-4, hidden=hidden)
-    assert host_time(20.0, 10e-3, k) == pytest.approx(waited)
+    assert host_time(20.0, 0.0, 10e-3, k) == pytest.approx(waited)
     # Longer than the device: what is beyond it is waited for.
-    assert host_time(20.0, 1e-3, k) == pytest.approx(waited + max(hidden * 6e-3 - 1e-3, 0.0))
+    assert host_time(20.0, 0.0, 1e-3, k) == pytest.approx(waited + max(hidden * 6e-3 - 1e-3, 0.0))
+
+
+def test_a_host_that_calls_each_worker_takes_longer_where_there_are_several() -> None:
+    k = Losses(host=1e-3, host_sequence=1e-5, remote=7e-3, remote_sequence=3e-4)
+    assert host_time(64.0, 0.0, 1.0, k) == pytest.approx(1e-3 + 64 * 1e-5)
+    assert host_time(64.0, 1.0, 1.0, k) == pytest.approx(1e-3 + 64 * 1e-5 + 7e-3 + 64 * 3e-4)

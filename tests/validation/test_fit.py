@@ -17,6 +17,7 @@ from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.features import Recorder, Replay, flattened
 from rackmath.validation.fit import Prior, _Problem, as_constants, as_vector, evaluate, fit, shrunk
+from rackmath.validation.left_out import weights
 from rackmath.validation.priors import FEWEST, priors
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
@@ -142,6 +143,13 @@ def test_rows_that_their_table_calls_flawed_are_not_fitted_on() -> None:
     assert [reason for _, reason in others] == ["flagged: outlier", "no measured value"]
 
 
+def test_closed_loops_without_a_middle_weigh_little() -> None:
+    """512 users and a thousand requests are a start and an end; as many rows with ten requests each are a service."""
+    short, long = cells(concurrency="512", num_requests="1000"), cells(concurrency="100", num_requests="1000")
+    rows = [question(read_row(c, 2)) for c in (short, long)]
+    assert weights(rows)[1] == pytest.approx(5 * weights(rows)[0])
+
+
 def test_routing_made_even_leaves_nothing_to_imbalance() -> None:
     even, uneven = (SHIPPED.value("imbalance", Engine(generation="hopper", stage=stage)) for stage in ("balanced", ""))
     assert even == 0 < uneven
@@ -172,11 +180,31 @@ def test_moves_belong_to_members_with_rows_and_to_no_model() -> None:
 def test_kernels_that_were_timed_are_frozen() -> None:
     made = priors(spread_of_rows() * FEWEST, TIMED)
     moved = {(p.name, p.member) for p in made if p.kind == "move"}
-    assert not {(n, m) for n in ("compute", "memory") for m in ("hopper", "vllm")} & moved
+    assert not {(n, m) for n in ("compute", "memory", "grouped") for m in ("hopper", "vllm")} & moved
     # Where no timings are, rows may say what the kernels reach.
     other = [question(read_row(cells(hardware="MI300X", engine="atom"), 2))] * FEWEST
     moved = {(p.name, p.member) for p in priors(other, TIMED) if p.kind == "move"}
     assert {("compute", "cdna3"), ("memory", "atom")} <= moved
+
+
+def test_what_is_no_engine_has_no_constants_of_its_own() -> None:
+    rows = [question(read_row(cells(engine=name), 2)) for name in ("vllm", "") for _ in range(FEWEST)]
+    assert {q.row.family for q in rows} == {"vllm", "other"}
+    assert {p.member for p in priors(rows, TIMED) if p.axis.startswith("family")} == {"vllm"}
+
+
+def test_frameworks_that_only_train_have_no_products_of_their_own() -> None:
+    """There every slowness of products is ``sustained``: a free ``compute`` beside it would be told by nothing."""
+    run = cells(
+        metric="train_throughput", phase="training", per="gpu", engine="megatron", model="Llama-3.1-70B", n_gpus="64",
+        global_batch="128", sequence_length="8192", framework_precision="bf16", hardware="H100-SXM",
+    )  # fmt: skip
+    made = priors([question(read_row(run, 2))] * FEWEST, frozenset())
+    moved = {p.name for p in made if p.kind == "move" and p.member in ("megatron", "hopper")}
+    assert "sustained" in moved
+    assert "compute" not in moved
+    # Attention backwards has kernels of its own.
+    assert "prompt_attention" in moved
 
 
 def test_shipped_constants_are_those_of_the_table_of_terms_and_physical() -> None:

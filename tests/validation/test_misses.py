@@ -17,7 +17,7 @@ from rackmath.validation.questions import Question
 
 ROW = {
     "id": "a", "model": "llama-3.1-8b", "hardware": "H100-SXM-80GB", "n_gpus": "1", "engine": "vllm", "tp": "1",
-    "weights": "bf16", "arrivals": "closed", "concurrency": "4", "input_mean": "500", "output_mean": "200",
+    "weights": "bf16", "arrivals": "closed", "concurrency": "4", "input_mean": "100", "output_mean": "200",
     "phase": "serving", "metric": "tpot", "statistic": "mean", "per": "request", "value": "0.01", "date": "2026-03-01",
 }  # fmt: skip
 
@@ -35,7 +35,10 @@ def question(**cells: str) -> Question:
 @pytest.mark.parametrize(("metric", "term"), [("tpot", "host"), ("ttft", "arrival"), ("ttft", "dispatch")])
 def test_what_a_constant_alone_would_have_to_be_gives_the_measured_value(metric: str, term: str) -> None:
     """The constant that is named, set to what is named, predicts what was measured."""
-    q, constants = question(metric=metric), constants_file.constants()
+    # Before vLLM replayed graphs where prompts are read, a first token waited for the host to start its kernels: on
+    # four accelerators a short one takes less than that.
+    q = question(metric=metric, date="2024-06-01", n_gpus="4", tp="4")
+    constants = constants_file.constants()
     expected = float(evaluate([q], constants)[0][0])
     measured = expected * 1.03
     cause = next(c for c in causes(q, constants, expected, measured) if c.term.name == term)

@@ -123,6 +123,17 @@ def test_metrics_ask_for_what_they_name(columns: dict[str, str], kind: str, quan
         ({"model": "Nobody-7B"}, "Nobody-7B"),
         ({"hardware": "Abacus-3000"}, "Abacus-3000"),
         ({"weights": "fp3"}, "weights"),
+        ({"flags": "power_capped"}, "power_cap_w"),
+        (
+            {
+                "metric": "train_throughput",
+                "phase": "training",
+                "global_batch": "8",
+                "sequence_length": "64",
+                "weights": "",
+            },
+            "framework_precision",
+        ),
         ({"per": "planet", "metric": "total_throughput"}, "per"),
         ({"metric": "time_to_train", "phase": "training"}, "samples to converge"),
         ({"metric": "train_throughput", "phase": "training"}, "global_batch"),

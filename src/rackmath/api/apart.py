@@ -9,7 +9,7 @@ from rackmath.engine.pass_time import APART_UNMEASURED
 
 _WHY = (
     "no measurement nearby is of routed experts on accelerators of their own; three published steps took 0.7 to "
-    "0.9 of the computed time (docs/accuracy-of-afd.md)"
+    "0.8 of the computed time (docs/accuracy-of-afd.md)"
 )
 AFD_NOTE = f"--afd: all times by physics alone, since {_WHY}"
 """What a reader of a plan has to know."""

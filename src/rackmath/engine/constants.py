@@ -37,8 +37,12 @@ class Engine:
     """Whether attention writes its scores to memory, as before its kernels were fused."""
     compiled: bool = False
     """Whether the host code is compiled, so that it starts a kernel in no time to speak of."""
+    remote: bool = False
+    """Whether the host sends every worker the metadata of each step."""
     ahead: bool = False
     """Whether the host schedules a step while the device runs the one before."""
+    captured: bool = False
+    """Whether steps that read few prompts replay graphs of all but attention."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -84,6 +88,10 @@ class Constants:
         if name == "started":
             return self.value("dispatch", engine, step) if engine.eager else 0.0
         if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
+            return 0.0
+        if name == "software" and engine.stage != "immature":
+            return 1.0
+        if name in ("remote", "remote_sequence") and not engine.remote:
             return 0.0
         if (name == "imbalance" and engine.stage == "balanced") or (name == "dispatch" and engine.compiled):
             return 0.0

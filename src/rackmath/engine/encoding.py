@@ -101,7 +101,8 @@ def encoding(
 
 def _of_kernels(losses: Losses) -> Losses:
     """Losses of kernels alone: host, remainder of an engine and what measurements say belong to passes over text."""
-    return replace(losses, host=0.0, host_sequence=0.0, software=1.0, correction={}, low=1.0, high=1.0)
+    alone = replace(losses, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0, software=1.0)
+    return replace(alone, correction={}, low=1.0, high=1.0)
 
 
 def projector(encoder: Encoder | AudioEncoder) -> Architecture:

@@ -18,7 +18,8 @@ _NORM = 1
 _DENSE = 3
 _EXPERTS = 8
 EXPERT_KERNELS = 5
-"""Of those, what accelerators launch that hold experts only: sort, permute, two products, activation."""
+"""Of those, what timings of grouped products hold, and what accelerators launch that hold experts only: sort, permute,
+two products, activation."""
 _SHARED = 2
 _INDEXER = 4
 _GROUPED = 5

@@ -16,11 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from rackmath.engine.kernel_curves import Kernels, KernelSeconds, overlapped
+from rackmath.engine.kernels import EXPERT_KERNELS
 from rackmath.errors import InputError
 from rackmath.models.numbers import Number, maximum
 
 CORRECTION = "measurements"
 """What is lost, or gained where negative, by what near measurements tell."""
+NARROW = ("experts.nibble", "experts.expanded", "experts.codebook")
+"""Kinds of kernels that multiply by weights of experts of 4 bits, or narrower than the multiplication."""
 _PARTS = ("shown", "hidden", "low")
 _AT_LEAST_ONE = ("software", "sustained", "high")
 
@@ -42,6 +45,8 @@ class Losses:
     """Time of starting kernels over that of the curves."""
     grouped: Number = 1.0
     """Time of grouped products of experts over that of the curves, beside both."""
+    narrow: Number = 1.0
+    """Time of grouped products of weights in 4 bits, or narrower than the multiplication, over that of the curves."""
     prompt_attention: Number = 1.0
     """Time of attention over prompts over that of the curves, beside both."""
     touches: Number = 0.0
@@ -60,6 +65,10 @@ class Losses:
     """Gap of one step: scheduling, sampling, copying tokens. [s]"""
     host_sequence: Number = 0.0
     """What each sequence adds to that gap. [s]"""
+    remote: Number = 0.0
+    """What a step of several workers adds, where the host calls each of them with its metadata. [s]"""
+    remote_sequence: Number = 0.0
+    """What each sequence adds to such a call. [s]"""
     hidden: Number = 0.0
     """Part of the host's time that runs beside the device, where an engine schedules a step ahead."""
     network: Number = 1.0
@@ -119,6 +128,7 @@ class Factors(NamedTuple):
     memory: Number
     fixed: Number
     grouped: Number
+    narrow: Number
     prompt_attention: Number
     touches: Number
     train_touches: Number
@@ -151,6 +161,8 @@ def kernel_time(
     if kind.startswith("experts"):
         # The fullest rank has more tokens, not more weights.
         compute, memory = compute * k.grouped * (1 + k.imbalance * (1 - 1 / ranks)), memory * k.grouped
+    if kind in NARROW:
+        compute, memory = compute * k.narrow, memory * k.narrow
     if kind.endswith("prompt"):
         compute, memory = compute * k.prompt_attention, memory * k.prompt_attention
     if kind.startswith("other"):
@@ -163,6 +175,8 @@ def factors_of(kind: str) -> tuple[str, ...]:
     names = ["compute", "memory", "fixed", "sustained"]
     if kind.startswith("experts"):
         names += ["grouped", "imbalance"]
+    if kind in NARROW:
+        names.append("narrow")
     if kind.startswith("attention"):
         names.append("unfused")
     if kind.endswith("prompt"):
@@ -194,18 +208,19 @@ def dispatch_time(wire: Number, latency: Number, kernels: Kernels) -> Number:
 def launch_time(kernels: Number, routed: Number, busy: Number, k: Losses) -> Number:
     """Gaps between the kernels of a pass, and what layers of experts take besides products. [s]
 
-    Where the host starts kernels one by one, a pass whose kernels take ``busy`` seconds waits for it.
+    Grouped products of experts were timed as a whole: the gaps between their kernels are in the curves. Where the host
+    starts kernels one by one, a pass whose kernels take ``busy`` seconds waits for it.
     """
     waits = maximum(kernels * k.started - busy, 0.0)
-    return maximum(kernels * k.launch, waits) + routed * k.routing
+    return maximum((kernels - routed * EXPERT_KERNELS) * k.launch, waits) + routed * k.routing
 
 
-def host_time(sequences: Number, device: Number, k: Losses) -> Number:
+def host_time(sequences: Number, several: Number, device: Number, k: Losses) -> Number:
     """Time of a pass in which the device waits for the host. [s]
 
     Where an engine schedules a step ahead, a part of the host's time runs beside the ``device`` seconds of the pass:
-    only what is longer than these is waited for.
+    only what is longer than these is waited for. ``several`` is 1 where more than one worker takes part, else 0.
     """
-    host = k.host + sequences * k.host_sequence
+    host = k.host + several * k.remote + sequences * (k.host_sequence + several * k.remote_sequence)
     beside = k.hidden * host
     return host - beside + maximum(beside - device, 0.0)

@@ -42,6 +42,8 @@ class PassWork:
     """Sequences that one group of ranks samples for. [sequences]"""
     ranks: Number
     """Ranks that experts are dealt to, 1 where it is known what the fullest has. [ranks]"""
+    several: Number = 0.0
+    """1 where a group of more than one worker takes part, else 0."""
     training: Number = 0.0
     """1 in training, where products hide a part of tensor parallelism's collectives, else 0."""
     hidden: Number = 0.0
@@ -108,6 +110,7 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         routed=float(routed_layers(architecture)),
         sequences=work.sequences,
         ranks=ranks,
+        several=minimum(layout.tensor * layout.pipeline - 1.0, 1.0),
         training=float(work.phase == "train"),
         hidden=hidden,
     )
@@ -131,7 +134,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
     network = shown_time(work, collectives_time(work, k.kernels), k, even + waiting)
     busy = even + waiting + network
     launches = launch_time(work.kernels, work.routed, busy, k)
-    host = host_time(work.sequences, busy + launches, k)
+    host = host_time(work.sequences, work.several, busy + launches, k)
     before = even + waiting + network + launches + host
     # Longer products hide more of the collectives than ideal ones do: what they gain is theirs, not the network's.
     gained = maximum(work.exchange - network, 0.0)

@@ -100,7 +100,7 @@ def _parts(work: PassWork, k: Losses) -> Iterator[StepPart]:
     yield StepPart(name="collectives", kind="collectives", time=network, ideal=min(float(work.exchange), network))
     launches = float(launch_time(work.kernels, work.routed, busy + network, k))
     yield StepPart(name="launches", kind="gaps", time=launches, ideal=0.0)
-    host = float(host_time(work.sequences, busy + network + launches, k))
+    host = float(host_time(work.sequences, work.several, busy + network + launches, k))
     yield StepPart(name="host", kind="gaps", time=host, ideal=0.0)
     software = (busy + network + launches + host) * (float(k.software) - 1)
     yield StepPart(name="software", kind="gaps", time=software, ideal=0.0)

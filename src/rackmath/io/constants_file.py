@@ -20,7 +20,7 @@ from rackmath.hardware import System
 from rackmath.io import kernel_files
 from rackmath.io.paths import bounded_file
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
+from rackmath.serving.engines import CAPTURED, ahead, before_fusing, before_graphs, captured, compiled, mixes, remote
 
 _LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -101,7 +101,9 @@ def engine_of(system: System, family: str, year: float, eager: bool = False) -> 
         eager=eager or before_graphs(family, year),
         unfused=before_fusing(family, year),
         compiled=compiled(family),
+        remote=remote(family, year),
         ahead=ahead(family, year),
+        captured=captured(family, year) and not eager,
     )
 
 
@@ -145,7 +147,12 @@ def scheduling_of(engine: Engine) -> Scheduling:
     """How an engine mixes prompts and answers."""
     known = constants()
     fitted = {name: known.value(name, engine) for name in OF_SCHEDULING}
-    return Scheduling(**fitted, mixed=float(mixes(engine.family)))
+    return Scheduling(
+        **fitted,
+        mixed=float(mixes(engine.family)),
+        ahead=float(engine.ahead),
+        captured=CAPTURED * engine.captured,
+    )
 
 
 def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:

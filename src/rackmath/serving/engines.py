@@ -21,6 +21,19 @@ ones are taken to be alike); TensorRT-LLM's overlap scheduler, on by default in 
 inference); vLLM v0.14.0 of January 2026 ("async scheduling is now enabled by default"), but for pipeline
 parallelism, which is not told apart here. [years]"""
 
+LOCAL_SINCE = {"vllm": 2024.0}
+"""Date from which one of an engine's workers broadcasts the metadata of a step; before it the host called each worker
+with them. Source: vLLM's release notes, v0.2.7 of 4 January 2024 ("Use NCCL instead of ray for control-plane
+communication to remove serialization overhead", pull request 2221). [years]"""
+
+CAPTURED_SINCE = {"vllm": 2025.2}
+"""Date from which an engine also replays graphs where a step reads few prompts, of all but attention. Sources: vLLM's
+release notes, v0.8.0 of March 2025 (V1 by default); docs.vllm.ai, design/cuda_graphs (``PIECEWISE`` for mixed batches).
+[years]"""
+
+CAPTURED = 512.0
+"""Tokens of a step up to which it does. Source: vLLM's ``max_cudagraph_capture_size``. [tokens]"""
+
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
 
@@ -42,9 +55,19 @@ def before_fusing(family: str, year: float) -> bool:
     return year < FUSED_SINCE.get(family, 0.0)
 
 
+def remote(family: str, year: float) -> bool:
+    """Whether the host of an engine of this year sends every worker the metadata of each step."""
+    return year < LOCAL_SINCE.get(family, 0.0)
+
+
 def ahead(family: str, year: float) -> bool:
     """Whether an engine of this year schedules a step while the device runs the one before."""
     return year >= AHEAD_SINCE.get(family, inf)
+
+
+def captured(family: str, year: float) -> bool:
+    """Whether a step of an engine of this year that reads few prompts replays graphs of all but attention."""
+    return year >= CAPTURED_SINCE.get(family, inf)
 
 
 def mixes(family: str) -> bool:

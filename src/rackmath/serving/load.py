@@ -69,6 +69,10 @@ class Scheduling:
     """Chance that a drafted token is accepted, given that those before it were."""
     mixed: Number = 1.0
     """1 where a pass mixes prompts with answers within its budget, 0 where prompts come first; a rule of the engine."""
+    ahead: Number = 0.0
+    """1 where a step is decided when the one before begins, so that who arrives waits for one more; a rule."""
+    captured: Number = 0.0
+    """Tokens of a pass up to which graphs of all but attention are replayed where it reads prompts; a rule. [tokens]"""
 
     def accepted(self, drafted: Number) -> Number:
         r"""Tokens that a verified step yields in the mean. [tokens]

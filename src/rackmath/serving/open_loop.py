@@ -14,7 +14,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.serving.load import Load, Scheduling, Steady, Times
 from rackmath.serving.steady import added_by_prompt, capacity_of, decode_time, prompt_times, waited_beside
-from rackmath.serving.waits import prompts_met, time_per_output_token
+from rackmath.serving.waits import prompts_met, time_per_output_token, until_begun
 
 _MEAN_OF_SLOWEST = 0.9
 """Mean time per token over its 99th percentile: 0.82 to 0.92 in MLPerf's results where that limit binds. [1]"""
@@ -67,11 +67,11 @@ def open_loop(
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        beside = waited_beside(architecture, prompt, added, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
         tpot = time_per_output_token(Times(step, prompt, alone, beside), batch, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
-        unmet = s.arrival + step + alone
+        unmet = s.arrival + until_begun(step, batch / layout.data, load.looks, s) + alone
         return Steady(
             time_per_output_token=tpot,
             time_to_first_token=unmet + _UNEVEN * prompt * busy / (1 - busy),
@@ -86,7 +86,9 @@ def open_loop(
     def kept(batch: NDArray[np.float64]) -> NDArray[np.bool_]:
         state = at(batch)
         busy = np.asarray(state.requests_per_second * prompt / layout.data)
-        begun = (busy < 1) & np.less_equal(s.arrival + state.decode + alone + slowest_of(_SLOWEST, prompt, busy), first)
+        # The slowest arrives when a step has just begun.
+        step = state.decode * (1 + s.ahead)
+        begun = (busy < 1) & np.less_equal(s.arrival + step + alone + slowest_of(_SLOWEST, prompt, busy), first)
         return begun & np.less_equal(state.time_per_output_token, _MEAN_OF_SLOWEST * per_token)
 
     if running is not None:
@@ -142,7 +144,7 @@ def at_rate(
     def times(batch: Number) -> tuple[Times, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         added = added_by_prompt(architecture, layout, load, batch, timer, s)
-        beside = waited_beside(architecture, prompt, added, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
         t = Times(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, load, layout.data, s)
 
@@ -159,7 +161,12 @@ def at_rate(
     # A batch with room left grows with its steps: only one that is full sends requests to wait.
     full = np.greater_equal(running, held * (1 - _FULL))
     served = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(prompt, 1e-12))
-    unmet = s.arrival + t.step + alone + prompts_met(t, running, busy, load, layout.data)
+    unmet = (
+        s.arrival
+        + until_begun(t.step, running / layout.data, load.looks, s)
+        + alone
+        + prompts_met(t, running, busy, load, layout.data)
+    )
     known = np.isfinite(load.concurrency)
     late = np.where(known, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
     return Steady(

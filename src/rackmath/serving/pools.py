@@ -15,7 +15,7 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated
-from rackmath.serving.waits import queued
+from rackmath.serving.waits import queued, until_begun
 from rackmath.serving.workload import Limits, Space, Workload
 
 FEW_SIZES = 8
@@ -208,7 +208,8 @@ class _Block:
         good = busy < 1
         # Of several equal readers the next free one takes a prompt: its wait is about one part of a single reader's.
         wait = queued(prompt, np.where(good, busy, 0.0)) / lanes
-        first = np.where(good, s.arrival + alone + wait + w.step[None, :] + self._transfer(unit), np.inf)
+        begun = np.asarray(until_begun(w.step, 1.0, 1.0, s))
+        first = np.where(good, s.arrival + alone + wait + begun[None, :] + self._transfer(unit), np.inf)
         reader = first.argmin(axis=0)
         earliest = first[reader, np.arange(len(reader))]
         held = np.isfinite(earliest)

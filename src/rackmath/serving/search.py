@@ -33,7 +33,7 @@ from rackmath.serving.waits import (
     reads_in_time,
     started,
     time_per_output_token,
-    time_to_first_token,
+    until_begun,
 )
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
@@ -182,16 +182,22 @@ def _grid(
             timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, drafted[None, None, :])
         ),
         alone=alone + images,
-        first=np.asarray(started(alone, a, s, np.ceil(work.read / chunks)) + images),
+        first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
         beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer, s)
         + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
-        start=started(0.0, a, s),
+        start=np.asarray(started(0.0, a, s, _tokens(stack_layouts(layouts, 4), work, drafted, chunks))),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=np.asarray(
             largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks, draft=space.draft)
         ),
     )
+
+
+def _tokens(layout: Layout, work: Workload, drafted: Array, chunks: Array) -> Array:
+    """Tokens of a step of one group that reads a piece of a prompt. (layouts, batches, drafted, chunks)"""
+    answers = BATCHES[:, None, None] / layout.data * (1 + drafted[:, None])
+    return np.asarray(answers + np.minimum(work.read, chunks))
 
 
 def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
@@ -231,7 +237,8 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
     tpot = time_per_output_token(times, batch, load, groups, s)
     busy = np.asarray(work.output * tpot)
     # A service that runs has no burst of a benchmark's start: as many as write an answer in the mean.
-    first = time_to_first_token(times, groups, load, groups, s) + prompts_met(times, batch, busy, load, groups)
+    unmet = np.asarray(s.arrival + times.alone + prompts_met(times, batch, busy, load, groups))
+    first = unmet + _until_begun(np.asarray(step), batch / groups, unmet / busy, busy, load, s)
     users = np.asarray(batch * (busy + first) / busy)
     good = reads_in_time(times, batch, tpot, load, groups, s) & (users <= grid.capacity[:, None, None, :])
     good = np.broadcast_to(good, shape)
@@ -258,6 +265,25 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         time_per_output_token=tpot_at,
     )
     return points, int(np.prod(shape)), len(points)
+
+
+def _until_begun(step: Array, present: Array, unmet: Array, busy: Array, load: Load, s: Scheduling) -> Array:
+    r"""Time until the step that reads a prompt begins, where so many sequences of a group are ``present``. [s]
+
+    Of the users of a group U a part decodes, :math:`B = U b / (b + f)`, and a single one waits for nobody:
+    :math:`U = B (1 + u + w \min(U - 1, 1) / b)` is linear up to two of them.
+
+    Parameters
+    ----------
+    unmet : array
+        The first token without that wait, over the time of an answer.
+    busy : array
+        The time of an answer. [s]
+    """
+    whole = np.asarray(until_begun(step, 1.0, load.looks, s))
+    share = present * whole / busy
+    few = np.where(share < 1, (present * (1 + unmet) - share) / np.where(share < 1, 1 - share, 1.0), np.inf)
+    return whole * np.clip(few - 1, 0.0, 1.0)
 
 
 def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:

@@ -25,6 +25,7 @@ from rackmath.serving.waits import (
     started,
     time_per_output_token,
     time_to_first_token,
+    until_begun,
 )
 
 _ROUNDS = 6
@@ -62,7 +63,8 @@ def closed_loop(
 
     def at(batch: Number, added: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
-        times = Times(step, prompt, alone, waited_beside(architecture, prompt, added, step, s), lone)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
+        times = Times(step, prompt, alone, beside, lone)
         return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
@@ -170,8 +172,10 @@ def settled_pools(
     tpot = t.step / s.accepted(load.drafted)
     busy = load.output * tpot
     readers = served * t.prompt
-    first = time_to_first_token(t, load.concurrency, load, readers, s) + transfer
-    median = first - burst(t, load.concurrency, load, readers, s)
+    held_up = burst(t, load.concurrency, load, readers, s)
+    # A cache that has come waits for a step of the pool that answers.
+    median = s.arrival + t.alone + transfer + until_begun(t.step, 1.0, load.looks, s)
+    first = median + held_up
     rate = minimum(minimum(load.concurrency / (first + busy), served), maximum(capacity, 1.0) / busy)
     return Steady(
         time_per_output_token=tpot,
@@ -200,7 +204,8 @@ def prompt_times(
     present = load.concurrency / layout.data
     alone, full, together = reading_time(layout, load.input, load.cached, load.budget, timer, present)
     pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.budget)
-    first = started(alone, architecture, s, pieces) + images_time(architecture, layout, timer)
+    tokens = minimum(maximum(load.input - load.cached, 1.0), load.budget)
+    first = started(alone, architecture, s, tokens, pieces) + images_time(architecture, layout, timer)
     return full + images_time(architecture, layout, timer, together), first
 
 
@@ -215,12 +220,22 @@ def added_by_prompt(
     return read + images_time(architecture, layout, timer)
 
 
-def waited_beside(architecture: Architecture, prompt: Number, added: Number, step: Number, s: Scheduling) -> Number:
+def waited_beside(
+    architecture: Architecture,
+    load: Load,
+    present: Number,
+    prompt: Number,
+    added: Number,
+    step: Number,
+    s: Scheduling,
+) -> Number:
     """What decode steps wait for one prompt: what it adds to them, or all of it where prompts come first. [s]
 
-    A step that takes in tokens of a prompt is no replayed graph: it is no shorter than the host takes to start it.
+    A step that takes in tokens of a prompt is no shorter than the host takes to start it; ``present`` sequences decode
+    in it.
     """
-    mixed = maximum(added, started(0.0, architecture, s) - step)
+    tokens = present * (1 + load.drafted) + minimum(maximum(load.input - load.cached, 1.0), load.budget)
+    mixed = maximum(added, started(0.0, architecture, s, tokens) - step)
     return s.mixed * mixed + (1 - s.mixed) * prompt
 
 

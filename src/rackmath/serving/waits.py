@@ -42,14 +42,14 @@ def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: N
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     r"""Time to the first token of a request that was admitted, but for prompts that others send meanwhile. [s]
 
-    .. math:: f = a + P_1 + \tau \, (1 + (k - 1) / 2) + \text{burst}
+    .. math:: f = a + P_1 + w + \text{burst}
 
-    with a the time outside the engine, P_1 the prompt read by itself and tau a decode step. An engine that looks at
-    new requests every k steps keeps one waiting for half of them, while others are answered.
-    Source: SGLang's scheduler, ``scheduler_recv_interval``.
+    with a the time outside the engine, P_1 the prompt read by itself and w until its step begins.
     """
-    watched = minimum(others(limit, groups), 1.0)
-    return s.arrival + t.alone + t.step * (1 + (load.looks - 1) / 2 * watched) + burst(t, limit, load, groups, s)
+    # Requests that come at once find nobody who is answered.
+    present = 0.0 if load.wave else others(limit, groups)
+    begun = until_begun(t.step, present, load.looks, s)
+    return s.arrival + t.alone + begun + burst(t, limit, load, groups, s)
 
 
 def burst(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
@@ -105,10 +105,36 @@ def others(requests: Number, groups: Number) -> Number:
     return maximum(requests / groups - 1, 0.0)
 
 
-def started(read: Number, architecture: Architecture, s: Scheduling, passes: Number = 1.0) -> Number:
+def started(read: Number, architecture: Architecture, s: Scheduling, tokens: Number, passes: Number = 1.0) -> Number:
     """Time to read a prompt by itself: no shorter than the host takes to start its kernels. [s]
 
     Decode replays a graph of its kernels; those of a prompt are started one after the other, while the accelerator
-    works on those that were. Long prompts hide it, and so do steps that run beside.
+    works on those that were. Long prompts hide it, and so do steps that run beside. Where a pass of few ``tokens``
+    replays graphs between attentions, a layer has one of each.
     """
-    return maximum(read, passes * pass_kernels(architecture) * s.dispatch)
+    few = np.less_equal(tokens, s.captured)
+    count = np.where(few, pieces_of(architecture), pass_kernels(architecture))
+    return maximum(read, passes * count * s.dispatch)
+
+
+def pieces_of(architecture: Architecture) -> float:
+    """What the host starts in a pass that replays graphs of all but attention: two pieces per layer. [kernels]"""
+    return 2.0 * sum(count for _, count in architecture.groups)
+
+
+def until_begun(step: Number, present: Number, looks: Number, s: Scheduling) -> Number:
+    r"""Time from a request's arrival to the step that reads its prompt, where others are answered. [s]
+
+    .. math:: \tau \, \min(n, 1) \, (1/2 + a + (k - 1) / 2)
+
+    Half of the step that runs has passed in the mean; an engine that decides each step when the one before begins
+    (a = 1) has decided the next one; one that looks at new requests every k steps keeps them for half of those.
+    Sources: vLLM v1, ``EngineCore.step_with_batch_queue``; SGLang's ``event_loop_overlap`` and
+    ``scheduler_recv_interval``.
+
+    Parameters
+    ----------
+    present : Number
+        Sequences that decode on the same group. [sequences]
+    """
+    return step * minimum(present, 1.0) * (0.5 + s.ahead + (looks - 1) / 2)

@@ -22,7 +22,7 @@ from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import ahead, before_fusing, before_graphs, compiled, mixes
+from rackmath.serving.engines import CAPTURED, ahead, before_fusing, before_graphs, captured, compiled, mixes, remote
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -209,7 +209,7 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
     prompt = prompt * _staggered(group, length)
-    prompt = started(prompt, group.architecture, s)
+    prompt = started(prompt, group.architecture, s, batch * length)
     if group.kind == "prefill":
         speed = batch * workers * length / prompt
         # What a user measures through an interface includes the time of a request outside the engine.
@@ -249,7 +249,9 @@ def engine_of(question: Question) -> Engine:
         eager=row.flag("eager") or before_graphs(row.family, row.when),
         unfused=row.flag("attention_math") or before_fusing(row.family, row.when),
         compiled=compiled(row.family),
+        remote=remote(row.family, row.when),
         ahead=ahead(row.family, row.when),
+        captured=captured(row.family, row.when) and not row.flag("eager"),
     )
 
 
@@ -274,7 +276,13 @@ def stacked_constants(
 
     mixed = np.array([float(mixes(engine.family)) for engine in distinct])[at]
     return Losses(**stacked((*OF_LOSSES, "started"))), Outside(
-        serving=Scheduling(**stacked(OF_SCHEDULING), mixed=mixed), **stacked(("exposed",))
+        serving=Scheduling(
+            **stacked(OF_SCHEDULING),
+            mixed=mixed,
+            ahead=np.array([float(engine.ahead) for engine in distinct])[at],
+            captured=np.array([CAPTURED * engine.captured for engine in distinct])[at],
+        ),
+        **stacked(("exposed",)),
     )
 
 

@@ -65,7 +65,7 @@ class Features:
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + shown_time(self.work, self.collectives, of_pass, total)
         total = total + launch_time(self.work.kernels, self.work.routed, total, of_pass)
-        total = total + host_time(self.work.sequences, total, of_pass)
+        total = total + host_time(self.work.sequences, self.work.several, total, of_pass)
         return self.passes * total * of_pass.software
 
 
@@ -167,6 +167,7 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
         routed=joined(lambda w: w.routed),
         sequences=joined(lambda w: w.sequences),
         ranks=1.0,
+        several=joined(lambda w: w.several),
         training=joined(lambda w: w.training),
         hidden=joined(lambda w: w.hidden),
     )

@@ -22,9 +22,9 @@ _SCATTER = 0.15
 """Scale of a residual: below it errors count as squares, above it ever less."""
 
 _STEP = 1e-4
-_CONVERGED = 3e-4
+_CONVERGED = 1e-4
 _ROUNDS = 3
-_ITERATIONS = 7
+_ITERATIONS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

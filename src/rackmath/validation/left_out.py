@@ -24,6 +24,8 @@ LARGE = 1 / 20
 
 _UNSURE = 0.2
 """Weight of a row that may mean something else than was read."""
+STEADY = 4
+"""Requests of each user of a closed loop from which most of a run is neither its start nor its end."""
 _WORKERS = 2
 _ROUNDS = 2
 _ITERATIONS = 5
@@ -53,7 +55,8 @@ def weights(questions: Sequence[Question]) -> Array:
 
     Rows of one source on one model, chip and kind of load are not independent; the inverse root of a group's size
     lies between counting rows and counting groups. Unsure are rows of low confidence, those whose layout was inferred,
-    servers at the edge of their limits, and requests that all come at once, whose start no equation here holds.
+    servers at the edge of their limits, and requests that all come at once, whose start no equation here holds: so
+    do closed loops that end before :data:`STEADY` requests of each user.
     """
     names = [(source_of(q), q.architecture.name, q.system.chip.name, q.kind) for q in questions]
     sizes = Counter(names)
@@ -63,12 +66,19 @@ def weights(questions: Sequence[Question]) -> Array:
         or bool(q.deployment.inferred)
         or q.kind == "server"
         or q.kind == "wave"
+        or _unsteady(q)
         or q.row.flag("queued")
         or q.row.flag("random_tokens_mtp_acceptance")
         for q in questions
     ]
     result = result * np.where(unsure, _UNSURE, 1.0)
     return result / result.mean()
+
+
+def _unsteady(question: Question) -> bool:
+    row = question.row
+    users, requests = row.concurrency, row.num_requests
+    return question.kind == "closed" and bool(users and requests) and requests < STEADY * users
 
 
 def folds(questions: Sequence[Question], grouping: str) -> Array:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rackmath.engine.constants import inward
-from rackmath.engine.terms import TERMS
+from rackmath.engine.terms import PART, TERMS
 from rackmath.validation.fit import Prior
 from rackmath.validation.questions import Question
 
@@ -21,11 +21,16 @@ FEWEST = 12
 START_WIDTH = 0.25
 """Width of moves before any row is seen."""
 
+PART_WIDTH = 0.7
+"""The same of parts, on their log-odds: from 0.8 to 0.67 or 0.89."""
+
 FREE_WIDTH = 0.7
 """The same of kernels where no timings are: engines and chips that the tables do not hold."""
 
-_KERNELS = ("compute", "memory", "prompt_attention")
+_KERNELS = ("compute", "memory", "prompt_attention", "grouped")
 _TIMED_FAMILIES = ("vllm", "sglang", "trtllm")
+_NO_ENGINE = "other"
+"""Family of rows that name no engine: what one of them is says nothing of the others."""
 
 
 def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior, ...]:
@@ -42,6 +47,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
         Prior(name=t.name, kind="base", member="", axis="", centre=inward(t.centre, t.scale), width=t.width)
         for t in TERMS
     ]
+    inferring = _members([q for q in questions if q.kind != "train"])
     for axis, members in _members(questions).items():
         for t in TERMS:
             if axis not in t.axes:
@@ -52,6 +58,9 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                 if t.name in _KERNELS and known:
                     # Kernels of engines and chips with timings are as they were timed.
                     continue
+                if t.name == "compute" and member not in inferring[axis]:
+                    # Where all rows are of training, ``sustained`` says the same.
+                    continue
                 rows.append(
                     Prior(
                         name=t.name,
@@ -59,7 +68,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                         member=member,
                         axis=f"{axis} free" if free else axis,
                         centre=0.0,
-                        width=FREE_WIDTH if free else START_WIDTH,
+                        width=FREE_WIDTH if free else PART_WIDTH if t.scale == PART else START_WIDTH,
                     )
                 )
     return tuple(rows)
@@ -72,4 +81,8 @@ def _members(questions: Sequence[Question]) -> dict[str, list[str]]:
         "family": Counter(q.row.family for q in questions),
         "stage": Counter(q.row.stage for q in questions),
     }
-    return {axis: [m for m, n in c.most_common() if m and n >= FEWEST] for axis, c in counted.items()}
+    return {axis: [m for m, n in c.most_common() if _is_a_kind(m) and n >= FEWEST] for axis, c in counted.items()}
+
+
+def _is_a_kind(member: str) -> bool:
+    return member not in ("", _NO_ENGINE)

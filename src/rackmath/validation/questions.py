@@ -79,6 +79,8 @@ def question(row: Row) -> Question:
     kind, quantity = kind_of(row)
     if row.flag("offload_to_cpu") or row.flag("weights_offloaded_to_host"):
         raise NotUnderstood("flags", "offload_to_cpu", "weights in the host's memory are not predicted")
+    if row.flag("power_capped") and row.power_cap_w is None:
+        raise NotUnderstood("power_cap_w", row.power_cap_w, "accelerators under a power cap need its watts")
     system = catalogue.system(row.hardware)
     if kind == "train":
         return _training(row, system)
@@ -199,6 +201,8 @@ def _most(row: Row, kind: str) -> float:
 
 
 def _training(row: Row, system: System) -> Question:
+    if not row.framework_precision and not row.weights:
+        raise NotUnderstood("framework_precision", "", "a training row needs the format that it multiplies in")
     architecture = model_at(_model(row), row.framework_precision or row.weights, "")
     run, assumed = training_run(row, architecture)
     return Question(

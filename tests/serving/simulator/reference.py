@@ -144,6 +144,10 @@ class Reference:
     def wrote(self, one: One, tokens: float) -> None:
         self.served[one.rank] += 2 * tokens / (self.b.class_weights[one.rank] if self.b.class_weights else 1)
 
+    def begun(self, tokens: int) -> float:
+        """Time in which the host starts a step of so many tokens that reads prompts."""
+        return self.b.start_captured if tokens <= self.b.captured else self.b.start
+
     def step(self) -> None:  # noqa: C901
         mixed = self.b.policy in ("chunked", "train", "unchunked")
         self.look()
@@ -167,13 +171,13 @@ class Reference:
                 added = self.times.prompt[both] - self.times.prompt[before] + self.times.pair * pairs
                 time += added * self.b.share
             else:
-                time += max(self.times.prompt[tokens] + self.times.pair * pairs, self.b.start)
+                time += max(self.times.prompt[tokens] + self.times.pair * pairs, self.begun(tokens))
         if decodes:
             b = self.width if self.b.policy == "static" else len(self.running)
             seen = sum(one.stored + 1 for one in self.running)
             time += float(self.times.base[b] + self.times.slope[b] * seen)
             if tokens:
-                time = max(time, stalled + self.b.start)
+                time = max(time, stalled + self.begun(both))
         if self.b.policy == "train":
             time = max(1.0, ceil(time / self.b.period - 1e-9)) * self.b.period
         self.clock += time

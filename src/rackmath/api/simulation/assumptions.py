@@ -36,8 +36,8 @@ def assumptions(setup: Setup) -> list[str]:
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
           f"{group.batching.block}, {group.batching.seats} seats" for group in setup.groups),
         f"{last.batching.policy}, {last.batching.preemption}, {r.router}; seed {r.seed}",
-        *(["steps are scheduled when the ones before begin; fitted times outside of the engine hold a part of that"]
-          if last.batching.ahead and last.software is not None else []),
+        *(["a step is scheduled when the one before begins; --no-async-scheduling waits for its end"]
+          if last.batching.ahead else []),
         *(["each of a layout's data-parallel groups is a replica; the others are taken to be as busy"]
           if any(int(layout.data) > 1 for layout in layouts) else []),
         *(["each micro-batch of a pipeline is a replica whose step passes all stages; the others are as busy"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -263,17 +264,27 @@ def _batching(
         seats=r.seats,
         queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
-        ahead=r.async_scheduling,
+        ahead=_ahead(r, scheduling),
         looks=r.scheduler_recv_interval,
         scheduling=r.scheduling_policy,
         class_weights=tuple(numbers(r.class_weights, "--class-weights", 1e-6, 1e6)),
         drafted=drafts.drafted,
         acceptance=drafts.chances,
         share=share,
-        start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling)),
+        start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, inf)),
+        captured=0 if scheduling is None else int(scheduling.captured),
+        start_captured=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, 1.0)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
         period=r.period,
     )
+
+
+def _ahead(r: SimulateRequest, scheduling: Scheduling | None) -> bool:
+    """Whether steps are scheduled when the ones before begin: as asked, else as the engine does that forms batches."""
+    if r.async_scheduling and r.no_async_scheduling:
+        raise InputError("--async-scheduling", "with --no-async-scheduling", "write one of them")
+    own = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in ("static", "train")
+    return r.async_scheduling or (own and not r.no_async_scheduling)
 
 
 def _layout(architecture: Architecture, system: System, gpus: int, context: float, text: str | None) -> Layout:

@@ -166,7 +166,17 @@ class SimulateRequest(FleetFields):
     async_scheduling: Annotated[
         bool,
         Option(
-            help="A step is scheduled when the one before begins, and admits what had come by then.", kind=kinds.FLAG
+            help="A step is scheduled when the one before begins, and admits what had come by then (default: as the "
+            "engine of that year does).",
+            kind=kinds.FLAG,
+        ),
+    ] = False
+    no_async_scheduling: Annotated[
+        bool,
+        Option(
+            help="A step is scheduled when the one before ends.",
+            kind=kinds.FLAG,
+            flags={"sglang": "--disable-overlap-schedule"},
         ),
     ] = False
     scheduler_recv_interval: Annotated[

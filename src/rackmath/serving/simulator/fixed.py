@@ -54,8 +54,8 @@ class Fixed(NamedTuple):
     """Attention of one prompt token to one other. [s]"""
     share: float
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
-    start: float
-    """Time in which the host starts a step that only reads prompts. [s]"""
+    start: F
+    """Time in which the host starts a step of so many tokens that reads prompts. (budget + 1,) [s]"""
     images: float
     """Encoding the images of a request, before the step that reads the first piece of its prompt. [s]"""
     verified: int

@@ -87,7 +87,9 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         prompt=times.prompt,
         pair=times.pair,
         share=batching.share,
-        start=batching.start,
+        start=np.where(
+            np.arange(batching.budget + 1) <= batching.captured, batching.start_captured, batching.start
+        ).astype(float),
         images=times.images,
         verified=1 + batching.drafted,
         ahead=batching.ahead,

@@ -83,13 +83,14 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
     me = s.own[r]
     beside = me.running > 0 and mixes(f)
     work = f.prompt[tokens] + f.pair * pairs
-    time = max(work, f.start)
+    time = max(work, f.start[tokens])
     if beside:
         b = me.running
         # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
         written = b * f.verified
-        added = f.prompt[min(tokens + written, f.budget)] - f.prompt[min(written, f.budget)] + f.pair * pairs
-        time = max(f.base[b] + f.slope[b] * me.attended + f.share * added, f.start)
+        all_tokens = min(tokens + written, f.budget)
+        added = f.prompt[all_tokens] - f.prompt[min(written, f.budget)] + f.pair * pairs
+        time = max(f.base[b] + f.slope[b] * me.attended + f.share * added, f.start[all_tokens])
     # Who takes part is settled before anybody finishes.
     n, spent = 0, 0
     for at in range(me.reading):

@@ -79,7 +79,11 @@ class Batching:
     share: float = 1.0
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
     start: float = 0.0
-    """Time in which the host starts a step that only reads prompts: it is no shorter. [s]"""
+    """Time in which the host starts a step that reads prompts: it is no shorter. [s]"""
+    captured: int = 0
+    """Tokens of such a step up to which graphs of all but attention are replayed. [tokens]"""
+    start_captured: float = 0.0
+    """Time in which the host starts one of these. [s]"""
     outside: float = 0.0
     """Time of a request outside of the engine. [s]"""
     period: float = 0.02
@@ -105,6 +109,7 @@ class Batching:
             ("--drafted", self.drafted, 0, 64),
             ("--share", self.share, 0, 1024),
             ("start", self.start, 0, 1e4),
+            ("start_captured", self.start_captured, 0, 1e4),
             ("--outside", self.outside, 0, 1e4),
             ("--period", self.period, 1e-6, 1e4),
             ("--host", self.host, 1e3, 1e15),
