@@ -38,7 +38,8 @@ def said(*words: str) -> Any:
 
 
 def test_an_answer_near_measurements_is_corrected_and_both_numbers_are_there() -> None:
-    near_it, alone = said("estimate", *KNOWN), said("estimate", *KNOWN, "--no-evidence")
+    asked = [*KNOWN[:-1], "1000"]
+    near_it, alone = said("estimate", *asked), said("estimate", *asked, "--no-evidence")
     evidence = near_it["evidence"]
     assert alone["evidence"] is None
     assert near_it["computed"] == alone["computed"]

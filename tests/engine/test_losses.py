@@ -16,7 +16,8 @@ from rackmath.engine.kernel_curves import Curve, KernelLoad, Kernels, KernelSeco
 from rackmath.engine.kernels import OUTSIDE, layer_kernels, pass_kernels
 from rackmath.engine.losses import Factors, factors_of, kernel_time, reduction_time
 from rackmath.engine.pass_work import LOSSES
-from rackmath.engine.terms import FACTOR, LOG, OF_LOSSES, PART, TERM, TERMS
+from rackmath.engine.term import FACTOR, LOG, PART
+from rackmath.engine.terms import OF_LOSSES, TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.hardware import Link
 from rackmath.io import catalogue, kernel_files

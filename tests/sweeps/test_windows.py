@@ -76,7 +76,7 @@ def test_classes_keep_percentiles_within_a_quarter_per_cent(values: list[float],
 
 
 def test_windows_see_what_the_whole_sees() -> None:
-    r = asked(poisson=60.0)
+    r = asked(poisson=50.0)
     whole, parts = run_simulation(r).to_dict(), whole_of_windows(r, 10, HERE, lambda text: None)
     assert parts["requests"] == pytest.approx(40_000, rel=0.02)
     for key in QUANTITIES:

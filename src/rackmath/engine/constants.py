@@ -15,7 +15,8 @@ from typing import Any
 
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.losses import Losses
-from rackmath.engine.terms import FACTOR, OF_LOSSES, PART, TERM
+from rackmath.engine.term import FACTOR, PART
+from rackmath.engine.terms import OF_LOSSES, TERM
 
 _NEAR = 1e-9
 _LEAST = 1e-30

@@ -27,13 +27,13 @@ from rackmath.serving.points import Array, Corrections, Points, joined, undomina
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.renting import rented
+from rackmath.serving.search_waits import tokens_of_steps, until_begun_of_users
 from rackmath.serving.waits import (
     prompts_met,
     prompts_of_a_step,
     reads_in_time,
     started,
     time_per_output_token,
-    until_begun,
 )
 from rackmath.serving.workload import Limits, Space, Variant, Workload
 
@@ -186,18 +186,14 @@ def _grid(
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
         beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer, s)
         + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
-        start=np.asarray(started(0.0, a, s, _tokens(stack_layouts(layouts, 4), work, drafted, chunks))),
+        start=np.asarray(
+            started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, drafted, chunks))
+        ),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=np.asarray(
             largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks, draft=space.draft)
         ),
     )
-
-
-def _tokens(layout: Layout, work: Workload, drafted: Array, chunks: Array) -> Array:
-    """Tokens of a step of one group that reads a piece of a prompt. (layouts, batches, drafted, chunks)"""
-    answers = BATCHES[:, None, None] / layout.data * (1 + drafted[:, None])
-    return np.asarray(answers + np.minimum(work.read, chunks))
 
 
 def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
@@ -238,7 +234,7 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
     busy = np.asarray(work.output * tpot)
     # A service that runs has no burst of a benchmark's start: as many as write an answer in the mean.
     unmet = np.asarray(s.arrival + times.alone + prompts_met(times, batch, busy, load, groups))
-    first = unmet + _until_begun(np.asarray(step), batch / groups, unmet / busy, busy, load, s)
+    first = unmet + until_begun_of_users(np.asarray(step), batch / groups, unmet / busy, busy, load, s)
     users = np.asarray(batch * (busy + first) / busy)
     good = reads_in_time(times, batch, tpot, load, groups, s) & (users <= grid.capacity[:, None, None, :])
     good = np.broadcast_to(good, shape)
@@ -265,25 +261,6 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
         time_per_output_token=tpot_at,
     )
     return points, int(np.prod(shape)), len(points)
-
-
-def _until_begun(step: Array, present: Array, unmet: Array, busy: Array, load: Load, s: Scheduling) -> Array:
-    r"""Time until the step that reads a prompt begins, where so many sequences of a group are ``present``. [s]
-
-    Of the users of a group U a part decodes, :math:`B = U b / (b + f)`, and a single one waits for nobody:
-    :math:`U = B (1 + u + w \min(U - 1, 1) / b)` is linear up to two of them.
-
-    Parameters
-    ----------
-    unmet : array
-        The first token without that wait, over the time of an answer.
-    busy : array
-        The time of an answer. [s]
-    """
-    whole = np.asarray(until_begun(step, 1.0, load.looks, s))
-    share = present * whole / busy
-    few = np.where(share < 1, (present * (1 + unmet) - share) / np.where(share < 1, 1 - share, 1.0), np.inf)
-    return whole * np.clip(few - 1, 0.0, 1.0)
 
 
 def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]:

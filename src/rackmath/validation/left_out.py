@@ -76,9 +76,8 @@ def weights(questions: Sequence[Question]) -> Array:
 
 
 def _unsteady(question: Question) -> bool:
-    row = question.row
-    users, requests = row.concurrency, row.num_requests
-    return question.kind == "closed" and bool(users and requests) and requests < STEADY * users
+    users, requests = question.row.concurrency, question.row.num_requests
+    return question.kind == "closed" and users is not None and requests is not None and requests < STEADY * users
 
 
 def folds(questions: Sequence[Question], grouping: str) -> Array:

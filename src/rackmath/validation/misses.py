@@ -14,7 +14,8 @@ from functools import partial
 from math import hypot, log, sqrt
 
 from rackmath.engine.constants import Constants, Engine, inward, outward
-from rackmath.engine.terms import TERMS, Term
+from rackmath.engine.term import Term
+from rackmath.engine.terms import TERMS
 from rackmath.validation.answers import engine_of
 from rackmath.validation.fit import evaluate
 from rackmath.validation.questions import Question

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rackmath.engine.constants import inward
-from rackmath.engine.terms import PART, TERMS
+from rackmath.engine.term import PART
+from rackmath.engine.terms import TERMS
 from rackmath.validation.fit import Prior
 from rackmath.validation.questions import Question
 

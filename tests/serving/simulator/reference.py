@@ -163,11 +163,12 @@ class Reference:
         began = self.clock
         stalled, self.stall = self.stall, 0.0
         time = stalled
+        written = len(self.running) * (1 + int(self.b.drafted))
+        both = min(tokens + written, self.b.budget)
         if tokens:
             pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
             if decodes:
-                written = len(self.running) * (1 + int(self.b.drafted))
-                before, both = min(written, self.b.budget), min(tokens + written, self.b.budget)
+                before = min(written, self.b.budget)
                 added = self.times.prompt[both] - self.times.prompt[before] + self.times.pair * pairs
                 time += added * self.b.share
             else:

@@ -105,7 +105,7 @@ def test_the_limit_is_that_of_the_request() -> None:
 
 def test_two_pools_are_planned_each_for_its_own_work() -> None:
     """Readers for prompts and writers for answers: long prompts ask for the first, long answers for the second."""
-    base = ASKED | {"gpus": 2, "prefill_gpus": 1, "scale_to": 8, "startup": 2.0, "scale_interval": 5.0, "tpot": 0.007}
+    base = ASKED | {"gpus": 2, "prefill_gpus": 1, "scale_to": 8, "startup": 2.0, "scale_interval": 5.0, "tpot": 0.009}
     readers, writers = run(setup_of(SimulateRequest(**(base | {"input": 3000, "output": 20}))))
     assert readers.most_replicas > writers.most_replicas
     readers, writers = run(setup_of(SimulateRequest(**(base | {"input": 100, "output": 400}))))
