@@ -23,6 +23,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from peers_published import NAMES
+
 SOURCE = "inference-sim/sim-to-real-accuracy-validation@dcec3fd"
 FILES = (("0205ebd^", "results_iter36/error_records.csv"), ("dcec3fd", "results_trainval/error_records.csv"))
 TABLE, PEERS = Path("tests/data/open_loops.csv"), Path("tests/data/open_loops_peers.csv")
@@ -54,14 +56,6 @@ METRICS = {
     "ttft_p99": ("ttft", "p99"),
 }
 """Percentiles of whole answers are left out: how answers differ in length is not published."""
-NAMES = {
-    "blis-roofline": "BLIS roofline",
-    "blis-evolved": "BLIS evolved",
-    "blis-trained-physics": "BLIS trained physics",
-    "llm-optimizer-estimate": "llm-optimizer",
-    "aiconfigurator-estimate": "aiconfigurator, as BLIS ran it",
-    "vidur": "Vidur",
-}
 Stage = tuple[str, int]
 Metric = tuple[str, str]
 """What was measured, and which statistic of it."""

@@ -20,7 +20,7 @@ from rackmath.hardware import System
 from rackmath.io import kernel_files
 from rackmath.io.paths import bounded_file
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import CAPTURED, ahead, before_fusing, before_graphs, captured, compiled, mixes, remote
+from rackmath.serving.engines import ahead, before_fusing, before_graphs, captured, compiled, remote, scheduling_rules
 
 _LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -147,12 +147,7 @@ def scheduling_of(engine: Engine) -> Scheduling:
     """How an engine mixes prompts and answers."""
     known = constants()
     fitted = {name: known.value(name, engine) for name in OF_SCHEDULING}
-    return Scheduling(
-        **fitted,
-        mixed=float(mixes(engine.family)),
-        ahead=float(engine.ahead),
-        captured=CAPTURED * engine.captured,
-    )
+    return Scheduling(**fitted, **scheduling_rules(engine))
 
 
 def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from rackmath.engine.constants import Engine
 from rackmath.hardware import Chip
 
 GRAPHS_SINCE = {"vllm": 2023.96}
@@ -78,6 +79,15 @@ def mixes(family: str) -> bool:
 def compiled(family: str) -> bool:
     """Whether the host code of an engine is compiled, so that a kernel is started in no time to speak of."""
     return family in _COMPILED
+
+
+def scheduling_rules(engine: Engine) -> dict[str, float]:
+    """What no row says of how an engine schedules: fields of :class:`~rackmath.serving.load.Scheduling`."""
+    return {
+        "mixed": float(mixes(engine.family)),
+        "ahead": float(engine.ahead),
+        "captured": CAPTURED * engine.captured,
+    }
 
 
 def default_seats(family: str, chip: Chip) -> float:

@@ -22,7 +22,7 @@ from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import CAPTURED, ahead, before_fusing, before_graphs, captured, compiled, mixes, remote
+from rackmath.serving.engines import ahead, before_fusing, before_graphs, captured, compiled, remote, scheduling_rules
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -274,15 +274,10 @@ def stacked_constants(
         steps = {n: moved[1] if moved and moved[0] == _FITTED.get(n, n) else 0.0 for n in names}
         return {n: np.array([constants.value(n, engine, steps[n]) for engine in distinct])[at] for n in names}
 
-    mixed = np.array([float(mixes(engine.family)) for engine in distinct])[at]
+    rules = [scheduling_rules(engine) for engine in distinct]
+    ruled = {name: np.array([each[name] for each in rules])[at] for name in rules[0]}
     return Losses(**stacked((*OF_LOSSES, "started"))), Outside(
-        serving=Scheduling(
-            **stacked(OF_SCHEDULING),
-            mixed=mixed,
-            ahead=np.array([float(engine.ahead) for engine in distinct])[at],
-            captured=np.array([CAPTURED * engine.captured for engine in distinct])[at],
-        ),
-        **stacked(("exposed",)),
+        serving=Scheduling(**stacked(OF_SCHEDULING), **ruled), **stacked(("exposed",))
     )
 
 
