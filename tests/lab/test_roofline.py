@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from time import sleep
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io import catalogue
-from rackmath.lab import ceilings, machine
+from rackmath.lab import ceilings, machine, roofline
 from rackmath.lab.ceilings import Ceilings
 from rackmath.lab.experiment import Curve, Experiment
 from rackmath.lab.machine import Machine, timed
@@ -51,6 +52,12 @@ def test_bandwidth_lies_between_the_sizes_around_it(made_up: Ceilings) -> None:
     assert made_up.bandwidth(2**25.5) == pytest.approx(10**10.5)
     assert made_up.bandwidth(1) == pytest.approx(1e11)
     assert made_up.bandwidth(2**40) == pytest.approx(1e10)
+
+
+def test_only_a_size_that_is_read_faster_is_said_to_be_in_cache(made_up: Ceilings) -> None:
+    assert "1,024 KiB, in cache, at 100 GB/s" in roofline.findings(made_up)[1]
+    flat = replace(made_up, streams=tuple(replace(s, bandwidth=1e10) for s in made_up.streams))
+    assert roofline.findings(flat)[1] == "Reading 2,048 MiB runs at 10 GB/s."
 
 
 def test_products_are_the_products_they_say(cpu: Machine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import torch
@@ -73,14 +74,20 @@ def experiment(
     started = perf_counter()
     device = ceilings.machine.device
     chosen = sizes or [table.get(device, table["cpu"]) for table in (DENSE, MIXTURE)]
-    subjects = [own(name, device) for name in chosen]
+    # One model after the other: what it takes to import and make those of a library is their own share's.
+    makers: list[Callable[[], Subject | None]] = [partial(own, name, device) for name in chosen]
     if library:
-        subjects += list(_library(device, chosen))
+        makers += [partial(_library, name, device) for name in chosen]
     curves: list[Curve] = []
     facts: dict[str, object] = {}
     findings: list[str] = []
-    for place, subject in enumerate(subjects):
-        part = budget.part(1 / (len(subjects) - place))
+    for place, make in enumerate(makers):
+        part = budget.part(1 / (len(makers) - place))
+        subject = make()
+        if subject is None:
+            continue
+        # The first call loads kernels, which is nobody's time.
+        subject.pass_of("decode", 1, _SHORT)()
         half = part.part(0.5)
         over_batch = [
             _point(ceilings, subject, "decode", batch, _SHORT, half, len(batches) - number)
@@ -134,12 +141,13 @@ def own(sizes: Sizes, device: str) -> Subject:
     )
 
 
-def _library(device: str, chosen: Sequence[Sizes]) -> list[Subject]:
+def _library(sizes: Sizes, device: str) -> Subject | None:
+    """The same model of a library; None where that is not installed."""
     try:
         from rackmath.lab.library_models import subject
     except ImportError:
-        return []
-    return [subject(name, device) for name in chosen]
+        return None
+    return subject(sizes, device)
 
 
 def _tokens(vocabulary: int, batch: int, new: int, device: str, seed: int = 1) -> Tensor:
@@ -233,10 +241,15 @@ def _facts(
         "prompt_token_predicted": prompt.predicted / _PROMPT,
         "decode_over_prompt": (last.taken.median / last.batch) / (prompt.taken.median / _PROMPT),
     }
+    compared = ""
+    if last.batch > floor.batch:
+        compared = (
+            f"; a token at batch 1 costs {facts['cost_of_batch_one']:.3g} times one at batch {last.batch} "
+            f"({facts['cost_of_batch_one_predicted']:.3g} predicted)"
+        )
     said = [
         f"{subject.name}: a pass takes {floor.taken.median * 1e3:.3g} ms at batch 1 ({floor.predicted * 1e3:.3g} "
-        f"predicted); a token at batch 1 costs {facts['cost_of_batch_one']:.3g} times one at batch {last.batch} "
-        f"({facts['cost_of_batch_one_predicted']:.3g} predicted).",
+        f"predicted){compared}.",
         f"{subject.name}: a token of a prompt takes {facts['prompt_token'] * 1e6:.3g} us "
         f"({facts['prompt_token_predicted'] * 1e6:.3g} predicted), a decoded one at batch {last.batch} "
         f"{facts['decode_over_prompt']:.3g} times that.",

@@ -85,11 +85,12 @@ class Decoder(nn.Module):
     def __init__(self, sizes: Sizes, device: str, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> None:
         super().__init__()
         self.sizes = sizes
-        generator = torch.Generator().manual_seed(seed)
+        # Drawn where they stay: a processor takes minutes for a billion of them.
+        generator = torch.Generator(device).manual_seed(seed)
 
         def matrix(*shape: int) -> nn.Parameter:
-            values = torch.randn(*shape, generator=generator) * shape[-1] ** -0.5
-            return nn.Parameter(values.to(device=device, dtype=dtype), requires_grad=False)
+            values = torch.randn(*shape, generator=generator, device=device) * shape[-1] ** -0.5
+            return nn.Parameter(values.to(dtype=dtype), requires_grad=False)
 
         def ones() -> nn.Parameter:
             return nn.Parameter(torch.ones(sizes.hidden, device=device, dtype=dtype), requires_grad=False)

@@ -30,7 +30,7 @@ def experiment(machine: Machine, budget: Budget, *, small: bool = False) -> tupl
             machine=machine,
             curves=_curves(ceilings),
             facts=facts,
-            findings=[*_findings(ceilings), *budget.notes()],
+            findings=[*findings(ceilings), *budget.notes()],
             ceilings=ceilings_of(ceilings),
             seconds=perf_counter() - started,
         ),
@@ -90,14 +90,21 @@ def _curves(ceilings: Ceilings) -> list[Curve]:
     return curves
 
 
-def _findings(ceilings: Ceilings) -> list[str]:
+_CACHED = 1.1
+"""Bandwidth over that of the largest stream from which a smaller one is taken to come from a cache."""
+
+
+def findings(ceilings: Ceilings) -> list[str]:
+    """What the ceilings of a machine say, in sentences."""
     last, best = ceilings.streams[-1], max(ceilings.streams, key=lambda stream: stream.bandwidth)
     ratio = ceilings.rate("bf16") / 2 / last.bandwidth * 2
     rates = ", ".join(f"{ceilings.rate(name) / 1e12:.3g} T at {name}" for name in ceilings.precisions)
+    cached = ""
+    if best.bandwidth > _CACHED * last.bandwidth:
+        cached = f"; {best.size / 2**10:,.0f} KiB, in cache, at {best.bandwidth / 1e9:.3g} GB/s"
     return [
         f"Products reach {rates} FLOP/s.",
-        f"Reading {last.size / 2**20:,.0f} MiB runs at {last.bandwidth / 1e9:.3g} GB/s; {best.size / 2**10:,.0f} KiB, "
-        f"in cache, at {best.bandwidth / 1e9:.3g} GB/s.",
+        f"Reading {last.size / 2**20:,.0f} MiB runs at {last.bandwidth / 1e9:.3g} GB/s{cached}.",
         f"The lecture's ratio R is {ratio:.0f} at bf16 here, about 300 on its accelerators.",
         f"The smallest operation takes {ceilings.latency.median * 1e6:.3g} us.",
     ]
