@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rackmath.engine.layout import Layout
     from rackmath.errors import DoesNotFit, InputError, NotUnderstood, RackmathError
     from rackmath.sweeps.comparison import CompareRequest
+    from rackmath.sweeps.grid_request import SweepRequest
     from rackmath.web.widget import widget
 
 _MODULES = {
@@ -99,6 +100,7 @@ _MODULES = {
     "SimulateResult": "rackmath.api.simulation.result",
     "SolveRequest": "rackmath.api.solve",
     "SparsityRequest": "rackmath.api.sparsity",
+    "SweepRequest": "rackmath.sweeps.grid_request",
     "TrafficFitRequest": "rackmath.api.traffic",
     "TrainRequest": "rackmath.api.train_request",
     "TrainResult": "rackmath.api.train",
@@ -163,6 +165,7 @@ __all__ = [
     "SimulateResult",
     "SolveRequest",
     "SparsityRequest",
+    "SweepRequest",
     "TrafficFitRequest",
     "TrainRequest",
     "TrainResult",

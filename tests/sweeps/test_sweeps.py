@@ -20,6 +20,7 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import Chunk, Folder, chunk_of, computed, grid_chunks, plan_chunks
+from rackmath.sweeps.grid_request import SweepRequest, run_sweep
 from rackmath.sweeps.workers import on_this_machine
 
 CASE = {
@@ -285,3 +286,23 @@ def test_plans_are_dealt_into_chunks_without_loss() -> None:
     assert spans[0]["start"] == 0
     assert spans[-1]["stop"] == 400_000
     assert all(a["stop"] == b["start"] for a, b in pairwise(spans))
+
+
+def test_a_grid_from_python_is_what_the_command_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = SweepRequest(model="llama-3.1-8b", on="h100-sxm", layout="tp1", batch="1,8", context="100,1000", ideal=True)
+    answered = run_sweep(grid)
+    assert answered.details.height == answered.to_dict()["points"] == 4
+    words = ["--on", "h100-sxm", "--layout", "tp1", "--batch", "1,8", "--context", "100,1000", "--ideal"]
+    status, out, _ = run(
+        capsys, "sweep", "llama-3.1-8b", *words, "--out", str(tmp_path / "grid"), "--workers", "1", "--json"
+    )
+    assert status == 0
+    assert json.loads(out) == answered.to_dict()
+    written = Folder(tmp_path / "grid", {"grid": grid.case, "axes": grid.axes}).read().collect()
+    assert written.equals(answered.details)
+
+
+def test_a_grid_that_memory_would_not_hold_is_refused() -> None:
+    grid = SweepRequest(model="llama-3.1-8b", on="h100-sxm", layout="tp1", batch="1:9:10000", context="1:9:10000")
+    with pytest.raises(InputError, match="100,000,000 points"):
+        run_sweep(grid)

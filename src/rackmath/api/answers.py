@@ -33,6 +33,7 @@ _FUNCTIONS = {
     "SimulateRequest": "rackmath.api.simulation.result:run_simulation",
     "SolveRequest": "rackmath.api.solve:run_solve",
     "SparsityRequest": "rackmath.api.sparsity:run_sparsity",
+    "SweepRequest": "rackmath.sweeps.grid_request:run_sweep",
     "TrafficFitRequest": "rackmath.api.traffic:run_traffic_fit",
     "TrainRequest": "rackmath.api.train:run_training",
 }
