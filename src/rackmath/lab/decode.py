@@ -8,7 +8,6 @@ from functools import partial
 from time import perf_counter
 
 import torch
-from torch import Tensor
 
 from rackmath.lab.budget import Budget
 from rackmath.lab.ceilings import Ceilings
@@ -17,7 +16,8 @@ from rackmath.lab.machine import Timing, timed
 from rackmath.lab.networks import DENSE, MIXTURE, Decoder, Sizes, operations
 from rackmath.lab.predicted import balance_batch, pass_time
 from rackmath.lab.roofline import ceilings_of
-from rackmath.models.architecture import Architecture, Experts
+from rackmath.lab.subjects import Subject, of_library, own, token_numbers
+from rackmath.models.architecture import Experts
 from rackmath.models.cache import kv_bytes_per_token
 from rackmath.models.operators import distinct_experts
 
@@ -29,20 +29,6 @@ _PROMPT = 512
 """Tokens of the prompt that is read at once."""
 _MOST = 0.5
 """Of the repeats of one point. [s]"""
-
-Step = Callable[[], object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A model that can be asked for a pass: what builds the work, and what the engine knows of it."""
-
-    name: str
-    architecture: Architecture
-    pass_of: Callable[[str, int, int], Step]
-    """Phase, batch and context -> a piece of work."""
-    coverage: Callable[[int], float] | None = None
-    """Batch -> distinct experts of a layer in the mean, counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +63,7 @@ def experiment(
     # One model after the other: what it takes to import and make those of a library is their own share's.
     makers: list[Callable[[], Subject | None]] = [partial(own, name, device) for name in chosen]
     if library:
-        makers += [partial(_library, name, device) for name in chosen]
+        makers += [partial(of_library, name, device) for name in chosen]
     curves: list[Curve] = []
     facts: dict[str, object] = {}
     findings: list[str] = []
@@ -116,43 +102,6 @@ def experiment(
         ceilings=ceilings_of(ceilings),
         seconds=perf_counter() - started,
     )
-
-
-def own(sizes: Sizes, device: str) -> Subject:
-    """A decoder of our own."""
-    model = Decoder(sizes, device)
-
-    def pass_of(phase: str, batch: int, context: int) -> Step:
-        cache = model.cache(batch, context)
-        new = 1 if phase == "decode" else context
-        tokens = _tokens(sizes.vocabulary, batch, new, device)
-        return lambda: model(tokens, cache, context - new)
-
-    def coverage(batch: int) -> float:
-        numbers: list[int] = []
-        for seed in range(4):
-            model(_tokens(sizes.vocabulary, batch, 1, device, seed), model.cache(batch, 16), 15)
-            numbers += model.touched
-        return sum(numbers) / len(numbers)
-
-    kind = "mixture" if sizes.experts else "dense"
-    return Subject(
-        name=kind, architecture=sizes.architecture, pass_of=pass_of, coverage=coverage if sizes.experts else None
-    )
-
-
-def _library(sizes: Sizes, device: str) -> Subject | None:
-    """The same model of a library; None where that is not installed."""
-    try:
-        from rackmath.lab.library_models import subject
-    except ImportError:
-        return None
-    return subject(sizes, device)
-
-
-def _tokens(vocabulary: int, batch: int, new: int, device: str, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(vocabulary, (batch, new), generator=generator).to(device)
 
 
 def _fits(ceilings: Ceilings, subject: Subject, context: int) -> bool:
@@ -282,7 +231,7 @@ def _graph_curve(ceilings: Ceilings, sizes: Sizes, batches: Sequence[int], secon
     model = Decoder(sizes, "cuda")
     timings: list[Timing] = []
     for batch in batches:
-        cache, tokens = model.cache(batch, _SHORT), _tokens(sizes.vocabulary, batch, 1, "cuda")
+        cache, tokens = model.cache(batch, _SHORT), token_numbers(sizes.vocabulary, batch, 1, "cuda")
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

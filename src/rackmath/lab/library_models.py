@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from rackmath.lab.decode import Step, Subject
 from rackmath.lab.networks import Sizes
+from rackmath.lab.subjects import Step, Subject
 from rackmath.models.config import read_config
 
 
