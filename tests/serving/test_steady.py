@@ -253,6 +253,15 @@ def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama
     assert 100 / varied.requests_per_second == pytest.approx(100 + 10 * np.log(100), rel=0.01)
 
 
+@pytest.mark.parametrize("output", [1.0, 4.0, 500.0])
+def test_a_wave_ends_when_its_last_prompt_is_read_and_answered(llama, output: float) -> None:
+    """100 at once, prompts of 10 ms, steps of 20 ms: no run is shorter than reading them one after another."""
+    wave = Load(concurrency=100.0, input=8192.0, output=output, wave=True, held=1e9)
+    timer = fixed(0.02, 0.01)
+    state = closed_loop(llama, make_system(), Layout(tensor=8), wave, timer, Scheduling())
+    assert 100 / state.requests_per_second == pytest.approx(100 * 0.01 + output * 0.02)
+
+
 def test_a_cached_prompt_is_not_read_again(llama) -> None:
     timer = engine_timer(llama, make_system(), None)
     cold, warm = (

@@ -20,8 +20,10 @@ from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
     burst,
+    others,
     prompts_met,
     prompts_of_a_step,
+    prompts_read,
     started,
     time_per_output_token,
     time_to_first_token,
@@ -123,17 +125,21 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
     r"""Balance of a closed loop, given the times of its passes.
 
     By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
-    with t the time per token and f the time to the first.
+    with t the time per token and f the time to the first. No more decode than prompts are read for: where mixed steps
+    take in a budget of tokens, the others wait for theirs.
     """
     limit = admitted(load, capacity)
     unmet = time_to_first_token(t, limit, load, groups, s)
     first, running = unmet, limit
+    most = prompts_read(load, s) * groups * load.output
     tpot = time_per_output_token(t, running, load, groups, s)
     for _ in range(_SETTLING):
         busy = load.output * tpot
         first = unmet + prompts_met(t, running, busy, load, groups)
-        running = maximum(limit * busy / (busy + first), 1.0)
+        running = maximum(minimum(limit * busy / (busy + first), most), 1.0)
         tpot = time_per_output_token(t, running, load, groups, s)
+    if not load.wave:
+        first = maximum(first, limit * load.output * tpot / running - load.output * tpot)
     held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)
     rate = running / (load.output * tpot)
     waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0)
@@ -142,9 +148,7 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
         # Of requests that came at once, those that found no seat wait for those before them; the last one ends it.
         share = waiting / load.concurrency
         mean, median = share * waiting / (2 * rate), maximum(load.concurrency / 2 - limit, 0.0) / rate
-        # The longest of n exponential answers is ln n times the mean one; few sequences run beside it.
-        tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
-        rate = load.concurrency / (waiting / rate + first + load.output * tpot + tail)
+        rate = load.concurrency / (waiting / rate + ending(t, limit, load, groups, s))
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=first + mean,
@@ -155,6 +159,19 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
         prefill=t.prompt,
         capacity=capacity,
     )
+
+
+def ending(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    r"""Time of a wave from its start to its last token, where all of its requests find a seat. [s]
+
+    .. math:: T = a + P_1 + (N/g - 1) \, P + O \, s / a_d + \text{tail}
+
+    The last one is read when all prompts of its group are, and meets none of them afterwards. The longest of n
+    exponential answers is ln n times the mean one; few sequences run beside it.
+    """
+    read = s.arrival + t.alone + others(limit, groups) * t.prompt
+    tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
+    return read + load.output * t.step / s.accepted(load.drafted) + tail
 
 
 def settled_pools(

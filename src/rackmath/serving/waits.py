@@ -26,17 +26,23 @@ def time_per_output_token(t: Times, running: Number, load: Load, groups: Number,
     waits = s.lockstep + (1 - s.lockstep) / groups
     met = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
     prompts = met * running / maximum(load.output, 1.0) * waits
-    # A mixed step takes in no more tokens of prompts than the engine's budget.
-    most = load.budget / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
-    most = most + (1.0 - s.mixed) * prompts
+    most = prompts_read(load, s)
     return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.beside
+
+
+def prompts_read(load: Load, s: Scheduling) -> Number:
+    """Prompts that a group reads at most in the time of a user's token: its mixed steps take in a budget of tokens.
+
+    No bound where prompts come first. [prompts]
+    """
+    budget = load.budget / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
+    return np.where(np.greater(s.mixed, 0.0), budget, np.inf)
 
 
 def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
     """Whether prompts are read as fast as answers end: within the time, and within the budget of mixed steps."""
     per_group = running / groups / maximum(load.output, 1.0)
-    tokens = per_group * s.accepted(load.drafted) * maximum(load.input - load.cached, 1.0)
-    return np.less_equal(per_group * t.beside, tpot) & ((1 - s.mixed) * tokens + s.mixed * load.budget >= tokens)
+    return np.less_equal(per_group * t.beside, tpot) & np.less_equal(per_group, prompts_read(load, s))
 
 
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
