@@ -9,10 +9,9 @@ them is kept but the constants that are fitted here. Needs SciPy, a dependency o
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
+from kernel_blocks import KINDS as BLOCKS
+from kernel_blocks import blocks, hyper_connections
+from kernel_timings import FEWEST, Timings, attention_load, columns, product_load, sample, table
 from rackmath.engine.collectives import all_reduce, all_to_all, distinct_ranks
 from rackmath.engine.kernel_curves import Curve, KernelLoad
 from rackmath.hardware import Link, System
@@ -44,12 +46,6 @@ SYSTEMS = {
 CACHES = {"l40s": 96e6, "rtx_pro_6000_server": 128e6}
 """Level-two caches that hold a benchmark's matrix from one run to the next: such timings are dropped. [B]"""
 
-FEWEST = 200
-"""Timings below which a kind of kernel has no curve."""
-
-MOST = 6000
-"""Timings of one chip and kind that a fit sees."""
-
 FREE = {
     "product": ("part", "stream", "floor", "rows", "side", "depth"),
     "experts": ("part", "stream", "floor", "rows", "side", "matrix"),
@@ -58,6 +54,10 @@ FREE = {
     "attention.decode": ("part", "stream", "floor", "side", "matrix"),
     "latent.decode": ("part", "stream", "floor", "matrix"),
     "recurrence": ("part", "stream", "floor"),
+    "hyper_connection": ("stream", "floor"),
+    **{f"{kind}.decode": ("part", "stream", "floor", "side", "matrix") for kind in BLOCKS},
+    **{f"{kind}.prompt": ("part", "stream", "side") for kind in BLOCKS},
+    **{f"{kind}_index": ("part", "stream") for kind in BLOCKS},
 }
 """Constants that a kind of kernel can tell about; the others stay at none."""
 
@@ -65,25 +65,14 @@ START = {
     "part": 0.6, "stream": 0.8, "floor": 5e-6, "rows": 10.0, "side": 100.0, "depth": 3e-10, "matrix": 1e-7,
 }  # fmt: skip
 
+FEWEST_STATES = 60
+"""The same of gated delta rules, whose decode steps were timed at few sizes."""
+
+DESCRIBED = 0.4
+"""Median error beyond which a curve does not describe a block: it takes the curve of all engines, or of other chips."""
+
 ELEMENTWISE = 0.7
 """Part of the bandwidth of norms, activations and casts: the prototype's figure, no table has them for all chips."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Timings:
-    """Timings of one kind of kernel on one chip."""
-
-    kind: str
-    load: KernelLoad
-    seconds: Array
-    shape: Array
-    """A number that timings of one shape share: shapes are left out as a whole."""
-
-    def where(self, mask: NDArray[np.bool_]) -> Timings:
-        """Those under a mask."""
-        size = len(self.seconds)
-        wide = (np.broadcast_to(np.asarray(x, dtype=float), (size,))[mask] for x in self.load)
-        return replace(self, load=KernelLoad(*wide), seconds=self.seconds[mask], shape=self.shape[mask])
 
 
 def main() -> None:
@@ -98,9 +87,17 @@ def main() -> None:
         fitted[name] = {}
         kept[name] = list(timings(folder, chip, system))
         for t in kept[name]:
-            fitted[name][t.kind] = fit(t)
-            lines.append(report(name, t, fitted[name][t.kind]))
+            curves = fit(t)
+            fitted[name] |= of_engine(t, curves)
+            lines.append(report(name, t, curves))
             print(lines[-1], flush=True)
+        for t in block_timings(folder, chip, system, fitted[name]):
+            curves = fit(t)
+            lines.append(report(name, t, curves))
+            print(lines[-1], flush=True)
+            if np.median(error(t, curves)) <= DESCRIBED:
+                fitted[name] |= of_engine(t, curves)
+                kept[name].append(t)
         networks[name], text = network(folder, chip, system)
         lines.append(f"| {name} | all-reduce | {text} |")
         print(lines[-1], flush=True)
@@ -131,6 +128,13 @@ def timings(folder: Path, chip: str, system: System) -> Iterator[Timings]:
             yield replace(t, kind=f"{t.kind}@{engine}" if engine else t.kind)
 
 
+def block_timings(folder: Path, chip: str, system: System, curves: Mapping[str, Curve]) -> Iterator[Timings]:
+    """Timings of whole blocks, of all engines together and of each by itself."""
+    for engine in ("", *ENGINES):
+        for t in (*blocks(folder, chip, system, engine, curves), *hyper_connections(folder, chip, system, engine)):
+            yield replace(t, kind=f"{t.kind}@{engine}" if engine else t.kind)
+
+
 ENGINES = ("vllm", "sglang", "trtllm")
 
 TABLES = ("gemm", "moe", "context_attention", "generation_attention", "context_mla", "generation_mla", "gdn")
@@ -144,38 +148,7 @@ def of_tables(tables: Mapping[str, pl.DataFrame], chip: str, system: System) -> 
     yield from attention(tables["generation_attention"], chip, system, "decode")
     yield from latent(tables["context_mla"], system, "prompt")
     yield from latent(tables["generation_mla"], system, "decode")
-    yield from recurrence(tables["gdn"], system)
-
-
-FORMATS = {"gemm": "gemm_dtype", "moe": "moe_dtype"}
-"""Column of the format of a table's weights: a later version of an engine may time some of them again, not all."""
-
-
-def table(folder: Path, chip: str, name: str) -> pl.DataFrame:
-    """One table of a chip, of all engines; of each engine the newest version, by format where a table has them."""
-    frames: dict[tuple[str, str], pl.DataFrame] = {}
-    for path in sorted(
-        folder.rglob(f"data/{chip}/*/*/*/{name}_perf.parquet"), key=lambda p: (version(p.parent.name), p)
-    ):
-        engine = path.parent.parent.name
-        frame = pl.read_parquet(path).with_columns(engine=pl.lit(engine))
-        if "kernel_source" in frame.columns:
-            # Mixtures without a gate have two matrices an expert, not three.
-            frame = frame.filter(~pl.col("kernel_source").fill_null("").str.contains("nongated"))
-        by_format = frame.partition_by(FORMATS[name], as_dict=True) if name in FORMATS else {("",): frame}
-        for (form,), part in by_format.items():
-            frames[engine, str(form)] = part
-    return pl.concat(frames.values(), how="diagonal_relaxed") if frames else pl.DataFrame()
-
-
-def version(text: str) -> tuple[int, ...]:
-    """Numbers of a version, to sort by: 0.5.14 is later than 0.5.6.post2."""
-    return tuple(int(number) for number in re.findall(r"\d+", text))
-
-
-def columns(frame: pl.DataFrame, *names: str) -> list[Array]:
-    """Columns as numbers."""
-    return [frame[n].cast(pl.Float64).to_numpy() for n in names]
+    yield from recurrence(tables["gdn"], chip, system)
 
 
 WEIGHTS = {
@@ -211,15 +184,7 @@ def products(frame: pl.DataFrame, chip: str, system: System) -> Iterator[Timings
         rate = np.array([system.chip.rate(WEIGHTS[f][1]) for f in part["gemm_dtype"]])
         found = Timings(
             kind=f"product.{width}",
-            load=KernelLoad(
-                compute=2 * m * n * k / rate,
-                memory=(n * k * size + 2 * m * (n + k)) / system.chip.memory_bandwidth,
-                rows=m,
-                narrowness=1 / n + 1 / k,
-                launches=1.0,
-                depth=k,
-                matrices=0.0,
-            ),
+            load=product_load(m, n, k, size, 2.0, rate, system.chip),
             seconds=seconds / 1e3,
             shape=n * 1e5 + k,
         )
@@ -302,18 +267,9 @@ def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Ite
         context = step + new
         queries = np.ones_like(new) if phase == "decode" else new
         pairs = context if phase == "decode" else new * (new + 1) / 2
-        moved = batch * (context * groups * 2 * dim * bits / 8 + queries * heads * 2 * dim * 2)
         found = Timings(
             kind=f"attention.{phase}" + ("_byte" if bits == 8 else ""),
-            load=KernelLoad(
-                compute=4 * batch * heads * dim * pairs / system.chip.rate("bf16"),
-                memory=moved / system.chip.memory_bandwidth,
-                rows=context,
-                narrowness=1 / dim,
-                launches=1.0,
-                depth=0.0,
-                matrices=batch * groups,
-            ),
+            load=attention_load(batch, heads, groups, dim, queries, context, pairs, bits / 8, system.chip),
             seconds=seconds / 1e3,
             shape=heads * 1e6 + groups * 1e3 + dim,
         )
@@ -367,44 +323,44 @@ def latent(frame: pl.DataFrame, system: System, phase: str) -> Iterator[Timings]
     yield sample(found.where(keep))
 
 
-def recurrence(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
-    """Gated delta rules: in chunks over prompts, one step over states."""
+def recurrence(frame: pl.DataFrame, chip: str, system: System) -> Iterator[Timings]:
+    """Gated delta rules with the convolution before them: in chunks over prompts, one step over states."""
     if not len(frame):
         return
     for phase, name in (("context", "prompt"), ("generation", "decode")):
         keys = ["batch_size", "seq_len", "num_v_heads", "head_k_dim", "head_v_dim"]
-        part = frame.filter(pl.col("phase") == phase, pl.col("kernel_source").str.contains("delta_rule"))
-        part = part.group_by(keys, maintain_order=True).agg(pl.col("latency").median())
-        if len(part) < FEWEST:
+        parts = (
+            frame.filter(pl.col("phase") == phase, pl.col("kernel_source").str.contains(kernel))
+            .group_by(keys, maintain_order=True)
+            .agg(pl.col("latency").median())
+            for kernel in ("delta_rule", "causal_conv1d")
+        )
+        rule, convolution = parts
+        part = rule.join(convolution, on=keys, suffix="_convolution", maintain_order="left")
+        if not len(part):
             continue
-        batch, length, heads, key, value, seconds = columns(part, *keys, "latency")
+        batch, length, heads, key, value, rule_time, convolved = columns(part, *keys, "latency", "latency_convolution")
+        seconds = rule_time + convolved
         new = length if name == "prompt" else np.ones_like(length)
         each = heads * (2 * 64 * (key + value) + 6 * key * value) if name == "prompt" else 7 * heads * key * value
         moved = batch * (2 * heads * key * value * 4 + new * heads * (key + 2 * value) * 2)
-        yield sample(
-            Timings(
-                kind=f"recurrence.{name}",
-                load=KernelLoad(
-                    compute=batch * new * each / system.chip.rate("bf16"),
-                    memory=moved / system.chip.memory_bandwidth,
-                    rows=new,
-                    narrowness=0.0,
-                    launches=1.0,
-                    depth=0.0,
-                    matrices=0.0,
-                ),
-                seconds=seconds / 1e3,
-                shape=heads,
-            )
+        timed = Timings(
+            kind=f"recurrence.{name}",
+            load=KernelLoad(
+                compute=batch * new * each / system.chip.rate("bf16"),
+                memory=moved / system.chip.memory_bandwidth,
+                rows=new,
+                narrowness=0.0,
+                launches=1.0,
+                depth=0.0,
+                matrices=0.0,
+            ),
+            seconds=seconds / 1e3,
+            shape=heads,
         )
-
-
-def sample(t: Timings) -> Timings:
-    """At most ``MOST`` of them, the same each time."""
-    chosen = np.random.default_rng(1).permutation(len(t.seconds))[:MOST]
-    mask = np.zeros(len(t.seconds), dtype=bool)
-    mask[chosen] = True
-    return t.where(mask & (t.seconds > 0))
+        held = (moved < 1.2 * CACHES.get(chip, 0.0)) & (name == "decode")
+        if (~held).sum() >= FEWEST_STATES:
+            yield sample(timed.where(~held))
 
 
 def free(kind: str) -> tuple[str, ...]:
@@ -412,15 +368,22 @@ def free(kind: str) -> tuple[str, ...]:
     return next(names for prefix, names in FREE.items() if kind.startswith(prefix))
 
 
-def fit(t: Timings) -> Curve:
-    """Curve of least robust error in the logarithm of time."""
-    names = free(t.kind)
+def of_engine(t: Timings, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+    """Curves under the names of the file: of one engine as ``product.wide@vllm``."""
+    _, at, engine = t.kind.partition("@")
+    return {f"{kind}{at}{engine}": curve for kind, curve in curves.items()}
 
-    def curve(x: Array) -> Curve:
-        values = {
-            n: 1 / (1 + np.exp(-v)) if n in ("part", "stream") else np.exp(v) for n, v in zip(names, x, strict=True)
-        }
-        return Curve(**{n: float(v) for n, v in values.items()})
+
+def fit(t: Timings) -> dict[str, Curve]:
+    """Curves of least robust error in the logarithm of time, by kind of kernel that the timings hold."""
+    places = [(kind, name) for kind in t.loads for name in free(kind)]
+    names = [name for _, name in places]
+
+    def curves(x: Array) -> dict[str, Curve]:
+        values: dict[str, dict[str, float]] = {kind: {} for kind in t.loads}
+        for (kind, n), v in zip(places, x, strict=True):
+            values[kind][n] = float(1 / (1 + np.exp(-v)) if n in ("part", "stream") else np.exp(v))
+        return {kind: Curve(**constants) for kind, constants in values.items()}
 
     start = [np.log(START[n] / (1 - START[n])) if n in ("part", "stream") else np.log(START[n]) for n in names]
     low = [-6.0 if n in ("part", "stream") else np.log(START[n]) - 9 for n in names]
@@ -428,24 +391,26 @@ def fit(t: Timings) -> Curve:
     logs = np.log(t.seconds)
 
     def residual(x: Array) -> Array:
-        return np.log(np.asarray(curve(x).seconds(t.load).total)) - logs
+        return np.log(t.by(curves(x))) - logs
 
-    return curve(least_squares(residual, start, loss="soft_l1", f_scale=0.15, bounds=(low, high)).x)
+    return curves(least_squares(residual, start, loss="soft_l1", f_scale=0.15, bounds=(low, high)).x)
 
 
-def error(t: Timings, curve: Curve) -> Array:
+def error(t: Timings, curves: Mapping[str, Curve]) -> Array:
     """Relative error of every timing."""
-    return np.abs(np.asarray(curve.seconds(t.load).total) / t.seconds - 1)
+    return np.abs(t.by(curves) / t.seconds - 1)
 
 
-def report(name: str, t: Timings, curve: Curve) -> str:
+def report(name: str, t: Timings, curves: Mapping[str, Curve]) -> str:
     """Line of one curve: how many timings, error on shapes left out and on all, constants."""
     shapes = np.unique(t.shape)
     rank = np.random.default_rng(2).permutation(len(shapes)) % 4
     out = np.isin(t.shape, shapes[rank == 0])
     left = error(t.where(out), fit(t.where(~out))) if 0 < out.sum() < len(out) else np.array([np.nan])
-    every = error(t, curve)
-    constants = ", ".join(f"{n} {getattr(curve, n):.3g}" for n in free(t.kind))
+    every = error(t, curves)
+    constants = "; of the index ".join(
+        ", ".join(f"{n} {getattr(curve, n):.3g}" for n in free(kind)) for kind, curve in curves.items()
+    )
     return (
         f"| {name} | {t.kind} | {len(every):,} | {np.median(left):.1%} | {np.quantile(left, 0.9):.0%} "
         f"| {np.median(every):.1%} | {constants} |"
@@ -524,7 +489,8 @@ def chips_out(kept: dict[str, list[Timings]], fitted: dict[str, dict[str, Curve]
             others = [n for n in fitted if n != name and t.kind in fitted[n]]
             near = [n for n in others if catalogue.system(n).chip.generation == generation] or others
             if near:
-                left = error(t, mean([fitted[n][t.kind] for n in near]))
+                _, at, engine = t.kind.partition("@")
+                left = error(t, {kind: mean([fitted[n][f"{kind}{at}{engine}"] for n in near]) for kind in t.loads})
                 lines.append(f"| {name} | {t.kind} | {', '.join(near)} | {np.median(left):.1%} |")
     return lines
 

@@ -29,7 +29,8 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import multiplied_params, weight_bytes
 from rackmath.models.formats import weight_format
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators
 from rackmath.models.requantise import requantise
 
 PAGE = Path("docs/accuracy-of-power.md")

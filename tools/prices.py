@@ -19,7 +19,8 @@ import numpy as np
 
 from rackmath.io import catalogue, price_files
 from rackmath.models.counts import multiplied_params
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import CORES, operators
 from rackmath.prices.calibration import Known, fit_market, metered_ratios
 from rackmath.prices.decode import Decoded, Interval, decode
 from rackmath.prices.market import Market
@@ -144,7 +145,7 @@ def attention_context(name: str) -> float:
 
     def flops(context: float) -> float:
         work = Pass(phase="prefill", sequences=1.0, new_tokens=1.0, context=context)
-        return sum(float(np.sum(o.count * o.flops)) for o in operators(model, work) if o.name == "attention")
+        return sum(float(np.sum(o.count * o.flops)) for o in operators(model, work) if o.name in CORES)
 
     slope = (flops(2e5) - flops(1e5)) / 1e5
     return round(2 * multiplied_params(model, head=False) / slope) if slope else 0.0

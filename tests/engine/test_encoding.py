@@ -20,7 +20,8 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture, Images
 from rackmath.models.counts import encoder_params
 from rackmath.models.images import image_of
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators
 
 TIMINGS = Path(__file__).parents[1] / "data" / "encoder_timings.csv"
 ROWS = list(csv.DictReader(TIMINGS.read_text().splitlines()))

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from rackmath.engine.kernel_curves import WIDTHS, Curve, KernelLoad
+from rackmath.engine.kernels import CHOOSING
 from rackmath.engine.roofline import stored_width
 from rackmath.io import catalogue, kernel_files
 from rackmath.models.formats import weight_format
@@ -105,8 +106,9 @@ def test_a_chip_without_timings_takes_those_of_its_generation() -> None:
 def test_every_chip_has_every_kind_of_kernel(name: str) -> None:
     kernels = kernel_files.kernels(catalogue.system(name).chip, "vllm")
     kinds = {f"{kind}.{width}" for kind in ("product", "experts") for width in WIDTHS}
-    kinds |= {f"{kind}.{phase}" for kind in ("attention", "latent") for phase in ("prompt", "decode")}
-    assert kinds | {"recurrence.prompt", "attention.decode_byte", "other"} <= set(kernels.curves)
+    attention = ("attention", "latent", *CHOOSING, "sparse_index", "compressed_sparse_index", "block_sparse_index")
+    kinds |= {f"{kind}.{phase}" for kind in attention for phase in ("prompt", "decode")}
+    assert kinds | {"recurrence.prompt", "attention.decode_byte", "hyper_connection", "other"} <= set(kernels.curves)
     assert 0 < kernels.wire <= 1 <= kernels.reduction_latency
 
 
@@ -165,3 +167,22 @@ def test_tables_of_weights_cost_llama_cpp_more_and_other_engines_the_same() -> N
 def test_formats_that_look_weights_up_have_kernels_of_their_own(form: str, kind: str) -> None:
     stored = weight_format(form)
     assert stored_width(stored.bits, stored.codebook, "fp16") == kind
+
+
+def test_products_take_about_what_we_timed_ourselves() -> None:
+    """On an H100 and with a library that no curve is fitted to (tests/data/h100_timings.csv)."""
+    chip = catalogue.system("h100-sxm").chip
+    rows = pl.read_csv(Path(__file__).parents[1] / "data/h100_timings.csv").filter(pl.col("kind") == "product.wide")
+    m, n, k = (rows[name].cast(pl.Float64).to_numpy() for name in "mnk")
+    load = KernelLoad(
+        compute=2 * m * n * k / chip.rate("bf16"),
+        memory=2 * (n * k + m * (n + k)) / chip.memory_bandwidth,
+        rows=m,
+        narrowness=1 / n + 1 / k,
+        launches=1.0,
+        depth=k,
+        matrices=0.0,
+    )
+    ratio = kernel_files.kernels(chip, "").curve("product.wide").seconds(load).total / rows["seconds"].to_numpy()
+    assert 0.93 < np.median(ratio) < 1.07
+    assert np.quantile(np.abs(ratio - 1), 0.9) < 0.15

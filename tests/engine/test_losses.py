@@ -21,7 +21,8 @@ from rackmath.engine.terms import OF_LOSSES, TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.hardware import Link
 from rackmath.io import catalogue, kernel_files
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators
 from rackmath.serving.engines import remote
 from tests.conftest import make_system
 
@@ -267,6 +268,45 @@ def test_layers_of_experts_take_their_routing(deepseek, llama) -> None:
     args = dict(batch=1, context=100, losses=Losses(routing=1e-5))
     assert estimate(deepseek, make_system(), Layout(), **args).lost["launches"] == pytest.approx(58e-5)
     assert estimate(llama, make_system(), Layout(), **args).lost["launches"] == 0
+
+
+def test_each_expert_adds_to_its_layer(deepseek) -> None:
+    """58 layers of 256 experts, and 32 of 8."""
+    args = dict(batch=1, context=100, losses=Losses(routing_expert=1e-9))
+    assert estimate(deepseek, make_system(), Layout(), **args).lost["launches"] == pytest.approx(58 * 256e-9)
+    mixtral = catalogue.model("mixtral-8x7b")
+    assert estimate(mixtral, make_system(), Layout(), **args).lost["launches"] == pytest.approx(32 * 8e-9)
+
+
+def test_blocks_that_were_timed_as_a_whole_have_no_gaps_and_no_hidden_starts() -> None:
+    """Attention of DeepSeek-V3.2 was timed with its projections: 13 of the kernels of each of its 61 layers."""
+    model = catalogue.model("deepseek-v3.2")
+    args = dict(batch=8, context=1000)
+    gaps = estimate(model, make_system(), Layout(), **args, losses=Losses(launch=1e-6)).lost["launches"]
+    assert gaps == pytest.approx((pass_kernels(model) - 58 * 5 - 61 * 13) * 1e-6)
+    floors = Kernels(curves={"sparse.decode": Curve(floor=1e-4), "product.byte": Curve(floor=1e-5)})
+    # Starts hide behind ends of products, not of a block.
+    times = [
+        float(estimate(model, make_system(), Layout(), **args, losses=Losses(kernels=floors, fixed=fixed)).time)
+        for fixed in (1.0, 0.5, 0.0)
+    ]
+    without = float(estimate(model, make_system(), Layout(), **args, losses=Losses()).time)
+    assert times[0] - times[1] == pytest.approx(times[1] - times[2])
+    assert times[2] - without == pytest.approx(61 * 1e-4, rel=1e-6)
+
+
+def test_an_engine_without_kernel_timings_has_a_factor_on_its_steps() -> None:
+    c = Constants(base={"own_kernels": 1.2}, moves={"own_kernels": {"atom": np.log(2.0)}})
+    assert c.losses(Engine(family="atom"), Kernels()).own_kernels == pytest.approx(1.4)
+    assert c.losses(Engine(family="unheard of"), Kernels()).own_kernels == pytest.approx(1.2)
+    assert c.losses(Engine(family="vllm"), Kernels()).own_kernels == 1
+    system, layout, model = make_system(), Layout(), catalogue.model("llama-3.1-8b")
+    args = dict(batch=1, context=100)
+    plain, longer = (
+        estimate(model, system, layout, **args, losses=Losses(host=1e-3, software=s, own_kernels=u)).time
+        for s, u in ((1.0, 1.0), (1.5, 1.2))
+    )
+    assert longer == pytest.approx(1.8 * float(plain))
 
 
 def test_half_the_wire_doubles_the_time_on_it(llama) -> None:

@@ -14,7 +14,7 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.adapter_weights import adapter_kernels, adapter_operators, adapter_params, adapter_weights
 from rackmath.models.adapters import Adapters
-from rackmath.models.operators import Pass
+from rackmath.models.operator import Pass
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from rackmath.io import catalogue
 from rackmath.models.config import read_config
 from rackmath.models.counts import total_params
 from rackmath.models.eagle import EAGLE3, as_head, typical_head
-from rackmath.models.operators import Pass, operators, total_flops
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators, total_flops
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,

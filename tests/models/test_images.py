@@ -13,7 +13,8 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.counts import encoder_params
 from rackmath.models.images import Budget, Image, LongestSide, Native, PatchLimit, Sizing, Square, Tiles, image_of
-from rackmath.models.operators import Pass, operators, total_flops
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators, total_flops
 
 SIZES = Path(__file__).parents[1] / "data" / "image_sizes.csv"
 """Written by the functions of transformers 5.24.0 that the rules name as their sources."""

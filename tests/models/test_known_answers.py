@@ -8,7 +8,8 @@ from rackmath.io import catalogue
 from rackmath.models import counts
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.formats import BF16, FP32
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators
 
 
 def test_what_a_sequence_of_llama_holds() -> None:

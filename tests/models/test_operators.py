@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rackmath.engine import Layout
+from rackmath.engine.roofline import timed_operators
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture, Layer
 from rackmath.models.cache import cache_bytes, kv_bytes_per_token
 from rackmath.models.counts import multiplied_params
-from rackmath.models.mixer_operators import chunk_pairs, mixer_traffic, visible_keys, visible_pairs
+from rackmath.models.mixer_operators import chunk_pairs, index_traffic, mixer_traffic, visible_keys, visible_pairs
 from rackmath.models.mixers import Compressed, Grouped, Indexer, Latent, Mamba2
-from rackmath.models.operators import Pass, distinct_experts, operators, total_flops
+from rackmath.models.operator import Pass
+from rackmath.models.operators import CORES, distinct_experts, operators, total_flops
 
 lengths = st.integers(1, 60)
 
@@ -98,13 +101,53 @@ def test_sparse_attention_is_linear_with_a_small_slope_and_stores_all() -> None:
     i = Indexer(heads=64, dim=128, topk=2048)
     latent = Latent(query_heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128, indexer=i)
     model = toy(latent)
-    near = mixer_traffic(latent, model, 1.0, 1.0, 10_000.0, True)
-    far = mixer_traffic(latent, model, 1.0, 1.0, 20_000.0, True)
+    near, far = (index_traffic(latent, model, 1.0, 1.0, context) for context in (10_000.0, 20_000.0))
+    assert near is not None
+    assert far is not None
     # Slope: indexer scores 2 x 64 x 128 and their weighting; traffic: 128 index elements.
     assert far.flops - near.flops == 10_000 * 2 * 64 * 129
     assert far.read - near.read == 10_000 * 128 * 2
-    assert near.read == (2048 * 576 + 10_000 * 128) * 2
+    chosen = mixer_traffic(latent, model, 1.0, 1.0, 20_000.0, True)
+    assert chosen.read == 2048 * 576 * 2
+    assert chosen.flops == 2048 * 2 * 128 * (576 + 512)
     assert kv_bytes_per_token(model) == (576 + 128) * 2
+
+
+def test_a_layer_that_takes_the_choice_of_an_earlier_one_has_no_index() -> None:
+    indexer = Indexer(heads=64, dim=128, topk=2048)
+    own = Latent(
+        query_heads=64, query_rank=2048, kv_rank=512, nope_dim=192, rope_dim=64, value_dim=256, indexer=indexer
+    )
+    shared = replace(own, indexer=replace(indexer, owned=False))
+    work = Pass(phase="decode", sequences=1.0, new_tokens=1.0, context=9000.0)
+    kinds = [{op.kind for op in operators(toy(m), work)} for m in (own, shared, replace(own, indexer=None))]
+    assert kinds[0] - {"product", "other"} == {"sparse", "sparse_index"}
+    assert kinds[1] - {"product", "other"} == {"sparse_shared"}
+    assert kinds[2] - {"product", "other"} == {"latent"}
+
+
+def test_every_rank_chooses_for_all_heads() -> None:
+    """Attention is cut by heads, the index is not: its work on one of eight ranks is that of all."""
+    model, system = catalogue.model("deepseek-v3.2"), catalogue.system("h200-sxm")
+    work = Pass(phase="prefill", sequences=1.0, new_tokens=8192.0, context=8192.0)
+
+    def seconds(kernel: str, ranks: int) -> float:
+        timed = timed_operators(model, work, Layout(tensor=ranks), system)
+        return sum(float(op.compute) for op in timed if op.kernel == kernel)
+
+    assert seconds("sparse.prompt", 1) == pytest.approx(8 * seconds("sparse.prompt", 8))
+    assert seconds("sparse_index.prompt", 1) == seconds("sparse_index.prompt", 8)
+    pairs = 8192 * 8193 / 2
+    assert seconds("sparse_index.prompt", 1) == pytest.approx(61 * 2 * 64 * 129 * pairs / system.chip.rate("fp8"))
+
+
+def test_mixed_residual_streams_are_read_and_written_around_each_block() -> None:
+    """Four streams of 4,096: 14 widths a token move around a block, and the map's 24 outputs."""
+    model = catalogue.model("deepseek-v4-flash")
+    work = Pass(phase="prefill", sequences=1.0, new_tokens=100.0, context=100.0)
+    mixes = [op for op in operators(model, work) if op.kind == "hyper_connection"]
+    assert sum(op.count for op in mixes) == len(model.layers)
+    assert {float(op.activation_bytes) for op in mixes} == {100 * 2 * (14 * 4096 + 24) * 2}
 
 
 def test_compressed_attention_reads_one_entry_per_block() -> None:
@@ -150,7 +193,7 @@ def test_distinct_experts_match_the_published_table() -> None:
 def test_decode_flops_are_twice_the_multiplied_parameters_plus_attention(name: str) -> None:
     model = catalogue.model(name)
     work = Pass(phase="decode", sequences=1.0, new_tokens=1.0, context=1.0)
-    linear = total_flops([o for o in operators(model, work) if o.name not in ("attention", "recurrence")])
+    linear = total_flops([o for o in operators(model, work) if o.name not in (*CORES, "recurrence")])
     assert linear == pytest.approx(2 * multiplied_params(model), rel=1e-12)
 
 

@@ -13,7 +13,8 @@ from rackmath.models.cache import kv_bytes_per_token, kv_window_bytes_per_token,
 from rackmath.models.config import read_config
 from rackmath.models.counts import active_params, embedding_params, encoder_params, mtp_params, total_params
 from rackmath.models.formats import BF16
-from rackmath.models.operators import Pass, operators, total_flops
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators, total_flops
 from tests.conftest import SHARED
 
 FOLDER = SHARED / "model-configs"

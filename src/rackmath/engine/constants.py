@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import Any
 
-from rackmath.engine.kernel_curves import Kernels
+from rackmath.engine.kernel_curves import TIMED, Kernels
 from rackmath.engine.losses import Losses
 from rackmath.engine.term import FACTOR, PART
 from rackmath.engine.terms import OF_LOSSES, TERM
@@ -90,7 +90,7 @@ class Constants:
             return self.value("dispatch", engine, step) if engine.eager else 0.0
         if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
             return 0.0
-        if name == "software" and engine.stage != "immature":
+        if (name == "software" and engine.stage != "immature") or (name == "own_kernels" and engine.family in TIMED):
             return 1.0
         if name in ("remote", "remote_sequence") and not engine.remote:
             return 0.0

@@ -21,6 +21,9 @@ WIDTHS = ("wide", "byte", "nibble", "expanded", "codebook")
 """How weights are stored against how they are multiplied: 16 bit, 8 bit and 4 bit as they are, or
 narrower than the multiplication, so that a kernel expands them first: by scaling, or from a table."""
 
+TIMED = ("vllm", "sglang", "trtllm")
+"""Engines whose kernels the timings are of."""
+
 
 class KernelLoad(NamedTuple):
     """What the kernels of one operator ask of an accelerator in a pass; numbers broadcast."""

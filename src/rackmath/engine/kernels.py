@@ -10,6 +10,8 @@ from __future__ import annotations
 from rackmath.models.adapter_weights import adapter_kernels
 from rackmath.models.architecture import Architecture, Dense, Experts, Layer
 from rackmath.models.mixers import Compressed, Grouped, Latent, Mixer, PooledCache
+from rackmath.models.operators import HYPER_CONNECTION
+from rackmath.models.traffic import core_kind
 
 OUTSIDE = 6
 """Embedding, last norm, head, and the sampler's own: logits, top-k, choice."""
@@ -17,6 +19,8 @@ OUTSIDE = 6
 _NORM = 1
 _DENSE = 3
 _EXPERTS = 8
+_HYPER_CONNECTION = 2
+"""Of each of a layer's two mixes of residual streams: before a block, and behind it."""
 EXPERT_KERNELS = 5
 """Of those, what timings of grouped products hold, and what accelerators launch that hold experts only: sort, permute,
 two products, activation."""
@@ -26,6 +30,18 @@ _GROUPED = 5
 _LATENT = 9
 _COMPRESSED = 12
 _RECURRENT = 6
+
+
+HEADS_AT_ONCE = ("sparse", "sparse_shared", "compressed", "compressed_sparse")
+"""Kinds of attention over one latent for all heads that chooses among keys or pools them: their kernels take 64 or 128
+heads at once, and as long for fewer. Source: FlashMLA's ``flash_mla_sparse_fwd``."""
+
+CHOOSING = (*HEADS_AT_ONCE, "block_sparse")
+"""Kinds of attention that chooses among keys or pools them."""
+
+WHOLE = (*CHOOSING, *(f"{kind}_index" for kind in CHOOSING), "hyper_connection")
+"""Kinds of operators whose timings hold the gaps of their whole block: such attention was timed with its projections,
+norms and choice."""
 
 
 def layer_kernels(layer: Layer) -> int:
@@ -44,7 +60,7 @@ def layer_kernels(layer: Layer) -> int:
             blocks += _DENSE + _NORM
         elif isinstance(f, Experts):
             blocks += _EXPERTS + _NORM + (_SHARED if f.shared_width else 0)
-    return mixers + blocks
+    return mixers + blocks + _hyper_connections(layer) * _HYPER_CONNECTION
 
 
 def pass_kernels(architecture: Architecture) -> int:
@@ -53,11 +69,36 @@ def pass_kernels(architecture: Architecture) -> int:
     return layers + adapter_kernels(architecture) + OUTSIDE
 
 
+def whole_kernels(architecture: Architecture) -> int:
+    """Of those, kernels of blocks that were timed as a whole: no gap before them is to be added. [kernels]"""
+    return sum(
+        count
+        * (
+            sum(_mixer_kernels(m) for m in layer.mixers if core_kind(m) in CHOOSING)
+            + _hyper_connections(layer) * _HYPER_CONNECTION
+        )
+        for layer, count in architecture.groups
+    )
+
+
 def routed_layers(architecture: Architecture) -> int:
     """Layers of experts. [layers]"""
     return sum(
         count for layer, count in architecture.groups if any(isinstance(f, Experts) for f in layer.feed_forwards)
     )
+
+
+def routed_experts(architecture: Architecture) -> int:
+    """Routed experts of all layers. [experts]"""
+    return sum(
+        count * sum(f.experts for f in layer.feed_forwards if isinstance(f, Experts))
+        for layer, count in architecture.groups
+    )
+
+
+def _hyper_connections(layer: Layer) -> int:
+    """Mixes of residual streams in a layer."""
+    return sum(w.copies for w in layer.extras if w.name == HYPER_CONNECTION)
 
 
 def _mixer_kernels(mixer: Mixer) -> int:

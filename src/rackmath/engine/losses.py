@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rackmath.engine.kernel_curves import Kernels, KernelSeconds, overlapped
-from rackmath.engine.kernels import EXPERT_KERNELS
+from rackmath.engine.kernels import WHOLE
 from rackmath.errors import InputError
 from rackmath.models.numbers import Number, maximum
 
@@ -25,7 +25,7 @@ CORRECTION = "measurements"
 NARROW = ("experts.nibble", "experts.expanded", "experts.codebook")
 """Kinds of kernels that multiply by weights of experts of 4 bits, or narrower than the multiplication."""
 _PARTS = ("shown", "hidden", "low")
-_AT_LEAST_ONE = ("software", "sustained", "high")
+_AT_LEAST_ONE = ("software", "own_kernels", "sustained", "high")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,6 +61,8 @@ class Losses:
     """Gap before each kernel. [s]"""
     routing: Number = 0.0
     """What each layer of experts takes besides its products. [s]"""
+    routing_expert: Number = 0.0
+    """What each expert of such a layer adds to that. [s]"""
     host: Number = 0.0
     """Gap of one step: scheduling, sampling, copying tokens. [s]"""
     host_sequence: Number = 0.0
@@ -82,7 +84,9 @@ class Losses:
     started: Number = 0.0
     """Time in which the host starts one kernel of a decode step, where no graph replays them. [s]"""
     software: Number = 1.0
-    """What is left between these terms and an engine of its family."""
+    """Time of a step of an early enablement over that of one that is ripe."""
+    own_kernels: Number = 1.0
+    """Time of a step of an engine without kernel timings over what the kernels of others say."""
     correction: Mapping[str, float] = field(default_factory=dict[str, float])
     """Measured over computed time that near measurements tell, by phase; 1 where a phase is not named."""
     low: Number = 1.0
@@ -93,6 +97,11 @@ class Losses:
     """What the constants and the range were fitted on, for the reader of a result."""
     assumptions: tuple[str, ...] = ()
     """What no row or timing says of this engine on this chip."""
+
+    @property
+    def whole(self) -> Number:
+        """Factor on the time of a whole step."""
+        return self.software * self.own_kernels
 
     @property
     def factors(self) -> Factors:
@@ -167,12 +176,16 @@ def kernel_time(
         compute, memory = compute * k.prompt_attention, memory * k.prompt_attention
     if kind.startswith("other"):
         memory = memory * (1 + (k.train_touches if kind == "other.train" else k.touches))
-    return maximum(curve.fixed * k.fixed + overlapped(compute, memory + scores * k.unfused), ideal)
+    # What was timed as a whole block is no kernel whose start hides behind another's end.
+    starts = curve.fixed if kind.partition(".")[0] in WHOLE else curve.fixed * k.fixed
+    return maximum(starts + overlapped(compute, memory + scores * k.unfused), ideal)
 
 
 def factors_of(kind: str) -> tuple[str, ...]:
     """Factors that the time of a kind of kernel depends on."""
-    names = ["compute", "memory", "fixed", "sustained"]
+    names = ["compute", "memory", "sustained"]
+    if kind.partition(".")[0] not in WHOLE:
+        names.append("fixed")
     if kind.startswith("experts"):
         names += ["grouped", "imbalance"]
     if kind in NARROW:
@@ -205,14 +218,22 @@ def dispatch_time(wire: Number, latency: Number, kernels: Kernels) -> Number:
     return wire / kernels.wire_exchange + latency * kernels.exchange_latency
 
 
-def launch_time(kernels: Number, routed: Number, busy: Number, k: Losses) -> Number:
+def launch_time(
+    kernels: Number, gaps: Number, routed: Number, routed_experts: Number, busy: Number, k: Losses
+) -> Number:
     """Gaps between the kernels of a pass, and what layers of experts take besides products. [s]
 
-    Grouped products of experts were timed as a whole: the gaps between their kernels are in the curves. Where the host
-    starts kernels one by one, a pass whose kernels take ``busy`` seconds waits for it.
+    Where the host starts kernels one by one, a pass whose kernels take ``busy`` seconds waits for it.
+
+    Parameters
+    ----------
+    kernels, gaps : Number
+        Kernels, and those of them whose gap before them is in no timing. [kernels]
+    routed, routed_experts : Number
+        Layers of experts, and experts of all of them. [layers], [experts]
     """
     waits = maximum(kernels * k.started - busy, 0.0)
-    return maximum((kernels - routed * EXPERT_KERNELS) * k.launch, waits) + routed * k.routing
+    return maximum(gaps * k.launch, waits) + routed * k.routing + routed_experts * k.routing_expert
 
 
 def host_time(sequences: Number, several: Number, device: Number, k: Losses) -> Number:

@@ -11,7 +11,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
-from rackmath.models.operators import PHASES
+from rackmath.models.operator import PHASES
 
 
 def check_pass(phase: str, batch: Number, context: Number, cached: Number, drafted: Number) -> None:

@@ -128,8 +128,9 @@ def _pools(work: PassWork) -> tuple[PassWork, PassWork]:
         latency=replace(work.latency, dispatch=0.0, combine=0.0),
         kernels=work.kernels - started,
         routed=0.0,
+        routed_experts=0.0,
     )
-    experts = replace(work, operators=routed, wire=none, latency=none, kernels=started)
+    experts = replace(work, operators=routed, wire=none, latency=none, kernels=started, gaps=0.0)
     return attention, experts
 
 
@@ -145,7 +146,7 @@ def _lost(
     if k is None:
         return lost, dict(ideal)
     # The host schedules a whole step at once.
-    alone = replace(k, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0, software=1.0)
+    alone = replace(k, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0, software=1.0, own_kernels=1.0)
     more = {name: lost_seconds(pool, alone) for name, pool in zip(("attention", "experts"), pools, strict=True)}
     for way in ("dispatch", "combine"):
         sent = dispatch_time(getattr(work.wire, way), getattr(work.latency, way), k.kernels) * k.exchange
@@ -161,7 +162,7 @@ def _lost(
     part = excess / np.where(np.greater(of_causes, 0.0), of_causes, 1.0)
     lost |= {name: value * part for name, value in causes.items()}
     lost["host"] = host_time(work.sequences * micro_batches, work.several, bounds.time, k)
-    lost["software"] = (bounds.time + lost["host"]) * (k.software - 1)
+    lost["software"] = (bounds.time + lost["host"]) * (k.whole - 1)
     return lost, actual
 
 

@@ -13,14 +13,14 @@ from typing import NamedTuple
 from rackmath.engine.communication import Communication, communication
 from rackmath.engine.expert_load import rank_shares
 from rackmath.engine.kernel_curves import Kernels
-from rackmath.engine.kernels import pass_kernels, routed_layers
+from rackmath.engine.kernels import EXPERT_KERNELS, pass_kernels, routed_experts, routed_layers, whole_kernels
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.losses import Losses, dispatch_time, host_time, kernel_time, launch_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.models.operators import Pass
+from rackmath.models.operator import Pass
 
 LOSSES = ("below peak", "launches", "host", "network", "imbalance", "software")
 """What a second beyond the bound is lost to."""
@@ -36,8 +36,12 @@ class PassWork:
     latency: Communication
     """Their latencies. [s]"""
     kernels: Number
+    gaps: Number
+    """Of these, kernels whose gap before them is in no timing. [kernels]"""
     routed: Number
     """Layers of experts. [layers]"""
+    routed_experts: Number
+    """Experts of all these layers. [experts]"""
     sequences: Number
     """Sequences that one group of ranks samples for. [sequences]"""
     ranks: Number
@@ -102,12 +106,15 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
         fullest = rank_shares(architecture, experts, layout, 1.0).tokens * layout.expert
         wire = replace(wire, dispatch=wire.dispatch * fullest, combine=wire.combine * fullest)
         ranks = 1.0
+    kernels, routed = pass_kernels(architecture), float(routed_layers(architecture))
     return PassWork(
         operators=tuple(timed_operators(architecture, work, layout, system)),
         wire=wire,
         latency=latency,
-        kernels=pass_kernels(architecture),
-        routed=float(routed_layers(architecture)),
+        kernels=kernels,
+        gaps=kernels - routed * EXPERT_KERNELS - whole_kernels(architecture),
+        routed=routed,
+        routed_experts=float(routed_experts(architecture)),
         sequences=work.sequences,
         ranks=ranks,
         several=minimum(layout.tensor * layout.pipeline - 1.0, 1.0),
@@ -133,7 +140,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
             waiting = waiting + work.kernels_time(op, k) - alone
     network = shown_time(work, collectives_time(work, k.kernels), k, even + waiting)
     busy = even + waiting + network
-    launches = launch_time(work.kernels, work.routed, busy, k)
+    launches = launch_time(work.kernels, work.gaps, work.routed, work.routed_experts, busy, k)
     host = host_time(work.sequences, work.several, busy + launches, k)
     before = even + waiting + network + launches + host
     # Longer products hide more of the collectives than ideal ones do: what they gain is theirs, not the network's.
@@ -145,7 +152,7 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
         "host": host,
         "network": network - work.exchange + gained,
         "imbalance": waiting - (gained - by_products),
-        "software": before * (k.software - 1),
+        "software": before * (k.whole - 1),
     }
 
 

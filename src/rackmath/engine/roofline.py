@@ -9,13 +9,15 @@ import numpy as np
 
 from rackmath.engine.expert_load import rank_shares
 from rackmath.engine.kernel_curves import KernelLoad
+from rackmath.engine.kernels import HEADS_AT_ONCE
 from rackmath.engine.layout import Layout
 from rackmath.engine.sharding import operator_share, stage_share
 from rackmath.hardware import Chip, System
 from rackmath.models.adapter_weights import adapter_operators
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, largest_part, maximum, minimum
-from rackmath.models.operators import Operator, Pass, operators
+from rackmath.models.operator import Operator, Pass
+from rackmath.models.operators import operators
 
 TERMS = ("compute", "weights", "cache", "activations", "communication")
 """What a second of a pass can be spent on."""
@@ -185,8 +187,11 @@ def _parts_held(op: Operator, part: Number, held: Number, layout: Layout) -> Num
 
 
 def _sides(op: Operator, layout: Layout) -> tuple[Number, Number]:
-    """Output and input width of one matrix on one rank; of attention the width of a head, which no rank cuts."""
-    if op.kind not in ("product", "experts"):
+    """Output and input width of one matrix on one rank; of attention the width of a head, which no rank cuts.
+
+    Of attention over one latent for all heads that chooses among keys, heads: its kernels take 64 or 128 at once.
+    """
+    if op.kind not in ("product", "experts", *HEADS_AT_ONCE):
         return op.sides
     if op.split == "none":
         ranks: Number = 1.0
@@ -202,6 +207,8 @@ def _kernel(op: Operator, work: Pass, architecture: Architecture, chip: Chip) ->
         return f"{op.kind}.{stored_width(op.bits, op.codebook, chip.runs_at(op.compute))}"
     if op.kind == "other":
         return "other.train" if work.phase == "train" else "other"
+    if op.kind == "hyper_connection":
+        return op.kind
     phase = "decode" if work.phase == "decode" else "prompt"
     narrow = op.kind == "attention" and phase == "decode" and architecture.cache_format.bytes_per_element < WIDE
     return f"{op.kind}.{phase}{'_byte' if narrow else ''}"

@@ -16,7 +16,7 @@ from rackmath.models.cache import layer_caches, stored_bytes
 from rackmath.models.counts import encoder_params, tensor_bytes, weight_format_of
 from rackmath.models.formats import BF16
 from rackmath.models.numbers import Number, above_one, ceiling, maximum, minimum
-from rackmath.models.operators import Operator
+from rackmath.models.operator import Operator
 from rackmath.models.weights import cache_parts, layer_weights, model_weights, weight_parts
 
 USABLE = 0.95

@@ -26,5 +26,7 @@ class Term:
     """How far the base value may go, one standard deviation on the inner scale."""
     absent: float = 0.0
     """Value of an engine that loses nothing."""
+    spread: float = 0.25
+    """How far apart members of an axis may lie before any row is seen, one standard deviation on the inner scale."""
     axes: tuple[str, ...] = ()
     """By what it may differ: generation, family, stage. How far is estimated from the rows."""

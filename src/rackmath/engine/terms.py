@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+from rackmath.engine.service_terms import SERVICE_TERMS
 from rackmath.engine.term import FACTOR, LOG, NETWORK, PART, SERVICE, STEP, TRAINING, Term
 
 TERMS = (
@@ -128,6 +129,14 @@ TERMS = (
         meaning="what each layer of experts takes besides its products: router, choice of experts, sorting, summing",
     ),
     Term(
+        name="routing_expert",
+        unit="s",
+        scale=LOG,
+        applies=STEP,
+        centre=5e-8,
+        meaning="what each expert of such a layer adds to that: scoring it, counting its tokens, padding them to tiles",
+    ),
+    Term(
         name="host",
         unit="s",
         scale=LOG,
@@ -210,6 +219,16 @@ TERMS = (
         meaning="time of a whole step of an early enablement over that of one that is ripe",
     ),
     Term(
+        name="own_kernels",
+        scale=FACTOR,
+        applies=STEP,
+        centre=1.15,
+        width=0.5,
+        absent=1.0,
+        axes=("family",),
+        meaning="time of a whole step of an engine without kernel timings over what the kernels of others say",
+    ),
+    Term(
         name="shown",
         scale=PART,
         applies=TRAINING,
@@ -225,57 +244,7 @@ TERMS = (
         axes=("family",),
         meaning="part of the data-parallel exchange of training that nothing hides",
     ),
-    Term(
-        name="interruption",
-        scale=PART,
-        applies=SERVICE,
-        centre=0.8,
-        axes=("family",),
-        meaning="part of a prompt's time that the running batch waits for",
-    ),
-    Term(
-        name="lockstep",
-        scale=PART,
-        applies=SERVICE,
-        centre=0.3,
-        axes=("family",),
-        meaning="part of one group's prompt that all data-parallel groups wait for",
-    ),
-    Term(
-        name="queueing",
-        scale=PART,
-        applies=SERVICE,
-        centre=0.05,
-        axes=("family",),
-        meaning="part of the prompts of a full burst that a mean first token waits for",
-    ),
-    Term(
-        name="dispatch",
-        unit="s",
-        scale=LOG,
-        applies=SERVICE,
-        centre=3e-5,
-        axes=("generation", "family"),
-        meaning="time in which the host starts one kernel of a prompt read by itself",
-    ),
-    Term(
-        name="arrival",
-        unit="s",
-        scale=LOG,
-        applies=SERVICE,
-        centre=0.02,
-        axes=("family",),
-        meaning="time of a request outside the engine: network, tokeniser, first scheduling",
-    ),
-    Term(
-        name="acceptance",
-        scale=PART,
-        applies=SERVICE,
-        centre=0.6,
-        width=0.5,
-        axes=("family",),
-        meaning="chance that a drafted token is accepted",
-    ),
+    *SERVICE_TERMS,
 )
 """All fitted constants of engines."""
 

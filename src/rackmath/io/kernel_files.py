@@ -11,6 +11,7 @@ from math import exp, log
 from typing import Any
 
 from rackmath.engine.kernel_curves import WIDTHS, Curve, Kernels
+from rackmath.engine.kernels import WHOLE
 from rackmath.hardware import Chip
 from rackmath.io import catalogue
 
@@ -20,7 +21,8 @@ _GGML = files("rackmath") / "data" / "kernels-ggml.toml"
 _ENGINES_OF_GGML = frozenset({"llama.cpp"})
 """Engines that multiply with ggml's kernels: one curve for all chips, and experts with the kernels of their other
 products, called with a list of experts, instead of kernels that sort tokens first. Source: ggml-cuda's
-``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``."""
+``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``. Attention that chooses among keys has no timings there; it takes the
+curves of latent attention."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -37,7 +39,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
     near = [t for name, t in tables.items() if _chips()[name].generation == chip.generation]
     every = list(tables.values())
     curves: dict[str, Curve] = {}
-    for kind in sorted({key.partition("@")[0] for t in every for key in t if "." in key}):
+    for kind in sorted({key.partition("@")[0] for t in every for key in t if isinstance(t[key], dict)}):
         for group in (own, near, every):
             result = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
             if any(result):
@@ -47,6 +49,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
     if family in _ENGINES_OF_GGML:
         curves |= _of_ggml(chip)
         curves |= {f"experts.{width}": curves[f"product.{width}"] for width in WIDTHS if f"product.{width}" in curves}
+        curves |= {kind: curves[f"latent.{kind.rpartition('.')[2]}"] for kind in curves if _chooses(kind)}
     curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
     network: dict[str, float] = {}
     for name in _NETWORK:
@@ -103,6 +106,12 @@ def _of_ggml(chip: Chip) -> dict[str, Curve]:
 def _ggml() -> dict[str, dict[str, float]]:
     raw = tomllib.loads(_GGML.read_text(encoding="utf-8"))
     return {kind: constants for kind, constants in raw.items() if isinstance(constants, dict)}
+
+
+def _chooses(kind: str) -> bool:
+    """Whether a kind of kernel is attention that chooses among keys or pools them."""
+    block, _, phase = kind.partition(".")
+    return block in WHOLE and phase != ""
 
 
 def _elementwise() -> float:

@@ -16,7 +16,8 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.cache import kv_bytes_per_token
 from rackmath.models.counts import active_params, multiplied_params, total_params
 from rackmath.models.formats import cache_format
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import CORES, operators
 from rackmath.prices import usd_per_million_tokens
 from rackmath.serving.load import Scheduling
 from rackmath.serving.modes import STANDARD, Modes, levers, modes
@@ -183,9 +184,7 @@ def crossover(name: str) -> float:
 
     def attention(context: float) -> float:
         work = Pass(phase="decode", sequences=1.0, new_tokens=1.0, context=context, absorbed=False)
-        return float(
-            sum(o.count * o.flops for o in operators(model, work) if o.role == "attention" and o.name == "attention")
-        )
+        return float(sum(o.count * o.flops for o in operators(model, work) if o.name in CORES))
 
     low, high = 1.0, 1e9
     weights = 2 * multiplied_params(model)

@@ -10,7 +10,8 @@ from rackmath.models.adapters import ALL_LINEAR, Adapters
 from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.formats import BF16
 from rackmath.models.numbers import maximum
-from rackmath.models.operators import Operator, Pass, linear_operator, shared_kernel
+from rackmath.models.operator import Operator, Pass
+from rackmath.models.operators import linear_operator, shared_kernel
 from rackmath.models.weights import layer_weights
 
 ADAPTED = ("attention", "recurrent", "feed_forward", "shared", "experts")

@@ -7,52 +7,14 @@ attention kernel does; what is stored but not read is in :mod:`rackmath.models.c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import mixer_cache
-from rackmath.models.mixers import (
-    Compressed,
-    GatedDelta,
-    Grouped,
-    KimiDelta,
-    Latent,
-    Lightning,
-    Mamba1,
-    Mamba2,
-    MatrixMemory,
-    Mixer,
-    PooledCache,
-    ShortConvolution,
-)
-from rackmath.models.numbers import Number, above_one, maximum, minimum
-
-ACTIVATION_BYTES = 2
-"""Activations move in 16 bit between operators. [B]"""
-
-CHUNK = 64
-"""Tokens per block of a chunked prefill of linear attention. [tokens]"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Traffic:
-    """FLOPs and bytes of one mixer's core in one layer, all heads."""
-
-    name: str
-    role: str
-    split: str
-    parts: int | None
-    cache_split: int | None
-    flops: Number = 0.0
-    read: Number = 0.0
-    written: Number = 0.0
-    activations: Number = 0.0
-    kind: str = "attention"
-    scores: Number = 0.0
-    """Products of a query and a key, over all heads."""
-    head: float = inf
-    """Width of a head's key. [elements]"""
+from rackmath.models.mixers import Compressed, Grouped, Latent, Mixer, PooledCache
+from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.models.recurrent_operators import recurrent_traffic
+from rackmath.models.traffic import ACTIVATION_BYTES, Traffic, core_kind
 
 
 def visible_pairs(new: Number, context: Number, limit: float | None = None) -> Number:
@@ -114,7 +76,35 @@ def mixer_traffic(
                 read=sequences * context * mixer.elements * width,
             )
         case _:
-            return _recurrent(mixer, a, sequences, new)
+            return recurrent_traffic(mixer, a, sequences, new)
+
+
+def index_traffic(mixer: Mixer, a: Architecture, sequences: Number, new: Number, context: Number) -> Traffic | None:
+    """FLOPs and reads of choosing the keys that attention meets; None where it meets all, or others have chosen.
+
+    Every rank chooses for all heads alike: engines replicate the index. DeepSeek's multiplies in 8 bit, over entries of
+    its own. Sources: DeepSeek-V3.2-Exp's report, vLLM's and SGLang's ``Indexer``.
+    """
+    match mixer:
+        case Latent(indexer=index) if index is not None and index.owned:
+            heads, dim, weighted, ratio, compute = index.heads, index.dim, 1, 1, "fp8"
+        case Compressed(indexer=index) if index is not None:
+            heads, dim, weighted, ratio, compute = index.heads, index.dim, 1, mixer.ratio, "fp8"
+        case Grouped(blocks=index) if index is not None:
+            heads, dim, weighted, ratio, compute = index.heads, index.dim, 0, 1, "bf16"
+        case _:
+            return None
+    return Traffic(
+        name="index",
+        role="indexer",
+        split="none",
+        parts=None,
+        cache_split=0,
+        kind=f"{core_kind(mixer)}_index",
+        compute=compute,
+        flops=sequences * 2 * heads * (dim + weighted) * visible_pairs(new, context) / ratio,
+        read=sequences * context / ratio * dim * a.cache_format.bytes_per_element,
+    )
 
 
 def _triangle(n: Number, limit: float | None) -> Number:
@@ -129,8 +119,6 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
     width = a.cache_format.bytes_per_element
     per_token = m.kv_heads * (m.key_dim + m.value_dim)
     pair = 2 * m.query_heads * (m.key_dim + m.value_dim)
-    index_flops: Number = 0.0
-    index_read: Number = 0.0
     written = per_token if m.stores else 0
     if m.cross:
         # Text queries meet vision tokens, which a text pass does not have.
@@ -147,11 +135,8 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         pairs = visible_pairs(new, context, limit)
         keys = visible_keys(new, context, limit)
         if m.blocks:
-            b = m.blocks
-            index_flops = 2 * b.heads * b.dim * visible_pairs(new, context)
-            index_read = context * b.dim
-            keys = minimum(context, new * minimum(context, b.visible))
-            written += b.dim
+            keys = minimum(context, new * minimum(context, m.blocks.visible))
+            written += m.blocks.dim
     return Traffic(
         name="attention",
         role="attention",
@@ -159,9 +144,10 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         parts=m.query_heads,
         cache_split=m.kv_heads,
         head=m.key_dim,
+        kind=core_kind(m),
         scores=sequences * m.query_heads * pairs,
-        flops=sequences * (pair * pairs + index_flops),
-        read=sequences * (keys * per_token + index_read) * width,
+        flops=sequences * pair * pairs,
+        read=sequences * keys * per_token * width,
         written=sequences * new * written * width,
         activations=sequences * new * m.query_heads * (m.key_dim + m.value_dim) * ACTIVATION_BYTES,
     )
@@ -184,14 +170,10 @@ def _latent(m: Latent, a: Architecture, sequences: Number, new: Number, context:
     pairs, keys = visible_pairs(new, context), context
     flops, read = pair * pairs, keys * entry
     if m.indexer:
-        i = m.indexer
-        chosen = visible_pairs(new, context, i.topk)
+        topk = m.indexer.topk
         # Queries choose for themselves; together they read at most everything.
-        flops = pair * chosen
-        read = minimum(context, new * minimum(context, i.topk)) * entry
-        if i.owned:
-            flops = flops + 2 * i.heads * (i.dim + 1) * pairs
-            read = read + context * i.dim
+        flops = pair * visible_pairs(new, context, topk)
+        read = minimum(context, new * minimum(context, topk)) * entry
     stored = mixer_cache(m).growing
     return Traffic(
         name="attention",
@@ -199,7 +181,8 @@ def _latent(m: Latent, a: Architecture, sequences: Number, new: Number, context:
         split="heads",
         parts=m.query_heads,
         cache_split=0,
-        kind="latent",
+        kind=core_kind(m),
+        head=float(m.query_heads) if m.indexer else inf,
         flops=sequences * flops,
         read=sequences * read * width,
         written=sequences * new * stored * width,
@@ -216,10 +199,9 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
     if m.ratio:
         compressed, blocks = visible_pairs(new, context) / m.ratio, context / m.ratio
         if m.indexer:
-            i = m.indexer
-            flops = flops + 2 * i.heads * (i.dim + 1) * compressed
-            flops = flops + pair * visible_pairs(new, context, i.topk * m.ratio) / m.ratio
-            entries = entries + blocks * i.dim + minimum(blocks, new * minimum(blocks, i.topk)) * m.head_dim
+            topk = m.indexer.topk
+            flops = flops + pair * visible_pairs(new, context, topk * m.ratio) / m.ratio
+            entries = entries + minimum(blocks, new * minimum(blocks, topk)) * m.head_dim
         else:
             flops = flops + pair * compressed
             entries = entries + blocks * m.head_dim
@@ -230,68 +212,10 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
         split="heads",
         parts=m.query_heads,
         cache_split=0,
-        kind="latent",
+        kind=core_kind(m),
+        head=float(m.query_heads),
         flops=sequences * flops,
         read=sequences * entries * width,
         written=sequences * new * written * width,
         activations=sequences * new * 2 * m.query_heads * m.head_dim * ACTIVATION_BYTES,
     )
-
-
-def _recurrent(
-    m: GatedDelta | KimiDelta | Mamba1 | Mamba2 | Lightning | ShortConvolution | MatrixMemory,
-    a: Architecture,
-    sequences: Number,
-    new: Number,
-) -> Traffic:
-    """State-keeping mixers: the state is read and written once per pass, whatever the context.
-
-    One token costs the recurrence; a long pass runs in chunks of ``CHUNK`` tokens,
-    where each token also meets half of its chunk.
-    """
-    heads, key, value, step = _state_shape(m)
-    chunked = heads * (2 * CHUNK * (key + value) + 6 * key * value)
-    single = step * heads * key * value
-    many = above_one(new)
-    flops: Number = single + many * (chunked - single) if heads else 0.0 * new
-    cache = mixer_cache(m)
-    convolution = a.hidden * m.kernel if isinstance(m, ShortConvolution) else cache.convolution
-    state = cache.state * a.state_format.bytes_per_element + convolution * a.cache_format.bytes_per_element
-    convolved = 2 * convolution
-    return Traffic(
-        name="recurrence",
-        role="recurrence",
-        kind="recurrence",
-        split="heads",
-        parts=heads or None,
-        cache_split=heads or None,
-        flops=sequences * new * (flops + convolved),
-        read=sequences * state + 0.0 * new,
-        written=sequences * state + 0.0 * new,
-        activations=sequences * new * heads * (key + 2 * value) * ACTIVATION_BYTES,
-    )
-
-
-def _state_shape(
-    m: GatedDelta | KimiDelta | Mamba1 | Mamba2 | Lightning | ShortConvolution | MatrixMemory,
-) -> tuple[int, int, int, int]:
-    """Heads, key and value width of the state, and FLOPs per state element and token.
-
-    The delta rule costs 7 (decay 1, read 2, rank-1 update 2, query 2), a plain decay 6
-    with its input scaling, a fixed decay 5.
-    """
-    match m:
-        case GatedDelta():
-            return m.value_heads, m.key_dim, m.value_dim, 7
-        case KimiDelta():
-            return m.heads, m.dim, m.dim, 7
-        case Mamba1():
-            return m.inner, m.state, 1, 6
-        case Mamba2():
-            return m.heads, m.state, m.head_dim, 6
-        case Lightning():
-            return m.heads, m.dim, m.dim, 5
-        case MatrixMemory():
-            return m.heads, m.key_dim, m.value_dim, 6
-        case ShortConvolution():
-            return 0, 0, 0, 0

@@ -7,94 +7,25 @@ arrays in a :class:`Pass`. A multiply-add is 2 FLOP.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
 from rackmath.models.architecture import Architecture, Experts, Layer, Weight
 from rackmath.models.counts import met_fraction, tensor_bytes, weight_format_of
-from rackmath.models.mixer_operators import ACTIVATION_BYTES, Traffic, mixer_traffic
+from rackmath.models.mixer_operators import index_traffic, mixer_traffic
 from rackmath.models.mixers import Latent
 from rackmath.models.numbers import Number
+from rackmath.models.operator import Operator, Pass
+from rackmath.models.traffic import ACTIVATION_BYTES, Traffic
 from rackmath.models.weights import layer_weights, model_weights, weight_parts
 
-PHASES = ("decode", "prefill", "train")
-"""New tokens of running sequences, whole prompts, or whole sequences whose every position is predicted."""
+CORES = ("attention", "index")
+"""Names of what meets the cache in attention: queries and keys, and the choice among keys."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pass:
-    """What goes through the model at once, on one attention group."""
-
-    phase: str
-    """decode or prefill; decides the form of latent attention unless ``absorbed`` does."""
-    sequences: Number
-    """Sequences in the pass. [sequences]"""
-    new_tokens: Number
-    """New tokens per sequence: 1 in decode (more with speculation). [tokens]"""
-    context: Number
-    """Tokens that the last new token sees, itself included. [tokens]"""
-    expert_tokens: Number | None = None
-    """Tokens that share one set of experts; None means those of this pass. [tokens]"""
-    absorbed: bool | None = None
-    """Latent attention on the latent itself; None: in decode yes, in prefill no."""
-
-    @property
-    def tokens(self) -> Number:
-        """New tokens in the pass. [tokens]"""
-        return self.sequences * self.new_tokens
-
-    @property
-    def uses_absorbed(self) -> bool:
-        """Whether latent attention runs in its absorbed form."""
-        return self.phase == "decode" if self.absorbed is None else self.absorbed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Operator:
-    """One distinct operator of one kind of layer, for the whole model's width.
-
-    ``count`` layers have it; every other field is for one of them.
-    """
-
-    name: str
-    role: str
-    """Tensor class, or attention and recurrence for the cores of mixers."""
-    compute: str
-    """Precision of the multiplication: bf16, fp8, int8 or fp4."""
-    split: str
-    """What tensor parallelism divides it by (see :class:`Weight`)."""
-    parts: int | None
-    """Units that ``split`` can divide (heads, experts); None for as many as asked."""
-    cache_split: int | None
-    """Parts that the cache divides into: KV heads; 0 replicates, None divides evenly."""
-    count: int
-    layered: bool
-    """False for embedding and head, which stand outside the layers."""
-    kind: str = "product"
-    """product, experts (a product per expert), attention, latent (one key for all heads) or other."""
-    rows: Number = 1.0
-    """Tokens that meet one matrix at once: those of one expert in the mean; keys that attention meets. [tokens]"""
-    matrices: Number = 0.0
-    """Parts that one kernel takes one after the other: experts that are read, caches that are attended to. [1]"""
-    kernel: str = ""
-    """Operators of one name here run as one kernel: projections of the same input, products of one mixture."""
-    bits: float = 16
-    """Bits of one stored weight. [bit]"""
-    codebook: bool = False
-    """Whether weights are looked up in a table."""
-    scores: Number = 0.0
-    """Products of a query and a key in attention, over all heads; a fused kernel keeps them on chip."""
-    sides: tuple[float, float] = (inf, inf)
-    """Output and input width of one matrix. [elements]"""
-    cut: int = 0
-    """Which of the two a split over ranks divides."""
-    flops: Number = 0.0
-    weight_bytes: Number = 0.0
-    cache_read: Number = 0.0
-    cache_written: Number = 0.0
-    activation_bytes: Number = 0.0
+HYPER_CONNECTION = "hyper_connection.fn"
+"""Matrices that mix residual streams: before attention, and before the feed-forward block."""
 
 
 def distinct_experts(experts: Number, active: Number, tokens: Number) -> Number:
@@ -162,13 +93,19 @@ def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass, plac
     for weight in layer_weights(layer, a.hidden):
         if weight.name == "self_attn.kv_b_proj":
             yield _latent_expansion(a, layer, weight, count, work)
+        elif weight.name == HYPER_CONNECTION:
+            yield _hyper_connection(a, layer, weight, count, work)
         else:
             yield replace(
                 linear_operator(a, layer, weight, count, work.tokens, work), kernel=shared_kernel(weight, place)
             )
     for mixer in layer.mixers:
-        t = mixer_traffic(mixer, a, work.sequences, work.new_tokens, work.context, work.uses_absorbed)
-        yield _core(t, count, work)
+        yield _core(
+            mixer_traffic(mixer, a, work.sequences, work.new_tokens, work.context, work.uses_absorbed), count, work
+        )
+        index = index_traffic(mixer, a, work.sequences, work.new_tokens, work.context)
+        if index is not None:
+            yield _core(index, count, work)
 
 
 _FUSED = {
@@ -209,7 +146,7 @@ def _core(t: Traffic, count: int, work: Pass) -> Operator:
         sides=(t.head, inf),
         name=t.name,
         role=t.role,
-        compute="bf16",
+        compute=t.compute,
         split=t.split,
         parts=t.parts,
         cache_split=t.cache_split,
@@ -261,6 +198,21 @@ def linear_operator(
         flops=2 * weight.elements * met * tokens if weight.multiplied else 0.0 * tokens,
         weight_bytes=size * touched,
         activation_bytes=moved * tokens if weight.multiplied or weight.role == "norm" else 0.0,
+    )
+
+
+def _hyper_connection(a: Architecture, layer: Layer, weight: Weight, count: int, work: Pass) -> Operator:
+    """Mixing of m residual streams: read by the map and for the block's input, read and written again behind it.
+
+    That moves (3m + 2) hidden widths a token: m read and one written before a block, m and its output read and m
+    written behind it. Source: manifold-constrained hyper-connections (Xie et al. 2025, arXiv:2512.24880).
+    """
+    streams = weight.columns / a.hidden
+    moved = weight.copies * ((3 * streams + 2) * a.hidden + weight.rows) * ACTIVATION_BYTES
+    return replace(
+        linear_operator(a, layer, weight, count, work.tokens, work),
+        kind="hyper_connection",
+        activation_bytes=work.tokens * moved,
     )
 
 

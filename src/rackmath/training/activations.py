@@ -8,7 +8,8 @@ import numpy as np
 
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
-from rackmath.models.operators import Operator, Pass, operators
+from rackmath.models.operator import Operator, Pass
+from rackmath.models.operators import CORES, operators
 
 RECOMPUTE = ("none", "selective", "full", "reversible")
 """Ways to keep less than everything. Selective: attention, norms and activation functions are run again, products are
@@ -63,7 +64,7 @@ def repeated(architecture: Architecture, recompute: str, length: float) -> float
     flops = [
         (operator.name, operator.count * float(np.max(operator.flops))) for operator in operators(architecture, work)
     ]
-    return sum(value for name, value in flops if name == "attention") / sum(value for _, value in flops)
+    return sum(value for name, value in flops if name in CORES) / sum(value for _, value in flops)
 
 
 def _layers(architecture: Architecture) -> Iterator[list[Operator]]:

@@ -12,7 +12,8 @@ from rackmath.models.adapters import Adapters
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16, Format
-from rackmath.models.operators import Operator, Pass, operators
+from rackmath.models.operator import Operator, Pass
+from rackmath.models.operators import operators
 
 _EXPANDED = 10.0
 """Time in which bitsandbytes expands 4-bit weights before each product, over that of reading them at 16 bit; writing

@@ -14,7 +14,8 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import BF16
-from rackmath.models.operators import Pass, operators
+from rackmath.models.operator import Pass
+from rackmath.models.operators import operators
 from rackmath.training.activations import repeated
 from rackmath.training.frozen import frozen
 from rackmath.training.options import Options, Recipe
