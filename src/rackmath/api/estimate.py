@@ -39,7 +39,7 @@ from rackmath.io.constants_file import engine_of as version_of
 from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.operators import Pass
+from rackmath.models.operator import Pass
 from rackmath.models.requantise import requantise
 from rackmath.prices import usd_per_million_tokens
 from rackmath.units import show

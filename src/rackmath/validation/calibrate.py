@@ -13,6 +13,7 @@ from rackmath.errors import InputError, RackmathError
 from rackmath.io import kernel_files
 from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
+from rackmath.validation.consistency import beyond_users
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
@@ -209,6 +210,8 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
 def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Drop rows that no batch can serve, that beat the ideal bound, or that share the labels of one that does.
 
+    And times per token that the throughput of their own run contradicts.
+
     A service at its limits and a training run last too long for a clock above the rated one: no tolerance is
     theirs, and one that beats its bound states a wrong number format or split, as do the source's other
     runs of the same model, formats and accelerators.
@@ -220,6 +223,7 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
     beats = np.where(slow, measured < bound * tolerance, measured > bound / tolerance)
     labels = [_labels(q) if q.kind in _LASTING else None for q in questions]
     wrong = {label for label, b in zip(labels, beats, strict=True) if b and label is not None}
+    contradicted = beyond_users(questions)
     kept: list[Question] = []
     reasons: list[tuple[str, str]] = []
     for q, b, limit, label in zip(questions, beats, bound, labels, strict=True):
@@ -228,6 +232,14 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
         elif b:
             reasons.append(
                 (q.row.id, f"value {q.row.value:g} beats the ideal bound {limit:.4g}: impossible, so mislabelled")
+            )
+        elif q.row.id in contradicted:
+            share = contradicted[q.row.id]
+            reasons.append(
+                (
+                    q.row.id,
+                    f"with the throughput of its run it needs {share:.1f} times as many sequences as there are users",
+                )
             )
         elif label in wrong:
             reasons.append(

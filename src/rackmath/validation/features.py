@@ -64,9 +64,11 @@ class Features:
             seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, constants, ops.training)
             total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
         total = total + shown_time(self.work, self.collectives, of_pass, total)
-        total = total + launch_time(self.work.kernels, self.work.routed, total, of_pass)
+        total = total + launch_time(
+            self.work.kernels, self.work.gaps, self.work.routed, self.work.routed_experts, total, of_pass
+        )
         total = total + host_time(self.work.sequences, self.work.several, total, of_pass)
-        return self.passes * total * of_pass.software
+        return self.passes * total * of_pass.whole
 
 
 class Recorder:
@@ -164,7 +166,9 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
         wire=exchange(lambda w: w.wire),
         latency=exchange(lambda w: w.latency),
         kernels=joined(lambda w: w.kernels),
+        gaps=joined(lambda w: w.gaps),
         routed=joined(lambda w: w.routed),
+        routed_experts=joined(lambda w: w.routed_experts),
         sequences=joined(lambda w: w.sequences),
         ranks=1.0,
         several=joined(lambda w: w.several),

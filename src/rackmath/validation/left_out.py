@@ -24,6 +24,15 @@ LARGE = 1 / 20
 
 _UNSURE = 0.2
 """Weight of a row that may mean something else than was read."""
+UNSURE = (
+    "queued",
+    "random_tokens_mtp_acceptance",
+    "prefill_workers_not_stated",
+    "batch_field_is_engine_setting",
+    "dp_attention_switch_without_dp_size",
+    "layout_inferred",
+)
+"""Flags of rows whose source leaves open what ran, or what an answer waited for."""
 STEADY = 4
 """Requests of each user of a closed loop from which most of a run is neither its start nor its end."""
 _WORKERS = 2
@@ -55,8 +64,8 @@ def weights(questions: Sequence[Question]) -> Array:
 
     Rows of one source on one model, chip and kind of load are not independent; the inverse root of a group's size
     lies between counting rows and counting groups. Unsure are rows of low confidence, those whose layout was inferred,
-    servers at the edge of their limits, and requests that all come at once, whose start no equation here holds: so
-    do closed loops that end before :data:`STEADY` requests of each user.
+    those with a flag of :data:`UNSURE`, servers at the edge of their limits, and requests that all come at once, whose
+    start no equation here holds: so do closed loops that end before :data:`STEADY` requests of each user.
     """
     names = [(source_of(q), q.architecture.name, q.system.chip.name, q.kind) for q in questions]
     sizes = Counter(names)
@@ -67,8 +76,7 @@ def weights(questions: Sequence[Question]) -> Array:
         or q.kind == "server"
         or q.kind == "wave"
         or _unsteady(q)
-        or q.row.flag("queued")
-        or q.row.flag("random_tokens_mtp_acceptance")
+        or any(q.row.flag(name) for name in UNSURE)
         for q in questions
     ]
     result = result * np.where(unsure, _UNSURE, 1.0)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rackmath.engine.constants import inward
+from rackmath.engine.kernel_curves import TIMED
 from rackmath.engine.term import PART
 from rackmath.engine.terms import TERMS
 from rackmath.validation.fit import Prior
@@ -19,17 +20,13 @@ from rackmath.validation.questions import Question
 FEWEST = 12
 """Rows of a member below which it gets no move of its own."""
 
-START_WIDTH = 0.25
-"""Width of moves before any row is seen."""
-
 PART_WIDTH = 0.7
-"""The same of parts, on their log-odds: from 0.8 to 0.67 or 0.89."""
+"""Width of moves of parts before any row is seen, on their log-odds: from 0.8 to 0.67 or 0.89."""
 
 FREE_WIDTH = 0.7
 """The same of kernels where no timings are: engines and chips that the tables do not hold."""
 
 _KERNELS = ("compute", "memory", "prompt_attention", "grouped")
-_TIMED_FAMILIES = ("vllm", "sglang", "trtllm")
 _NO_ENGINE = "other"
 """Family of rows that name no engine: what one of them is says nothing of the others."""
 
@@ -54,9 +51,9 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
             if axis not in t.axes:
                 continue
             for member in members:
-                known = member in (timed if axis == "generation" else _TIMED_FAMILIES)
+                known = member in (timed if axis == "generation" else TIMED)
                 free = t.name in _KERNELS and axis != "stage" and not known
-                if t.name in _KERNELS and known:
+                if known and (t.name in _KERNELS or (t.name, axis) == ("own_kernels", "family")):
                     # Kernels of engines and chips with timings are as they were timed.
                     continue
                 if t.name == "compute" and member not in inferring[axis]:
@@ -69,7 +66,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                         member=member,
                         axis=f"{axis} free" if free else axis,
                         centre=0.0,
-                        width=FREE_WIDTH if free else PART_WIDTH if t.scale == PART else START_WIDTH,
+                        width=FREE_WIDTH if free else PART_WIDTH if t.scale == PART else t.spread,
                     )
                 )
     return tuple(rows)
