@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from rackmath.engine import Layout, estimate
 from rackmath.engine.kernel_curves import WIDTHS, Curve, KernelLoad
 from rackmath.engine.kernels import CHOOSING
 from rackmath.engine.roofline import stored_width
-from rackmath.io import catalogue, kernel_files
+from rackmath.io import catalogue, constants_file, kernel_files
 from rackmath.models.formats import weight_format
 
 GGML = Path(__file__).parents[1] / "data" / "ggml_timings.csv"
@@ -186,3 +187,13 @@ def test_products_take_about_what_we_timed_ourselves() -> None:
     ratio = kernel_files.kernels(chip, "").curve("product.wide").seconds(load).total / rows["seconds"].to_numpy()
     assert 0.93 < np.median(ratio) < 1.07
     assert np.quantile(np.abs(ratio - 1), 0.9) < 0.15
+
+
+def test_a_pass_says_which_of_its_kernels_were_timed_elsewhere() -> None:
+    """Nobody timed sparse attention on A100; its products were."""
+    system = catalogue.system("a100-sxm")
+    losses = constants_file.losses_of(system, constants_file.engine_of(system, "sglang", 2026.0), "time per token")
+    note = "kernels that were timed on other chips only: sparse, sparse index"
+    for model, said in (("glm-5", True), ("llama-3.1-70b", False)):
+        result = estimate(catalogue.model(model), system, Layout(tensor=8), batch=1, context=1000, losses=losses)
+        assert (note in result.assumptions) is said

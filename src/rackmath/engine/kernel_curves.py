@@ -134,6 +134,8 @@ class Kernels:
     """Latency of dispatch or combine over that of the network."""
     basis: str = ""
     """Whose timings these are, for the reader of a result."""
+    borrowed: frozenset[str] = frozenset()
+    """Kinds whose curves are of other chips, where this one has timings of others."""
 
     def curve(self, kind: str) -> Curve:
         """Curve of a kind of kernel; the roofline for a kind without timings."""

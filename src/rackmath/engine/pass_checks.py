@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import isfinite
 
 import numpy as np
 
+from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -58,6 +60,12 @@ def check_apart(layout: Layout, architecture: Architecture, phase: str, two_batc
         raise InputError("two batch overlap", float(np.max(two_batch)), "micro-batches of ffn already overlap")
     if architecture.adapters is not None:
         raise InputError("adapters", architecture.adapters.resident, "leave ffn out of the layout")
+
+
+def borrowed_kernels(kernels: Kernels, kinds: Iterable[str]) -> tuple[str, ...]:
+    """What is said where some kinds of kernels of a pass were timed on other chips only."""
+    blocks = sorted({kind.partition(".")[0].replace("_", " ") for kind in kernels.borrowed.intersection(kinds)})
+    return (f"kernels that were timed on other chips only: {', '.join(blocks)}",) if blocks else ()
 
 
 def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rackmath.engine.adapters import UNMEASURED, adapter_loads, adapter_time
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, draft_layout, widths
 from rackmath.engine.losses import CORRECTION, Losses, wider
-from rackmath.engine.pass_checks import check_accepted, check_apart, check_pass, pass_assumptions
+from rackmath.engine.pass_checks import borrowed_kernels, check_accepted, check_apart, check_pass, pass_assumptions
 from rackmath.engine.pass_time import APART_UNMEASURED, apart_time, pass_time
 from rackmath.engine.roofline import TERMS
 from rackmath.engine.sharding import Memory, memory
@@ -239,7 +239,11 @@ class _Call:
             basis=k.basis,
             busy=spent.busy,
             micro_batches=gathered_work.micro_batches,
-            assumptions=(*pass_assumptions(a, self.system, self.phase, self.absorbed), *k.assumptions),
+            assumptions=(
+                *pass_assumptions(a, self.system, self.phase, self.absorbed),
+                *borrowed_kernels(k.kernels, (op.kernel for op in gathered_work.work.operators)),
+                *k.assumptions,
+            ),
         )
 
 

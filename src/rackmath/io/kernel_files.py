@@ -39,11 +39,13 @@ def kernels(chip: Chip, family: str) -> Kernels:
     near = [t for name, t in tables.items() if _chips()[name].generation == chip.generation]
     every = list(tables.values())
     curves: dict[str, Curve] = {}
+    borrowed: set[str] = set()
     for kind in sorted({key.partition("@")[0] for t in every for key in t if isinstance(t[key], dict)}):
         for group in (own, near, every):
             result = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
             if any(result):
                 curves[kind] = _mean(Curve(**c) for c in result if c)
+                borrowed |= set() if group is own or not own else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
     if family in _ENGINES_OF_GGML:
@@ -55,7 +57,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
     for name in _NETWORK:
         group = next(g for g in (own, near, every) if any(name in t for t in g))
         network[name] = _average([t[name] for t in group if name in t])
-    return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip))
+    return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip), borrowed=frozenset(borrowed))
 
 
 def basis(chip: Chip) -> str:
