@@ -94,6 +94,8 @@ class Weight:
         Equal tensors, one per expert.
     multiplied : bool
         Whether each token is multiplied by it (2 FLOP per element).
+    uses : float
+        Times that each token is multiplied by it: of a convolution, at the places of a spectrum that become one token.
     owned : bool
         False if the tensor belongs to another place and is only read here.
     split : str
@@ -107,6 +109,7 @@ class Weight:
     columns: float = 0
     copies: int = 1
     multiplied: bool = True
+    uses: float = 1.0
     owned: bool = True
     split: str = "none"
 

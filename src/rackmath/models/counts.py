@@ -110,11 +110,11 @@ def multiplied_params(architecture: Architecture, head: bool = True) -> float:
 
     Twice this is the linear part of the FLOPs per token.
     """
-    total = sum(w.elements for w in model_weights(architecture) if w.multiplied and (head or w.role != "head"))
+    total = sum(w.uses * w.elements for w in model_weights(architecture) if w.multiplied and (head or w.role != "head"))
     for layer, count in architecture.groups:
         for weight in layer_weights(layer, architecture.hidden):
             if weight.multiplied:
-                total += count * weight.elements * met_fraction(layer, weight)
+                total += count * weight.uses * weight.elements * met_fraction(layer, weight)
     return total
 
 

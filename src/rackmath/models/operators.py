@@ -178,7 +178,7 @@ def linear_operator(
     kind = "experts" if weight.role == "experts" else "product"
     pooled = weight.split == "all"
     width = weight.rows + weight.columns if weight.columns else 2 * weight.rows
-    moved = 0.0 if pooled else width * weight.copies * met * ACTIVATION_BYTES
+    moved = 0.0 if pooled else width * weight.copies * met * weight.uses * ACTIVATION_BYTES
     return Operator(
         name=weight.name,
         role=weight.role,
@@ -189,13 +189,13 @@ def linear_operator(
         count=count,
         layered=layer is not None,
         kind=kind if weight.multiplied and weight.columns else "other",
-        rows=met * tokens / touched,
+        rows=met * weight.uses * tokens / touched,
         matrices=weight.copies * touched if kind == "experts" else 0.0,
         bits=form.bits,
         codebook=form.codebook,
         sides=(weight.rows, weight.columns or inf),
         cut=0 if weight.columns == a.hidden else 1,
-        flops=2 * weight.elements * met * tokens if weight.multiplied else 0.0 * tokens,
+        flops=2 * weight.elements * met * weight.uses * tokens if weight.multiplied else 0.0 * tokens,
         weight_bytes=size * touched,
         activation_bytes=moved * tokens if weight.multiplied or weight.role == "norm" else 0.0,
     )

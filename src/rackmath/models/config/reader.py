@@ -26,6 +26,8 @@ from rackmath.models.formats import Format, weight_format
 _FLATTENED = ("attn_config", "ffn_config", "ssm_cfg")
 _LARGEST_MODEL = 1e15
 """Parameters above which a config is taken for a mistake. [params]"""
+_SPEAKING = ("talker_config", "token2wav_config", "code2wav_config")
+"""Parts of Qwen's omni models that make sound of answers: none of them is read."""
 
 
 def read_config(
@@ -68,8 +70,10 @@ def read_config(
     layers = build_layers(fields, count, hidden, convention)
     rules, cache = read_formats(fields, config, sidecar)
     quantised = [replace(layer, formats=formats_of(rules, layer, i, hidden)) for i, layer in enumerate(layers)]
-    encoder, encoder_exact = vision_encoder(config, hidden)
-    audio, audio_exact = audio_encoder(config, hidden)
+    # Qwen's models that also speak hold what they see and hear with beside their text model.
+    senses = config["thinker_config"] if isinstance(config.get("thinker_config"), Mapping) else config
+    encoder, encoder_exact = vision_encoder(senses, hidden)
+    audio, audio_exact = audio_encoder(senses, hidden)
     tied = _tied(fields, config, convention)
     longest = fields.optional(*CONTEXT, kind="tokens", low=1)
     head_bias = fields.choice("lm_head_bias")
@@ -108,7 +112,7 @@ def read_config(
     return replace(
         architecture,
         defaulted=tuple(fields.defaulted),
-        not_understood=tuple(not_understood(text, fields.used)),
+        not_understood=(*not_understood(text, fields.used), *(key for key in _SPEAKING if key in config)),
     )
 
 
