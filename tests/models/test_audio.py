@@ -115,6 +115,13 @@ def test_a_longer_clip_never_has_fewer_tokens(seconds: float, more: float) -> No
         assert windows.clip(seconds + more).tokens >= clip.tokens >= 1
 
 
+def test_a_clip_is_refused_only_beyond_the_last_window_of_its_processor() -> None:
+    windows = Windows(positions=1500, joined=2, silence=False, most=2)
+    assert [windows.clip(seconds).tiles for seconds in (20.0, 60.0)] == [1, 2]
+    with pytest.raises(InputError, match="cuts a clip at 60 s"):
+        windows.clip(60.1)
+
+
 def test_the_bound_is_products_and_attention_at_the_peak() -> None:
     """32 blocks of width 1,280 over 1,500 positions of each of two windows, and the projection of their tokens."""
     architecture, system = model("voxtral-mini-3b"), catalogue.system("h100-sxm")

@@ -44,3 +44,28 @@ def test_qwen3_14b_has_the_parameters_of_its_card() -> None:
     model = catalogue.model("Qwen/Qwen3-14B")
     assert counts.total_params(model) == 14_768_307_200
     assert round(counts.total_params(model) - 2 * 151_936 * 5120, -8) == 13_200_000_000
+
+
+def test_the_head_runs_once_for_each_prompt_and_for_each_new_token_of_an_answer() -> None:
+    model = catalogue.model("llama-3.1-8b")
+    for phase, new, rows in (("prefill", 300.0, 7), ("decode", 3.0, 21)):
+        work = Pass(phase=phase, sequences=7.0, new_tokens=new, context=500.0)
+        head = next(op for op in operators(model, work) if op.role == "head")
+        assert float(head.flops) == 2 * rows * 4096 * 128_256
+        assert head.matrices == 0
+
+
+def test_an_expansion_of_latents_moves_them_and_what_they_become() -> None:
+    """512 elements in, 128 heads of 128 + 128 out, of each token."""
+    work = Pass(phase="prefill", sequences=2.0, new_tokens=10.0, context=10.0)
+    expansion = next(op for op in operators(catalogue.model("deepseek-v3"), work) if op.name == "self_attn.kv_b_proj")
+    assert float(expansion.activation_bytes) == 20 * (512 + 128 * 256) * 2
+
+
+def test_a_short_convolution_holds_its_last_inputs_and_no_state() -> None:
+    """LFM2: kernels of 3 over a width of 2,048, two FLOPs an element, read and written at 16 bit."""
+    work = Pass(phase="decode", sequences=5.0, new_tokens=1.0, context=100.0)
+    core = next(op for op in operators(catalogue.model("lfm2-8b-a1b"), work) if op.role == "recurrence")
+    assert float(core.flops) == 5 * 2 * 3 * 2048
+    assert float(core.cache_read) == float(core.cache_written) == 5 * 3 * 2048 * 2
+    assert float(core.activation_bytes) == 0
