@@ -33,6 +33,8 @@ STRUCTURE: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 }  # fmt: skip
 """Parts: names that have to agree, names that may differ at a price, amounts that matter."""
 _LENGTHS = {"year": 1.0, "load": 1.5, "input": 1.5, "output": 1.5, "gpus": 1.0, "cached": 0.5, "drafted": 2.0}
+_SHORTEST = {"year": 1.0}
+"""Shortest lengths. Dates that tell within less than a year tell sources apart, which are dated as a whole."""
 UNKNOWN_SOURCE_WEIGHT = 0.5
 """Part of an expected residual that is kept where the source is unknown: of 0, 1/4, 1/2, 3/4 and 1 the one of least
 median error with sources left out, on the sources that choices may look at."""
@@ -75,7 +77,9 @@ class _Parameters:
             for name in STRUCTURE:
                 self.deviation[name].clamp_(math.log(0.01), 0.0)
                 self.differs[name].clamp_(math.log(0.01), math.log(20.0))
-                self.length[name].clamp_(math.log(0.15), math.log(30.0))
+                shortest = [math.log(_SHORTEST.get(amount, 0.15)) for amount in STRUCTURE[name][2]]
+                least = torch.tensor(shortest, dtype=torch.float64)
+                self.length[name].copy_(torch.maximum(self.length[name], least).clamp_max(math.log(30.0)))
 
     def parts(self) -> tuple[Part, ...]:
         """The same as records."""

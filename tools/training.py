@@ -251,8 +251,8 @@ def llama(said: dict[str, str], value: float) -> Case:
 
 def predicted(case: Case) -> tuple[float, float, float]:
     """Time of a step with its range. [s]"""
-    engine = constants_file.engine_of(case.system, case.framework, max(case.year, constants_file.FIRST_YEAR))
-    engine = replace(engine, stage=case.stage)
+    year = max(case.year, constants_file.FIRST_YEAR)
+    engine = replace(constants_file.framework_of(case.model, case.system, case.framework, year), stage=case.stage)
     known = constants_file.constants()
     timer = engine_timer(case.model, case.system, constants_file.losses_of(case.system, engine, "training"), 1.0)
     step = float(step_time(case.model, case.system, case.run, timer, known.value("exposed", engine)))

@@ -197,3 +197,24 @@ def test_a_pass_says_which_of_its_kernels_were_timed_elsewhere() -> None:
     for model, said in (("glm-5", True), ("llama-3.1-70b", False)):
         result = estimate(catalogue.model(model), system, Layout(tensor=8), batch=1, context=1000, losses=losses)
         assert (note in result.assumptions) is said
+
+
+def test_experts_that_are_trained_one_by_one_are_products() -> None:
+    """Megatron's experts: a product each, whose starts share four streams; servers' are grouped kernels."""
+    chip = catalogue.system("gb300-nvl72").chip
+    megatron, vllm = (kernel_files.kernels(chip, family) for family in ("megatron", "vllm"))
+    # 64 experts of 4096 x 1536, 512 tokens each, forward.
+    flops = 2 * 64 * 512 * 4096 * 1536
+    load = KernelLoad(
+        compute=flops / chip.rate("fp8"),
+        memory=0.0,
+        rows=512.0,
+        narrowness=1 / 4096 + 1 / 1536,
+        launches=1.0,
+        depth=4096.0,
+        matrices=64.0,
+    )
+    product = megatron.curve("product.byte")
+    compute = load.compute / product.part * (1 + product.rows / 512) * (1 + product.side * load.narrowness)
+    assert megatron.curve("experts.byte").seconds(load).total == pytest.approx(product.floor * (1 + 64 / 4) + compute)
+    assert vllm.curve("experts.byte") != megatron.curve("experts.byte")

@@ -230,7 +230,7 @@ def _facts(
     held = training_memory(architecture, system, options, recipe)
     losses, exposed, low, high = None, 0.0, 1.0, 1.0
     if not r.ideal:
-        engine = constants_file.engine_of(system, r.framework, r.year)
+        engine = constants_file.framework_of(architecture, system, r.framework, r.year)
         losses = constants_file.losses_of(system, engine, "training")
         exposed = constants_file.constants().value("exposed", engine)
         low, high = constants_file.range_of(system, engine, "training")

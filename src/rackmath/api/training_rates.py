@@ -91,7 +91,7 @@ def trained(
     fits = np.broadcast_to(training_memory(plain, system, options, recipe).fits, (len(options),))
     if not fits.any():
         raise DoesNotFit(f"training {architecture.name} on {gpus} x {system.chip.name}", "use more --gpus")
-    engine = constants_file.engine_of(system, framework, year)
+    engine = constants_file.framework_of(plain, system, framework, year)
     timer = engine_timer(plain, system, constants_file.losses_of(system, engine, "training"), 1.0)
     exposed = constants_file.constants().value("exposed", engine)
     times = np.where(fits, step_times(plain, system, options, recipe, timer, exposed), np.inf)

@@ -44,6 +44,8 @@ class Engine:
     """Whether the host schedules a step while the device runs the one before."""
     captured: bool = False
     """Whether steps that read few prompts replay graphs of all but attention."""
+    fused_experts: bool = False
+    """Whether a framework trains the experts of a layer with one fused kernel, not each by itself."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -91,6 +93,8 @@ class Constants:
         if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
             return 0.0
         if (name == "software" and engine.stage != "immature") or (name == "own_kernels" and engine.family in TIMED):
+            return 1.0
+        if name == "grouped" and engine.fused_experts:
             return 1.0
         if name in ("remote", "remote_sequence") and not engine.remote:
             return 0.0

@@ -15,12 +15,12 @@ from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Layer
 from rackmath.models.numbers import Number, ceiling, maximum
 
-MOVES = 79.0
+MOVES = 71.0
 """Reads and writes of the hidden width that a layer of an encoder makes for each patch beside its products: rotary
 positions, casts, activation, residual sums and copies of an encoder that runs kernel by kernel, as vLLM, SGLang and
 TensorRT-LLM run it by default. Fitted with ``SETTING`` on encodes of an RTX 3090: docs/accuracy-of-encoders.md."""
 
-SETTING = 8.6e-3
+SETTING = 8.2e-3
 """Time in which a pass makes its positions and tables and starts. [s]"""
 
 COMPILED_MOVES = 39.0
@@ -57,7 +57,7 @@ def encoding(
 ) -> Encoding:
     r"""Time in which one group encodes the images of some prompts at once. [s]
 
-    .. math:: t = t_0 + T_\text{tower}(n, p) + T_\text{projector}(n v) + L n p \cdot 79 \cdot 2 d / (0.7 M)
+    .. math:: t = t_0 + T_\text{tower}(n, p) + T_\text{projector}(n v) + L n p \cdot 71 \cdot 2 d / (0.7 M)
 
     with n images, p patches and v tokens of each (of sound n windows of p positions), L layers of width d, memory
     bandwidth M; the first and the last term only with losses. The encoder runs on the first stage of a pipeline.

@@ -19,8 +19,18 @@ from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import kernel_files
 from rackmath.io.paths import bounded_file
+from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import ahead, before_fusing, before_graphs, captured, compiled, remote, scheduling_rules
+from rackmath.serving.engines import (
+    ahead,
+    before_fusing,
+    before_graphs,
+    captured,
+    compiled,
+    fuses_experts,
+    remote,
+    scheduling_rules,
+)
 
 _LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -105,6 +115,12 @@ def engine_of(system: System, family: str, year: float, eager: bool = False) -> 
         ahead=ahead(family, year),
         captured=captured(family, year) and not eager,
     )
+
+
+def framework_of(architecture: Architecture, system: System, framework: str, year: float) -> Engine:
+    """What the constants of a framework that trains a model on a system depend on."""
+    fused = fuses_experts(framework, year, system.chip, architecture)
+    return replace(engine_of(system, framework, year), fused_experts=fused)
 
 
 def range_of(system: System, engine: Engine, kind: str) -> tuple[float, float]:

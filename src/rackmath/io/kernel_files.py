@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from importlib.resources import files
 from math import exp, log
@@ -23,6 +23,13 @@ _ENGINES_OF_GGML = frozenset({"llama.cpp"})
 products, called with a list of experts, instead of kernels that sort tokens first. Source: ggml-cuda's
 ``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``. Attention that chooses among keys has no timings there; it takes the
 curves of latent attention."""
+
+_ENGINES_OF_TE = frozenset({"megatron"})
+"""Frameworks that train each expert by a product of its own. Source: Megatron Core's ``TEGroupedMLP`` by
+TransformerEngine's ``nvte_multi_stream_cublas_gemm``."""
+
+_STREAMS = 4
+"""Of such products run side by side. Source: TransformerEngine's ``nvte_get_num_compute_streams``."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -52,12 +59,19 @@ def kernels(chip: Chip, family: str) -> Kernels:
         curves |= _of_ggml(chip)
         curves |= {f"experts.{width}": curves[f"product.{width}"] for width in WIDTHS if f"product.{width}" in curves}
         curves |= {kind: curves[f"latent.{kind.rpartition('.')[2]}"] for kind in curves if _chooses(kind)}
+    if family in _ENGINES_OF_TE:
+        curves |= {f"experts.{width}": _by_itself(curves[f"product.{width}"]) for width in WIDTHS}
     curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
     network: dict[str, float] = {}
     for name in _NETWORK:
         group = next(g for g in (own, near, every) if any(name in t for t in g))
         network[name] = _average([t[name] for t in group if name in t])
     return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip), borrowed=frozenset(borrowed))
+
+
+def _by_itself(product: Curve) -> Curve:
+    """Curve of a mixture whose experts are products: each is started by itself, on one of several streams."""
+    return replace(product, matrix=product.floor / _STREAMS, depth=0.0)
 
 
 def basis(chip: Chip) -> str:

@@ -6,6 +6,9 @@ from math import inf
 
 from rackmath.engine.constants import Engine
 from rackmath.hardware import Chip
+from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.counts import weight_format_of
+from rackmath.models.weights import layer_weights
 
 GRAPHS_SINCE = {"vllm": 2023.96}
 """Date from which an engine replays decode steps as CUDA graphs by default; the others always did.
@@ -34,6 +37,11 @@ release notes, v0.8.0 of March 2025 (V1 by default); docs.vllm.ai, design/cuda_g
 
 CAPTURED = 512.0
 """Tokens of a step up to which it does. Source: vLLM's ``max_cudagraph_capture_size``. [tokens]"""
+
+FUSED_EXPERTS_SINCE = {"megatron": 2026.4}
+"""Date from which a framework trains gated experts in 8 bits on Blackwell by one fused kernel, and replays a whole step
+as a graph. Source: release notes of Megatron-Bridge 0.5.0 and 0.5.1 (NeMo 26.06, "CuTeDSL fused
+grouped GEMM, and full iteration CUDA graphs"); its container 26.04 had none. [years]"""
 
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
@@ -69,6 +77,20 @@ def ahead(family: str, year: float) -> bool:
 def captured(family: str, year: float) -> bool:
     """Whether a step of an engine of this year that reads few prompts replays graphs of all but attention."""
     return year >= CAPTURED_SINCE.get(family, inf)
+
+
+def fuses_experts(family: str, year: float, chip: Chip, architecture: Architecture) -> bool:
+    """Whether a framework of this year trains the experts of a model in its format by one fused kernel a layer."""
+    if year < FUSED_EXPERTS_SINCE.get(family, inf) or chip.generation != "blackwell":
+        return False
+    rates = {
+        weight_format_of(architecture, layer, weight).compute
+        for layer, _ in architecture.groups
+        for weight in layer_weights(layer, architecture.hidden)
+        if weight.role == "experts"
+    }
+    gated = all(f.gated for layer, _ in architecture.groups for f in layer.feed_forwards if isinstance(f, Experts))
+    return gated and rates == {"fp8"}
 
 
 def mixes(family: str) -> bool:

@@ -22,7 +22,16 @@ from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import ahead, before_fusing, before_graphs, captured, compiled, remote, scheduling_rules
+from rackmath.serving.engines import (
+    ahead,
+    before_fusing,
+    before_graphs,
+    captured,
+    compiled,
+    fuses_experts,
+    remote,
+    scheduling_rules,
+)
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -252,6 +261,7 @@ def engine_of(question: Question) -> Engine:
         remote=remote(row.family, row.when),
         ahead=ahead(row.family, row.when),
         captured=captured(row.family, row.when) and not row.flag("eager"),
+        fused_experts=fuses_experts(row.family, row.when, question.system.chip, question.architecture),
     )
 
 

@@ -1,0 +1,49 @@
+"""What frameworks and engines do since when, as their release notes say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rackmath.engine.constants import Constants
+from rackmath.io import catalogue, constants_file
+from rackmath.models.formats import weight_format
+from rackmath.models.requantise import requantise
+from rackmath.serving.engines import fuses_experts
+
+
+@pytest.mark.parametrize(
+    ("model", "form", "system", "framework", "year", "fused"),
+    [
+        ("deepseek-v3", "fp8", "gb300-nvl72", "megatron", 2026.5, True),
+        # The container of April 2026 had no such kernel, and it is one of Blackwell's.
+        ("deepseek-v3", "fp8", "gb300-nvl72", "megatron", 2026.3, False),
+        ("deepseek-v3", "fp8", "h100-sxm", "megatron", 2026.5, False),
+        ("deepseek-v3", "fp8", "gb300-nvl72", "torchtitan", 2026.5, False),
+        ("qwen3-30b-a3b", "bf16", "gb300-nvl72", "megatron", 2026.5, False),
+        ("qwen3-30b-a3b", "fp8", "gb300-nvl72", "megatron", 2026.5, True),
+        # Experts without a gate, and a model without experts.
+        ("nemotron-3-nano", "fp8", "gb300-nvl72", "megatron", 2026.5, False),
+        ("llama-3.1-8b", "fp8", "gb300-nvl72", "megatron", 2026.5, False),
+    ],
+)
+def test_megatron_trains_gated_experts_in_8_bits_at_once_on_blackwell(
+    model: str, form: str, system: str, framework: str, year: float, fused: bool
+) -> None:
+    architecture = requantise(catalogue.model(model), weights=weight_format(form))
+    assert fuses_experts(framework, year, catalogue.system(system).chip, architecture) is fused
+    engine = constants_file.framework_of(architecture, catalogue.system(system), framework, year)
+    assert engine.fused_experts is fused
+
+
+def test_experts_that_are_trained_at_once_take_what_their_products_take() -> None:
+    known = Constants(base={"grouped": 1.5}, moves={"grouped": {"megatron": 0.5}})
+    engine = constants_file.framework_of(
+        requantise(catalogue.model("deepseek-v3"), weights=weight_format("fp8")),
+        catalogue.system("gb300-nvl72"),
+        "megatron",
+        2026.5,
+    )
+    assert known.value("grouped", engine) == 1.0
+    assert known.value("grouped", replace(engine, fused_experts=False)) > 1.5
