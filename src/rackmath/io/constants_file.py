@@ -21,16 +21,7 @@ from rackmath.io import kernel_files
 from rackmath.io.paths import bounded_file
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import (
-    ahead,
-    before_fusing,
-    before_graphs,
-    captured,
-    compiled,
-    fuses_experts,
-    remote,
-    scheduling_rules,
-)
+from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules
 
 _LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -105,16 +96,7 @@ def engine_of(system: System, family: str, year: float, eager: bool = False) -> 
     """What the constants of an engine on a system depend on; ``eager`` where it is told to replay no graphs."""
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
-    return Engine(
-        generation=system.chip.generation,
-        family=family,
-        eager=eager or before_graphs(family, year),
-        unfused=before_fusing(family, year),
-        compiled=compiled(family),
-        remote=remote(family, year),
-        ahead=ahead(family, year),
-        captured=captured(family, year) and not eager,
-    )
+    return engine_at(system.chip, family, year, eager)
 
 
 def framework_of(architecture: Architecture, system: System, framework: str, year: float) -> Engine:

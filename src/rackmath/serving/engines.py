@@ -93,6 +93,20 @@ def fuses_experts(family: str, year: float, chip: Chip, architecture: Architectu
     return gated and rates == {"fp8"}
 
 
+def engine_at(chip: Chip, family: str, year: float, eager: bool = False) -> Engine:
+    """What constants depend on of an engine of this year on a chip; ``eager`` where it is told to replay no graphs."""
+    return Engine(
+        generation=chip.generation,
+        family=family,
+        eager=eager or before_graphs(family, year),
+        unfused=before_fusing(family, year),
+        compiled=compiled(family),
+        remote=remote(family, year),
+        ahead=ahead(family, year),
+        captured=captured(family, year) and not eager,
+    )
+
+
 def mixes(family: str) -> bool:
     """Whether a pass of an engine mixes prompts with answers, rather than reading waiting prompts first."""
     return family not in _UNMIXED

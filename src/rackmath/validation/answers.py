@@ -22,16 +22,7 @@ from rackmath.io import kernel_files
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import (
-    ahead,
-    before_fusing,
-    before_graphs,
-    captured,
-    compiled,
-    fuses_experts,
-    remote,
-    scheduling_rules,
-)
+from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -250,18 +241,13 @@ def _staggered(group: Group, length: Array) -> Array:
 
 def engine_of(question: Question) -> Engine:
     """What the constants of a question depend on."""
-    row = question.row
-    return Engine(
-        generation=question.system.chip.generation,
-        family=row.family,
+    row, chip = question.row, question.system.chip
+    engine = engine_at(chip, row.family, row.when, row.flag("eager"))
+    return replace(
+        engine,
         stage=row.stage,
-        eager=row.flag("eager") or before_graphs(row.family, row.when),
-        unfused=row.flag("attention_math") or before_fusing(row.family, row.when),
-        compiled=compiled(row.family),
-        remote=remote(row.family, row.when),
-        ahead=ahead(row.family, row.when),
-        captured=captured(row.family, row.when) and not row.flag("eager"),
-        fused_experts=fuses_experts(row.family, row.when, question.system.chip, question.architecture),
+        unfused=engine.unfused or row.flag("attention_math"),
+        fused_experts=fuses_experts(row.family, row.when, chip, question.architecture),
     )
 
 
