@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.layout import as_floats, candidate_layouts
+from rackmath.engine.pieces import CHUNK
 from rackmath.engine.roofline import TERMS, local_pass, timed_operators
 from rackmath.engine.sharding import memory, share
-from rackmath.engine.step import CHUNK
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.models.cache import cache_bytes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from rackmath.engine.communication import Communication, communication
@@ -26,9 +27,9 @@ LOSSES = ("below peak", "launches", "host", "network", "imbalance", "software")
 """What a second beyond the bound is lost to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PassWork:
-    """Ideal seconds of one pass through all stages, operator by operator."""
+    """Ideal seconds of one pass through all stages, operator by operator. What nothing hides is kept."""
 
     operators: tuple[OperatorTime, ...]
     wire: Communication
@@ -58,7 +59,7 @@ class PassWork:
         time = k.kernels.curve(op.kernel).seconds(op.load)
         return kernel_time(op.kernel, op.time, time, op.scores, self.ranks, k.factors, self.training)
 
-    @property
+    @cached_property
     def exchange(self) -> Number:
         """Collectives that nothing hides, ideal. [s]"""
         local: Number = 0.0

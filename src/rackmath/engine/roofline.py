@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -23,9 +24,9 @@ TERMS = ("compute", "weights", "cache", "activations", "communication")
 """What a second of a pass can be spent on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class OperatorTime:
-    """Seconds of one operator, all its layers, on the busiest accelerator."""
+    """Seconds of one operator, all its layers, on the busiest accelerator. Sums that are asked for often are kept."""
 
     operator: Operator
     compute: Number
@@ -49,7 +50,7 @@ class OperatorTime:
     matrices: Number
     """Parts that its kernels take one after the other, all launches. [1]"""
 
-    @property
+    @cached_property
     def load(self) -> KernelLoad:
         """What its kernels ask of the accelerator."""
         inner = np.where(np.isfinite(self.inputs), self.inputs, 0.0)
@@ -63,12 +64,12 @@ class OperatorTime:
             matrices=self.matrices,
         )
 
-    @property
+    @cached_property
     def memory(self) -> Number:
         """All its memory traffic. [s]"""
         return self.weights + self.cache + self.activations
 
-    @property
+    @cached_property
     def time(self) -> Number:
         """Roofline of the operator: the longer of compute and memory. [s]"""
         return maximum(self.compute, self.memory)

@@ -16,16 +16,15 @@ from rackmath.engine.layout import Layout, draft_layout, widths
 from rackmath.engine.losses import CORRECTION, Losses, wider
 from rackmath.engine.pass_checks import borrowed_kernels, check_accepted, check_apart, check_pass, pass_assumptions
 from rackmath.engine.pass_time import APART_UNMEASURED, apart_time, pass_time
+from rackmath.engine.pieces import pieces, put_together
 from rackmath.engine.roofline import TERMS
 from rackmath.engine.sharding import Memory, memory
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum
 
-CHUNK = 16_384
-"""Points that are evaluated together: small enough for the cache of a core."""
-
 _WORKERS = 2
+_TIMES = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,7 +153,6 @@ def estimate(
         point["accepted"] = accepted
     shape = np.broadcast_shapes(*(np.shape(value) for value in point.values()))
     call = _Call(architecture, system, phase, absorbed, losses)
-    size = int(np.prod(shape))
     if draft is not None:
         both: dict[str, Any] = {
             "batch": batch,
@@ -168,21 +166,14 @@ def estimate(
         verified: dict[str, Any] = {"drafted": drafted, "accepted": accepted}
         alone = estimate(architecture, system, layout, **both, **verified, two_batch=two_batch, absorbed=absorbed)
         return _with_draft(alone, own, drafted if phase == "decode" else 1.0)
-    if size <= CHUNK:
-        return call.evaluate({k: _scalar_or_array(v) for k, v in point.items()})
-    flat = {
-        k: v if np.ndim(v) == 0 else np.broadcast_to(np.asarray(v, dtype=float), shape).reshape(-1)
-        for k, v in point.items()
-    }
-    pieces = [
-        {k: v if np.ndim(v) == 0 else np.asarray(v)[start : start + CHUNK] for k, v in flat.items()}
-        for start in range(0, size, CHUNK)
-    ]
+    cut = list(pieces(point, shape))
+    if len(cut) == 1:
+        return call.evaluate(cut[0])
     if threads:
         with ThreadPoolExecutor(_WORKERS) as pool:
-            results = list(pool.map(call.evaluate, pieces))
+            results = list(pool.map(call.evaluate, cut))
     else:
-        results = [call.evaluate(piece) for piece in pieces]
+        results = [call.evaluate(piece) for piece in cut]
     return _joined(results, shape, layout)
 
 
@@ -249,10 +240,9 @@ class _Call:
 
 def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
     """Add passes of a draft model, and its memory, to a pass of its target; activations are those of one at a time."""
-    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
     return replace(
         step,
-        **{name: getattr(step, name) + passes * getattr(own, name) for name in times},
+        **{name: getattr(step, name) + passes * getattr(own, name) for name in _TIMES},
         terms={name: value + passes * own.terms[name] for name, value in step.terms.items()},
         lost={name: value + passes * own.lost[name] for name, value in step.lost.items()},
         memory=Memory(
@@ -264,21 +254,14 @@ def _with_draft(step: Estimate, own: Estimate, passes: Number) -> Estimate:
     )
 
 
-def _scalar_or_array(value: Number) -> Number:
-    return np.asarray(value, dtype=float) if np.ndim(value) else float(value)
-
-
 def _joined(results: list[Estimate], shape: tuple[int, ...], layout: Layout) -> Estimate:
     """Put chunks together again."""
 
-    def join(pieces: list[Number]) -> Number:
-        sizes = [np.size(r.time) for r in results]
-        arrays = [np.broadcast_to(np.asarray(p, dtype=float), (n,)) for p, n in zip(pieces, sizes, strict=True)]
-        return np.concatenate(arrays).reshape(shape)
+    def join(values: list[Number]) -> Number:
+        return put_together(values, shape)
 
     first = results[0]
-    times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time", "memory_time")
-    fields = (*times, "tokens", "gpus", "micro_batches")
+    fields = (*_TIMES, "tokens", "gpus", "micro_batches")
     return replace(
         first,
         **{name: join([getattr(r, name) for r in results]) for name in fields},
