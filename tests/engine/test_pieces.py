@@ -10,7 +10,17 @@ from rackmath.engine.pieces import CHUNK, pieces, put_together
 from rackmath.engine.step import estimate
 from rackmath.io import catalogue, constants_file
 
-SHAPES = [(1,), (7,), (3 * CHUNK + 5,), (40, 9, 100), (50, 1, 700), (2, 3 * CHUNK), (1, 2 * CHUNK), (0, 2 * CHUNK)]
+SHAPES = [
+    (1,),
+    (7,),
+    (3 * CHUNK + 5,),
+    (40, 9, 100),
+    (50, 1, 700),
+    (2, 3 * CHUNK),
+    (1, 2 * CHUNK),
+    (4, 300, 250),
+    (0, 9),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -28,7 +38,12 @@ def test_what_broadcasts_is_not_repeated() -> None:
     """Widths of layouts against batches: a piece holds as many widths as layouts, not as points."""
     cut = list(pieces({"width": np.ones((200, 1)), "batch": np.ones(1000)}, (200, 1000)))
     assert [np.shape(piece["width"]) for piece in cut] == [(16, 1)] * 12 + [(8, 1)]
-    assert all(np.shape(piece["batch"]) == (1000,) for piece in cut)
+    assert all(np.shape(piece["batch"]) == (1, 1000) for piece in cut)
+    cut = list(
+        pieces({"width": np.ones((4, 1, 1)), "batch": np.ones((900, 1)), "context": np.ones(250)}, (4, 900, 250))
+    )
+    assert [np.shape(piece["width"]) for piece in cut] == [(65, 1)] * 55 + [(25, 1)]
+    assert all(np.shape(piece["context"]) == (1, 250) for piece in cut)
 
 
 @pytest.mark.parametrize("threads", [True, False])

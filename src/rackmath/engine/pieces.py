@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath.models.numbers import Number
 
@@ -14,9 +15,9 @@ CHUNK = 16_384
 
 
 def pieces(point: Mapping[str, Number], shape: tuple[int, ...]) -> Iterator[dict[str, Number]]:
-    """Cut the points of a grid along its first axis.
+    """Cut the points of a grid along its first axes.
 
-    What broadcasts over other axes stays as small as it is: the widths of a layout are not repeated for every batch.
+    What broadcasts over the other axes stays as small as it is: widths of a layout are not repeated for every batch.
 
     Parameters
     ----------
@@ -25,29 +26,37 @@ def pieces(point: Mapping[str, Number], shape: tuple[int, ...]) -> Iterator[dict
     shape : tuple of int
         Their broadcast shape.
     """
-    cut = _cut(shape)
-    if cut != shape:
-        point = {k: v if np.ndim(v) == 0 else np.broadcast_to(v, shape).reshape(-1) for k, v in point.items()}
-    arrays = {k: np.asarray(v, dtype=float) if np.ndim(v) else float(v) for k, v in point.items()}
-    if prod(cut) <= CHUNK:
-        yield arrays
+    numbers: dict[str, Number] = {k: np.asarray(v, dtype=float) if np.ndim(v) else float(v) for k, v in point.items()}
+    if prod(shape) <= CHUNK:
+        yield numbers
         return
-    varied = {k for k, v in arrays.items() if np.ndim(v) == len(cut) and np.shape(v)[0] > 1}
-    step = CHUNK // prod(cut[1:])
-    for start in range(0, cut[0], step):
-        yield {k: np.asarray(v)[start : start + step] if k in varied else v for k, v in arrays.items()}
+    first = _cut_axes(shape)
+    step = CHUNK // prod(shape[first:])
+    numbers = {k: _merged(v, shape, first) if isinstance(v, np.ndarray) else v for k, v in numbers.items()}
+    varied = {k: v for k, v in numbers.items() if isinstance(v, np.ndarray) and len(v) > 1}
+    for start in range(0, prod(shape[:first]), step):
+        yield numbers | {k: v[start : start + step] for k, v in varied.items()}
 
 
 def put_together(values: Sequence[Number], shape: tuple[int, ...]) -> Number:
     """One array of a grid's shape from a number of each of its :func:`pieces`, which broadcast over their piece."""
-    cut = _cut(shape)
-    step = CHUNK // prod(cut[1:])
-    whole = np.empty(cut)
+    first = _cut_axes(shape)
+    step = CHUNK // prod(shape[first:])
+    whole = np.empty((prod(shape[:first]), *shape[first:]))
     for place, value in enumerate(values):
         whole[place * step : (place + 1) * step] = value
     return whole.reshape(shape)
 
 
-def _cut(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Shape in which points are cut: their own, or one axis where all but the first are too many together."""
-    return shape if min(prod(shape), prod(shape[1:])) <= CHUNK else (prod(shape),)
+def _cut_axes(shape: tuple[int, ...]) -> int:
+    """Axes, from the first on, that points are cut along: as few as leave no more than a piece behind them."""
+    return next(axes for axes in range(1, len(shape) + 1) if prod(shape[axes:]) <= CHUNK)
+
+
+def _merged(value: NDArray[np.float64], shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
+    """A number with its first axes as one, repeated along them only where it varies with any."""
+    value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
+    own = value.shape[first:]
+    if prod(value.shape[:first]) == 1:
+        return value.reshape((1, *own))
+    return np.broadcast_to(value, shape[:first] + own).reshape((-1, *own))

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -303,7 +303,7 @@ def _model_aliases() -> dict[str, str]:
     return entries
 
 
-@lru_cache(maxsize=64)
+@cache
 def _catalogue_model(stem: str) -> Architecture:
     return _model_of(*_config_of(stem))
 
