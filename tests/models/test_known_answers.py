@@ -69,3 +69,14 @@ def test_a_short_convolution_holds_its_last_inputs_and_no_state() -> None:
     assert float(core.flops) == 5 * 2 * 3 * 2048
     assert float(core.cache_read) == float(core.cache_written) == 5 * 3 * 2048 * 2
     assert float(core.activation_bytes) == 0
+
+
+@pytest.mark.parametrize(("tokens", "met"), [(1.0, 2.0), (3.0, 4.625), (1e6, 8.0)])
+def test_a_pass_reads_the_experts_that_its_tokens_meet(tokens: float, met: float) -> None:
+    """Mixtral's tokens each choose 2 of 8 experts of 4096 x 14336 in 16 bit: of 8, 8 (1 - (6/8)^n) are met."""
+    work = Pass(phase="decode", sequences=tokens, new_tokens=1.0, context=10.0)
+    experts = [op for op in operators(catalogue.model("mixtral-8x7b"), work) if op.kind == "experts"]
+    assert len(experts) == 3
+    for op in experts:
+        assert op.weight_bytes == pytest.approx(met * 4096 * 14336 * 2)
+        assert op.flops == pytest.approx(tokens * 2 * 2 * 4096 * 14336)
