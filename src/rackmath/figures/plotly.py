@@ -142,4 +142,5 @@ def _plain(values: Any) -> list[Any]:
     array = np.asarray(values)
     if array.dtype.kind != "f":
         return array.tolist()
-    return [v if np.isfinite(v) else None for v in array.tolist()]
+    finite, plain = np.isfinite(array), array.tolist()
+    return plain if finite.all() else [v if ok else None for v, ok in zip(plain, finite.tolist(), strict=True)]
