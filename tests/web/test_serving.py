@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -31,7 +32,9 @@ def test_answers_are_sent_at_once() -> None:
                 await writer.wait_closed()
                 return waits
 
-    assert not asyncio.run(delayed())
+    # Playwright keeps a loop of its own running in the thread of the tests.
+    with ThreadPoolExecutor(1) as thread:
+        assert not thread.submit(lambda: asyncio.run(delayed())).result()
 
 
 def test_an_address_that_is_taken_is_refused() -> None:
