@@ -59,8 +59,8 @@ def test_a_slider_redraws(page: Page, path: str, view: str, label: str) -> None:
     page.wait_for_timeout(500)
     found = moved(page, view, label)
     assert len(found) > 10
-    half, most = median(found), quantiles(found, n=100)
-    print(f"\n{view}: median {half:.0f} ms, p95 {most[94]:.0f} ms, p99 {most[98]:.0f} ms, {len(found)} redraws")
+    parts = quantiles(found, n=100)
+    print(f"\n{view}: median {median(found):.0f} ms, p95 {parts[94]:.0f}, p99 {parts[98]:.0f}, {len(found)} redraws")
 
 
 def test_the_first_page_is_usable(page: Page) -> None:
@@ -75,6 +75,20 @@ def test_the_first_page_is_usable(page: Page) -> None:
     for path in ("/", "/book/1", "/estimate"):
         times = [t for p, t in found if p == path]
         print(f"\n{path}: first {times[0]:.2f} s, then {min(times[1:]):.2f} s")
+
+
+@pytest.mark.parametrize(
+    ("view", "field"), [("batch", "context"), ("stages", "context"), ("cliff", "cliff"), ("lifetime", "rate")]
+)
+def test_a_small_question(board: str, view: str, field: str) -> None:
+    """One client, one question after the other; numbers differ, so that nothing is answered from a cache."""
+    times = []
+    with httpx.Client(base_url=board, timeout=60) as client:
+        for step in range(50):
+            begun = time.perf_counter()
+            assert client.get(f"/api/{view}", params={field: 1 + step if field == "rate" else 2000 + step}).is_success
+            times.append(time.perf_counter() - begun)
+    print(f"\n{view}: median {1e3 * median(times):.0f} ms")
 
 
 def test_two_hundred_viewers(board: str) -> None:

@@ -79,7 +79,7 @@ class _Parameters:
                 self.differs[name].clamp_(math.log(0.01), math.log(20.0))
                 shortest = [math.log(_SHORTEST.get(amount, 0.15)) for amount in STRUCTURE[name][2]]
                 least = torch.tensor(shortest, dtype=torch.float64)
-                self.length[name].copy_(torch.maximum(self.length[name], least).clamp_max(math.log(30.0)))
+                self.length[name].clamp_(min=least).clamp_(max=math.log(30.0))
 
     def parts(self) -> tuple[Part, ...]:
         """The same as records."""

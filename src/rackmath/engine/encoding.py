@@ -57,10 +57,10 @@ def encoding(
 ) -> Encoding:
     r"""Time in which one group encodes the images of some prompts at once. [s]
 
-    .. math:: t = t_0 + T_\text{tower}(n, p) + T_\text{projector}(n v) + L n p \cdot 71 \cdot 2 d / (0.7 M)
+    .. math:: t = t_0 + T_\text{tower}(n, p) + T_\text{projector}(n v) + L n p \mu \cdot 2 d / (0.7 M)
 
-    with n images, p patches and v tokens of each (of sound n windows of p positions), L layers of width d, memory
-    bandwidth M; the first and the last term only with losses. The encoder runs on the first stage of a pipeline.
+    with n images, p patches and v tokens of each (of sound n windows of p positions), L layers of width d, MOVES as mu,
+    memory bandwidth M; the first and the last term only with losses. The encoder runs on the first stage of a pipeline.
 
     Parameters
     ----------

@@ -31,7 +31,11 @@ def check_pass(phase: str, batch: Number, context: Number, cached: Number, draft
             wrong = largest if largest > high or not isfinite(largest) else smallest
             raise InputError(field, wrong, f"write a number from {low} to {high:g}")
     if phase == "decode" and float(np.max(cached)) > 0:
-        raise InputError("cached", float(np.max(cached)), "a cached prefix belongs to prefill; decode has context")
+        raise InputError(
+            "cached",
+            float(np.max(cached)),
+            "only prompts are read beside a cached prefix; in decode count it as context",
+        )
     if phase == "prefill" and bool(np.any(np.asarray(cached) >= np.asarray(context))):
         raise InputError("cached", float(np.max(cached)), "must be smaller than the prompt")
 

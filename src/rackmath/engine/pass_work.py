@@ -29,7 +29,7 @@ LOSSES = ("below peak", "launches", "host", "network", "imbalance", "software")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PassWork:
-    """Ideal seconds of one pass through all stages, operator by operator. What nothing hides is kept."""
+    """Ideal seconds of one pass through all stages, operator by operator; ``exchange`` is computed once."""
 
     operators: tuple[OperatorTime, ...]
     wire: Communication

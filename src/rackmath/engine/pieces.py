@@ -32,10 +32,10 @@ def pieces(point: Mapping[str, Number], shape: tuple[int, ...]) -> Iterator[dict
         return
     first = _cut_axes(shape)
     step = CHUNK // prod(shape[first:])
-    numbers = {k: _merged(v, shape, first) if isinstance(v, np.ndarray) else v for k, v in numbers.items()}
-    varied = {k: v for k, v in numbers.items() if isinstance(v, np.ndarray) and len(v) > 1}
+    numbers = {k: _one_first_axis(v, shape, first) if isinstance(v, np.ndarray) else v for k, v in numbers.items()}
+    rows = {k: v for k, v in numbers.items() if isinstance(v, np.ndarray) and len(v) > 1}
     for start in range(0, prod(shape[:first]), step):
-        yield numbers | {k: v[start : start + step] for k, v in varied.items()}
+        yield numbers | {k: v[start : start + step] for k, v in rows.items()}
 
 
 def put_together(values: Sequence[Number], shape: tuple[int, ...]) -> Number:
@@ -53,7 +53,7 @@ def _cut_axes(shape: tuple[int, ...]) -> int:
     return next(axes for axes in range(1, len(shape) + 1) if prod(shape[axes:]) <= CHUNK)
 
 
-def _merged(value: NDArray[np.float64], shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
+def _one_first_axis(value: NDArray[np.float64], shape: tuple[int, ...], first: int) -> NDArray[np.float64]:
     """A number with its first axes as one, repeated along them only where it varies with any."""
     value = value.reshape((1,) * (len(shape) - value.ndim) + value.shape)
     own = value.shape[first:]

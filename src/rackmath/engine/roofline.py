@@ -26,7 +26,7 @@ TERMS = ("compute", "weights", "cache", "activations", "communication")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OperatorTime:
-    """Seconds of one operator, all its layers, on the busiest accelerator. Sums that are asked for often are kept."""
+    """Seconds of one operator, all its layers, on the busiest accelerator; its sums are computed once."""
 
     operator: Operator
     compute: Number

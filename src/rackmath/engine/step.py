@@ -166,14 +166,14 @@ def estimate(
         verified: dict[str, Any] = {"drafted": drafted, "accepted": accepted}
         alone = estimate(architecture, system, layout, **both, **verified, two_batch=two_batch, absorbed=absorbed)
         return _with_draft(alone, own, drafted if phase == "decode" else 1.0)
-    cut = list(pieces(point, shape))
-    if len(cut) == 1:
-        return call.evaluate(cut[0])
+    parts = list(pieces(point, shape))
+    if len(parts) == 1:
+        return call.evaluate(parts[0])
     if threads:
         with ThreadPoolExecutor(_WORKERS) as pool:
-            results = list(pool.map(call.evaluate, cut))
+            results = list(pool.map(call.evaluate, parts))
     else:
-        results = [call.evaluate(piece) for piece in cut]
+        results = [call.evaluate(piece) for piece in parts]
     return _joined(results, shape, layout)
 
 

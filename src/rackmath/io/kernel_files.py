@@ -24,12 +24,12 @@ products, called with a list of experts, instead of kernels that sort tokens fir
 ``mul_mat_vec_q`` and ``mul_mat_q`` with ``ids``. Attention that chooses among keys has no timings there; it takes the
 curves of latent attention."""
 
-_ENGINES_OF_TE = frozenset({"megatron"})
+_PRODUCT_PER_EXPERT = frozenset({"megatron"})
 """Frameworks that train each expert by a product of its own. Source: Megatron Core's ``TEGroupedMLP`` by
 TransformerEngine's ``nvte_multi_stream_cublas_gemm``."""
 
 _STREAMS = 4
-"""Of such products run side by side. Source: TransformerEngine's ``nvte_get_num_compute_streams``."""
+"""CUDA streams on which these products are started. Source: TransformerEngine's ``nvte_get_num_compute_streams``."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -59,8 +59,8 @@ def kernels(chip: Chip, family: str) -> Kernels:
         curves |= _of_ggml(chip)
         curves |= {f"experts.{width}": curves[f"product.{width}"] for width in WIDTHS if f"product.{width}" in curves}
         curves |= {kind: curves[f"latent.{kind.rpartition('.')[2]}"] for kind in curves if _chooses(kind)}
-    if family in _ENGINES_OF_TE:
-        curves |= {f"experts.{width}": _by_itself(curves[f"product.{width}"]) for width in WIDTHS}
+    if family in _PRODUCT_PER_EXPERT:
+        curves |= {f"experts.{width}": _product_per_expert(curves[f"product.{width}"]) for width in WIDTHS}
     curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
     network: dict[str, float] = {}
     for name in _NETWORK:
@@ -69,8 +69,8 @@ def kernels(chip: Chip, family: str) -> Kernels:
     return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip), borrowed=frozenset(borrowed))
 
 
-def _by_itself(product: Curve) -> Curve:
-    """Curve of a mixture whose experts are products: each is started by itself, on one of several streams."""
+def _product_per_expert(product: Curve) -> Curve:
+    """Curve of a layer of experts that starts one product for each expert, on several CUDA streams."""
     return replace(product, matrix=product.floor / _STREAMS, depth=0.0)
 
 

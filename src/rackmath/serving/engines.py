@@ -80,7 +80,7 @@ def captured(family: str, year: float) -> bool:
 
 
 def fuses_experts(family: str, year: float, chip: Chip, architecture: Architecture) -> bool:
-    """Whether a framework of this year trains the experts of a model in its format by one fused kernel a layer."""
+    """Whether a framework of this year trains a model's experts, in their number format, by one kernel per layer."""
     if year < FUSED_EXPERTS_SINCE.get(family, inf) or chip.generation != "blackwell":
         return False
     rates = {

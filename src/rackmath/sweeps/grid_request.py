@@ -29,11 +29,11 @@ class SweepRequest:
     ]
     on: Annotated[str, Option(help="Catalogue name, or path of a TOML file.", metavar="SYSTEM", names=("--on",))]
     layout: Annotated[str, Option(help="Such as tp8,ep8,pp1,dp1.")]
-    batch: Annotated[str, Option(help="Values as 1,2,4 or from:to:count (evenly spaced by ratio).")]
-    context: Annotated[str, Option(help="Values, as those of --batch.")]
+    batch: Annotated[str, Option(help="Sequences of the deployment: 1,2,4 or from:to:count, spaced by equal ratios.")]
+    context: Annotated[str, Option(help="Tokens of context of a sequence: values as of --batch.")]
     gpus: Annotated[int | None, options.GPUS.but(help="Accelerators; the rest becomes data-parallel.")] = None
-    cached: Annotated[str, Option(help="Values, as those of --batch; prefill only.")] = "0"
-    drafted: Annotated[str, Option(help="Values, as those of --batch; decode only.")] = "0"
+    cached: Annotated[str, Option(help="Tokens of a prompt that are cached: values as of --batch; prefill only.")] = "0"
+    drafted: Annotated[str, Option(help="Tokens drafted before each step: values as of --batch; decode only.")] = "0"
     phase: Annotated[str, Option(help="Kind of the passes.", kind=kinds.choice("decode", "prefill"))] = "decode"
     weights: Annotated[str | None, Option(help="Format of the linear layers (default: the config's).")] = None
     kv: Annotated[str | None, Option(help="Format of the cache (default: the config's).")] = None
