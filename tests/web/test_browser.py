@@ -205,6 +205,8 @@ def test_a_point_of_the_frontier_is_chosen_and_the_limits_dragged(page: Page) ->
     line = page.locator('[data-view="plan"] .drawn').nth(1).locator(".shapelayer path").first
     before = float(page.locator("#plan-ttft").input_value())
     line.scroll_into_view_if_needed()
+    # What was out of sight is drawn again when it comes into sight.
+    page.wait_for_timeout(500)
     box = line.bounding_box()
     assert box is not None
     # A hand takes the second line and moves it to the left.

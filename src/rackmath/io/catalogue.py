@@ -46,12 +46,12 @@ _DATA: Traversable = files("rackmath") / "data"
 
 def system_names() -> list[str]:
     """Names of all catalogue systems, sorted."""
-    return sorted(_stem(entry.name) for entry in (_DATA / "systems").iterdir() if entry.name.endswith(".toml"))
+    return list(_stems("systems", ".toml").values())
 
 
 def model_names() -> list[str]:
     """Names of all catalogue models, sorted."""
-    return sorted(_stem(entry.name) for entry in (_DATA / "models").iterdir() if entry.name.endswith(".json"))
+    return list(_stems("models", ".json").values())
 
 
 def system(name: str) -> System:
@@ -68,9 +68,9 @@ def system(name: str) -> System:
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
     wanted = _plain(name)
-    for stem in system_names():
-        if _plain(stem) == wanted:
-            return _catalogue_system(stem)
+    stem = _stems("systems", ".toml").get(wanted)
+    if stem is not None:
+        return _catalogue_system(stem)
     aliases = _aliases()
     if wanted in aliases:
         return _catalogue_system(aliases[wanted])
@@ -259,9 +259,9 @@ def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
 def _stem_of(name: str) -> str | None:
     """Key of a catalogue model by its key, another name, or either with a variant behind it."""
     wanted = _plain(name)
-    for stem in model_names():
-        if _plain(stem) == wanted:
-            return stem
+    stem = _stems("models", ".json").get(wanted)
+    if stem is not None:
+        return stem
     aliases = _model_aliases()
     if wanted in aliases:
         return aliases[wanted]
@@ -369,6 +369,13 @@ def _aliases() -> dict[str, str]:
         for alias in raw.get("aliases", ()):
             entries[_plain(alias)] = stem
     return entries
+
+
+@cache
+def _stems(folder: str, suffix: str) -> dict[str, str]:
+    """Names of the catalogue's files in a folder, sorted, by what they are without case and signs."""
+    names = sorted(_stem(entry.name) for entry in (_DATA / folder).iterdir() if entry.name.endswith(suffix))
+    return {_plain(name): name for name in names}
 
 
 def _plain(name: str) -> str:

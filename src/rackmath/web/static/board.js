@@ -12,24 +12,36 @@ function theme() {
   const button = document.getElementById("theme");
   const stored = readStored("theme");
   if (stored) root.dataset.theme = stored;
-  const dark = () => getComputedStyle(root).colorScheme.includes("dark");
-  const name = () => { button.textContent = dark() ? "Light" : "Dark"; };
+  const name = () => { button.textContent = colours().dark ? "Light" : "Dark"; };
+  const repaint = () => {
+    palette = null;
+    name();
+    for (const view of views) view.redraw();
+  };
   button.hidden = false;
   name();
   button.addEventListener("click", () => {
-    root.dataset.theme = dark() ? "light" : "dark";
+    root.dataset.theme = colours().dark ? "light" : "dark";
     try { localStorage.setItem("theme", root.dataset.theme); } catch { /* private windows keep nothing */ }
-    name();
-    for (const view of views) view.redraw();
+    repaint();
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
 }
 
 function readStored(key) {
   try { return localStorage.getItem(key); } catch { return null; }
 }
 
-function colour(name) {
-  return getComputedStyle(root).getPropertyValue(name).trim();
+// Colours of the style sheet, read once for each theme: reading them makes the browser work out every style anew.
+let palette = null;
+
+function colours() {
+  if (!palette) {
+    const style = getComputedStyle(root);
+    const named = (name) => style.getPropertyValue(name).trim();
+    palette = { ink: named("--ink"), grid: named("--grid"), wrong: named("--wrong"), dark: style.colorScheme.includes("dark") };
+  }
+  return palette;
 }
 
 // ---- small helpers
@@ -56,14 +68,15 @@ function csv(figure) {
 // ---- pictures
 
 function layoutOf(figure) {
-  const ink = colour("--ink"), grid = colour("--grid");
-  const axis = (one) => ({ automargin: true, exponentformat: "power", gridcolor: grid, zerolinecolor: grid, linecolor: grid, ...one });
+  const { ink, grid } = colours();
+  // Labels at the ends are kept: finding out which to hide makes the browser lay the page out for every one of them.
+  const axis = (one) => ({ automargin: true, ticklabeloverflow: "allow", exponentformat: "power", gridcolor: grid, zerolinecolor: grid, linecolor: grid, ...one });
   const given = figure.layout;
   return {
     ...given,
     xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { color: ink, size: 12 }, margin: { l: 56, r: 12, t: 8, b: 44 },
+    font: { color: ink, size: 12 }, margin: { l: 56, r: 24, t: 8, b: 44 },
     legend: { orientation: "h", y: 1.01, yanchor: "bottom", x: 0, font: { size: 11 } }, hovermode: "closest",
     uirevision: figure.title,
   };
@@ -76,7 +89,7 @@ const LIGHTER = {
 };
 
 function dataOf(figure) {
-  if (!getComputedStyle(root).colorScheme.includes("dark")) return figure.data;
+  if (!colours().dark) return figure.data;
   return figure.data.map((trace) => {
     const found = { ...trace };
     for (const key of ["marker", "line"]) if (LIGHTER[trace[key]?.color]) found[key] = { ...trace[key], color: LIGHTER[trace[key].color] };
@@ -85,6 +98,11 @@ function dataOf(figure) {
 }
 
 const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false };
+
+const watched = new WeakMap();
+const watch = new IntersectionObserver((entries) => {
+  for (const entry of entries) watched.get(entry.target)?.sighted(!entry.isIntersecting);
+}, { rootMargin: "100px" });
 
 class Picture {
   constructor(place) {
@@ -97,6 +115,8 @@ class Picture {
       button("CSV", () => download(`${this.name()}.csv`, "text/csv", csv(this.figure))));
     this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.place);
     place.append(this.frame);
+    watched.set(this.place, this);
+    watch.observe(this.place);
   }
 
   name() { return this.figure.title.replaceAll(/[^\w]+/g, "-").slice(0, 60); }
@@ -110,11 +130,22 @@ class Picture {
     const config = { ...CONFIG };
     if (figure.limit) {
       const x = figure.limit.at;
-      layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { color: colour("--wrong"), width: 3, dash: "dash" } }];
+      layout.shapes = [{ type: "line", xref: "x", yref: "paper", x0: x, x1: x, y0: 0, y1: 1, line: { color: colours().wrong, width: 3, dash: "dash" } }];
       config.edits = { shapePosition: true };
     }
     this.replay(figure);
-    return Plotly.react(this.place, dataOf(figure), layout, config);
+    const paint = () => Plotly.react(this.place, dataOf(figure), layout, config);
+    // What is out of sight is drawn again when it comes into sight.
+    if (this.hidden && this.place.data) { this.late = paint; return null; }
+    this.late = null;
+    return paint();
+  }
+
+  sighted(hidden) {
+    this.hidden = hidden;
+    if (hidden || !this.late) return;
+    this.late();
+    this.late = null;
   }
 
   // A slider over the moments of a figure: what its bars are then, without asking the server.
@@ -379,7 +410,11 @@ class View {
     const place = this.section.querySelector(".figures");
     const figures = this.answer.figures.map((figure) => overlaid(figure, this.beside?.answer.figures));
     while (this.pictures.length < figures.length) this.pictures.push(this.picture(place));
-    while (this.pictures.length > figures.length) this.pictures.pop().frame.remove();
+    while (this.pictures.length > figures.length) {
+      const last = this.pictures.pop();
+      watch.unobserve(last.place);
+      last.frame.remove();
+    }
     await Promise.all(figures.map((figure, i) => this.pictures[i].draw(figure)));
     for (const picture of this.pictures) this.listen(picture);
   }
@@ -549,3 +584,11 @@ for (const section of document.querySelectorAll(".view")) views.push(new View(se
 for (const details of document.querySelectorAll(".equation")) equation(details);
 theme();
 root.dataset.ready = "true";
+
+// Plotly takes a second to be read: a page answers before it is there, and draws then.
+const plotly = document.getElementById("plotly");
+if (plotly) {
+  const script = element("script", { src: plotly.href });
+  script.addEventListener("load", () => { for (const view of views) view.redraw(); });
+  document.head.append(script);
+}

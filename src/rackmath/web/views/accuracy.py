@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rackmath.api.plain import to_plain
 from rackmath.errors import DoesNotFit
@@ -29,21 +31,52 @@ _CLASSES = (
     "at once",
 )
 _MARK = 0.015
-"""Width of a mark: rows of a class that would cover each other are drawn once. [decades]"""
+"""Least width of a mark: rows of a class that would cover each other are drawn once. [decades]"""
+_MARKS = 350
+"""Marks that a browser draws while a hand waits; where rows have more, each mark stands for a wider place."""
+_WIDER = 1.5
+"""Steps of that width."""
+_FAR = 10**6
+"""More places than any value is away from 1, either way."""
+_SMALLEST, _GROWTH = 5, 0.3
+"""Of a mark of one row [px], and how marks grow with the rows that they stand for."""
 _FEWEST = 4
 """Rows of a group that is listed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """Rows of the report, as columns. (rows,)"""
+
+    text: dict[str, NDArray[np.str_]]
+    """What a viewer may filter by, and what a mark is named by."""
+    measured: NDArray[np.float64]
+    predicted: NDArray[np.float64]
+
+    def where(self, chosen: NDArray[np.bool_]) -> _Record:
+        """These rows alone."""
+        return _Record(
+            {name: column[chosen] for name, column in self.text.items()}, self.measured[chosen], self.predicted[chosen]
+        )
+
+    @property
+    def error(self) -> NDArray[np.float64]:
+        """Predicted over measured, less one."""
+        return self.predicted / self.measured - 1
+
+
 @lru_cache(maxsize=1)
-def rows() -> list[dict[str, str]]:
-    """Measured and predicted values, with what a viewer may filter by."""
+def record() -> _Record:
+    """Measured and predicted values of the whole report."""
     with files("rackmath.data").joinpath("accuracy.csv").open(encoding="utf-8") as lines:
         next(lines)
-        return list(csv.DictReader(lines))
+        rows = list(csv.DictReader(lines))
+    values = (np.array([float(row[name]) for row in rows]) for name in ("measured", "predicted"))
+    return _Record({name: np.array([row[name] for row in rows]) for name in rows[0]}, *values)
 
 
 def _names(column: str) -> tuple[str, ...]:
-    return ("", *(name for name, _ in Counter(row[column] for row in rows()).most_common()))
+    return ("", *(name for name, _ in Counter(record().text[column].tolist()).most_common()))
 
 
 class Accuracy(Inputs):
@@ -59,46 +92,58 @@ class Accuracy(Inputs):
 def accuracy(i: Accuracy) -> Shown:
     """Predicted against measured, and the errors."""
     wanted = {"class": i.kind, "chip": i.chip, "model": i.model, "engine": i.engine}
-    chosen = [row for row in rows() if all(not value or row[column] == value for column, value in wanted.items())]
-    if not chosen:
+    held = [record().text[column] == value for column, value in wanted.items() if value]
+    chosen = record().where(np.logical_and.reduce(held)) if held else record()
+    error = chosen.error
+    if not len(error):
         raise DoesNotFit("no row is of all these", "leave one of them open")
-    measured, predicted = (np.array([float(row[key]) for row in chosen]) for key in ("measured", "predicted"))
-    error = predicted / measured - 1
     return Shown(
-        figures=[_scatter(chosen, measured, predicted), _histogram(error)],
+        figures=[_scatter(chosen), _histogram(error)],
         pairs=[
-            ("rows", f"{len(chosen):,}"),
+            ("rows", f"{len(error):,}"),
             ("median error", f"{np.median(np.abs(error)):.1%}"),
             ("90th percentile", f"{np.quantile(np.abs(error), 0.9):.0%}"),
             ("bias", f"{np.median(error):+.1%}"),
         ],
-        tables=[_groups(chosen, error, i.group)],
-        facts=to_plain({"rows": len(chosen), "median": np.median(np.abs(error)), "bias": np.median(error)}),
+        tables=[_groups(chosen.text[i.group], error, i.group)],
+        facts=to_plain({"rows": len(error), "median": np.median(np.abs(error)), "bias": np.median(error)}),
         command="rackmath predict measured.csv --out predicted.csv",
         notes=["every row is predicted by constants that never saw its model on its chip"],
     )
 
 
-def _scatter(chosen: list[dict[str, str]], measured: Any, predicted: Any) -> dict[str, Any]:
+def _places(chosen: _Record, classes: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first row of each place, and how many rows share it: at most so many that a browser draws them at once."""
+    width, logarithms = _MARK, np.log10([chosen.measured, chosen.predicted])
+    while True:
+        across, up = np.round(logarithms / width).astype(np.int64) + _FAR
+        _, first, counts = np.unique(
+            (across * 2 * _FAR + up) * len(_CLASSES) + classes, return_index=True, return_counts=True
+        )
+        if len(first) <= _MARKS:
+            return first, counts
+        width *= _WIDER
+
+
+def _scatter(chosen: _Record) -> dict[str, Any]:
+    classes = np.array([_CLASSES.index(name) for name in chosen.text["class"].tolist()])
+    first, counts = _places(chosen, classes)
     data: list[dict[str, Any]] = []
-    for name in _CLASSES:
-        mine = np.array([k for k, row in enumerate(chosen) if row["class"] == name], dtype=int)
-        if len(mine):
+    for place, name in enumerate(_CLASSES):
+        mine = classes[first] == place
+        if mine.any():
             # Times and rates of a class on one scale: over its median.
-            middle = float(np.median(measured[mine]))
-            cells = np.round(np.log10([measured[mine], predicted[mine]]) / _MARK)
-            _, first, counts = np.unique(cells, axis=1, return_index=True, return_counts=True)
-            at = mine[first]
+            middle, at = float(np.median(chosen.measured[classes == place])), first[mine]
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": name,
-                    "x": [float(v) for v in measured[at] / middle],
-                    "y": [float(v) for v in predicted[at] / middle],
-                    "text": [_label(chosen[k], int(n) - 1) for k, n in zip(at, counts, strict=True)],
+                    "x": (chosen.measured[at] / middle).tolist(),
+                    "y": (chosen.predicted[at] / middle).tolist(),
+                    "text": [_label(chosen, k, n - 1) for k, n in zip(at.tolist(), counts[mine].tolist(), strict=True)],
                     "hovertemplate": "%{text}<extra></extra>",
-                    "marker": {"size": 5, "opacity": 0.5},
+                    "marker": {"size": np.round(_SMALLEST * counts[mine] ** _GROWTH, 1).tolist(), "opacity": 0.5},
                 }
             )
     ends = [min(min(row["x"]) for row in data), max(max(row["x"]) for row in data)]
@@ -113,7 +158,8 @@ def _scatter(chosen: list[dict[str, str]], measured: Any, predicted: Any) -> dic
     }
 
 
-def _label(row: dict[str, str], more: int) -> str:
+def _label(chosen: _Record, k: int, more: int) -> str:
+    row = {name: column[k] for name, column in chosen.text.items()}
     values = f"{row['measured']} measured, {row['predicted']} predicted, {row['unit']}"
     beside = f"<br>and {more:,} beside it" if more else ""
     return f"{row['id']}: {row['model']} on {row['chip']}, {row['engine']}<br>{values}{beside}"
@@ -141,25 +187,15 @@ def _histogram(error: Any) -> dict[str, Any]:
     }
 
 
-def _groups(chosen: list[dict[str, str]], error: Any, column: str) -> Table:
-    names = np.array([row[column] for row in chosen])
-    size = np.abs(error)
-    groups = [
-        (
-            name,
-            count,
-            np.median(size[names == name]),
-            np.quantile(size[names == name], 0.9),
-            np.median(error[names == name]),
-        )
-        for name, count in Counter(names.tolist()).most_common()
-        if count >= _FEWEST
-    ]
-    return Table(
-        title=f"by {column}",
-        columns=[column, ">rows", ">median", ">p90", ">bias"],
-        rows=[(n, f"{c:,}", f"{m:.1%}", f"{p:.0%}", f"{b:+.1%}") for n, c, m, p, b in groups],
-    )
+def _groups(names: NDArray[np.str_], error: NDArray[np.float64], column: str) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for name, count in Counter(names.tolist()).most_common():
+        if count < _FEWEST:
+            break
+        mine = error[names == name]
+        middle, high = np.quantile(np.abs(mine), (0.5, 0.9))
+        rows.append((name, f"{count:,}", f"{middle:.1%}", f"{high:.0%}", f"{np.median(mine):+.1%}"))
+    return Table(title=f"by {column}", columns=[column, ">rows", ">median", ">p90", ">bias"], rows=rows)
 
 
 def views() -> list[View]:
