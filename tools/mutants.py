@@ -17,6 +17,7 @@ import ast
 import csv
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -37,19 +38,21 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "rackmath"
 EQUIVALENT = ROOT / "tests" / "data" / "equivalent_mutants.csv"
 ROOMS = {
-    "engine": ("tests/engine",),
-    "models": ("tests/models",),
-    "serving": ("tests/serving",),
-    "training": ("tests/training",),
-    "prices": ("tests/prices",),
-    "evidence": ("tests/evidence", "tests/api/test_evidence.py"),
-    "caching": ("tests/caching", "tests/prices/test_agents.py"),
+    "engine": (),
+    "models": (),
+    "serving": (),
+    "training": (),
+    "prices": (),
+    "evidence": ("tests/api/test_evidence.py",),
+    "caching": ("tests/prices/test_agents.py",),
 }
-"""Core rooms and the tests that own them."""
+"""Core rooms, and tests that own them beside those in the folder of the same name."""
 LIMIT = 240.0
 """Time after which a mutant counts as noticed: it does not end. [s]"""
 _NO_MEANING = ("core/RemoveDecorator", "core/ExceptionReplacer")
 """Operators whose mutants change no number: decorators, and which error is caught; so those of | between types."""
+_OTHERS = ("test_mutations",)
+"""Tests of what no change of a line breaks: hostile input, by the minute."""
 _NO_ENDS = ("Eq_Is", "NotEq_IsNot")
 """Equal small numbers and names are identical in CPython, so no test can tell these."""
 
@@ -156,8 +159,13 @@ def changed_since(revision: str) -> list[Path]:
 
 
 def tests_of(mutant: Mutant) -> Sequence[str]:
-    """Tests of the room that a mutant is of."""
-    return ROOMS[mutant.file.relative_to(SOURCE).parts[0]]
+    """Files with tests of the folder that a mutant is in, those that import its module first: they notice most."""
+    place = mutant.file.relative_to(SOURCE)
+    folder = next(folder for parent in place.parents if (folder := ROOT / "tests" / parent).is_dir())
+    own = [path for path in sorted(folder.glob("test_*.py")) if path.stem not in _OTHERS]
+    module = re.compile(rf"from rackmath\.{re.escape('.'.join(place.with_suffix('').parts))} import\b")
+    own.sort(key=lambda path: module.search(path.read_text(encoding="utf-8")) is None)
+    return [*(str(path.relative_to(ROOT)) for path in own), *ROOMS[place.parts[0]]]
 
 
 def results(

@@ -85,12 +85,43 @@ def test_dispatch_carries_eight_bits_and_combine_sixteen(deepseek, nvl72) -> Non
     assert pytest.approx(7.57e6, rel=1e-3) == 128 * 8 * 7168 * (1 + 4 / 128)
 
 
+def test_ranks_of_a_group_share_what_they_send(deepseek, nvl72) -> None:
+    quiet = replace(nvl72, scale_up=Link(bandwidth=1e9))
+    c = communication(deepseek, as_floats(Layout(tensor=4, expert=64, data=16)), quiet, 128.0, 128.0)
+    copies = float(distinct_ranks(256, 8, 64.0))
+    assert c.dispatch == pytest.approx(58 * 128 / 4 * copies * 7168 * (1 + 4 / 128) * 63 / 64 / 1e9)
+
+
+@pytest.mark.parametrize(("narrow_experts", "size"), [(True, 1 + 4 / 128), (False, 2)])
+def test_tokens_travel_in_the_format_of_the_experts_not_of_the_attention(
+    deepseek, nvl72, narrow_experts: bool, size: float
+) -> None:
+    """Of the two one multiplies in 8 bits, the other in 16."""
+    layers = tuple(
+        replace(layer, formats=tuple(rule for rule in layer.formats if (".experts." in rule[0]) is narrow_experts))
+        for layer in deepseek.layers
+    )
+    quiet = replace(nvl72, scale_up=Link(bandwidth=1e9))
+    layout = as_floats(Layout(expert=64, data=64))
+    sent = communication(replace(deepseek, layers=layers), layout, quiet, 128.0, 128.0).dispatch
+    copies = float(distinct_ranks(256, 8, 64.0))
+    assert sent == pytest.approx(size * 58 * 128 * copies * 7168 * 63 / 64 / 1e9)
+
+
 def test_a_dense_layer_reduces_twice_and_a_parallel_one_once(llama) -> None:
     layout = as_floats(Layout(tensor=8))
     one = all_reduce(10 * 8192 * 2, 8.0, make_system())
     assert communication(llama, layout, make_system(), 10.0, 10.0).tensor == pytest.approx(2 * 80 * one)
     parallel = replace(llama, layers=tuple(replace(layer, parallel=True) for layer in llama.layers))
     assert communication(parallel, layout, make_system(), 10.0, 10.0).tensor == pytest.approx(80 * one)
+
+
+def test_experts_that_are_cut_reduce_as_dense_blocks_and_those_apart_exchange_instead(deepseek) -> None:
+    one = all_reduce(10 * 7168 * 2, 8.0, make_system())
+    cut, apart = as_floats(Layout(tensor=8)), as_floats(Layout(tensor=8, expert=16, data=2))
+    assert communication(deepseek, cut, make_system(), 10.0, 10.0).tensor == pytest.approx(2 * 61 * one)
+    # Three dense layers, and the attention of 58.
+    assert communication(deepseek, apart, make_system(), 10.0, 10.0).tensor == pytest.approx((2 * 3 + 58) * one)
 
 
 def test_ranks_that_share_a_cache_exchange_queries_and_results(deepseek) -> None:

@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 import rackmath as rm
 from rackmath.engine import Layout
 from rackmath.engine.expert_load import fullest_rank, heaviest_load, in_order, packed, rank_shares, replicated
+from rackmath.engine.layout import as_floats
+from rackmath.engine.roofline import local_pass, timed_operators
 from rackmath.io import catalogue
+from rackmath.models.operators import operators
 from rackmath.models.routing import Routing
 from rackmath.serving.placement import place_by_load
 
 MIXTURE = catalogue.model("qwen3-235b-a22b")
+H100 = catalogue.system("h100-sxm")
 
 
 def test_copies_go_where_tokens_are() -> None:
@@ -107,6 +111,19 @@ def test_time_follows_the_fullest_rank() -> None:
     small = {"batch": 16, "context": 2000, "no_evidence": True}
     sliced = [rm.estimate("qwen3-30b-a3b", "h100-sxm", "tp2", expert_skew=skew, **small).time for skew in (0.0, 1.0)]
     assert sliced[1] < sliced[0]
+
+
+def test_the_fullest_rank_reads_what_the_tokens_of_all_groups_touch() -> None:
+    """Eight groups of two sequences: sixteen tokens meet the experts of a rank, not two."""
+    model = replace(MIXTURE, routing=Routing(skew=1.0))
+    layout = as_floats(Layout(expert=8, data=8))
+    work = local_pass("decode", 16.0, 1000.0, 0.0, layout, None)
+    reading = sum(t.weights for t in timed_operators(model, work, layout, H100) if t.operator.kind == "experts")
+    touched = rank_shares(model, 128, layout, 16.0).touched
+    # More tokens touch experts more evenly.
+    assert touched < 0.9 * float(rank_shares(model, 128, layout, 2.0).touched)
+    every = sum(op.weight_bytes * op.count for op in operators(model, work) if op.kind == "experts")
+    assert reading == pytest.approx(every * float(touched) / H100.chip.memory_bandwidth)
 
 
 def test_copies_take_memory() -> None:

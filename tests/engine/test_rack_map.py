@@ -85,6 +85,8 @@ def test_what_crosses_the_links_is_what_the_pass_counts() -> None:
     work = local_pass("decode", 256.0, 3000.0, 0.0, wide, None)
     whole = communication(a, wide, SYSTEM, work.tokens, work.sequences)
     assert sum(t.wire + t.latency for t in traffic) == pytest.approx(float(whole.total), rel=1e-9)
+    times = [t.wire + t.latency for t in traffic]
+    assert times == sorted(times, reverse=True)
     by_name = {t.name: t for t in traffic}
     sent = by_name["tokens to their experts"]
     assert (sent.ranks, sent.scale_up) == (16, True)

@@ -62,7 +62,8 @@ def test_a_claim_that_does_not_hold_has_its_number_and_the_command_that_shows_it
         assert bool(claim.replaced_by) is (claim in false), claim.id
         factor = claim.verdict.removeprefix("holds within a factor of ")
         assert factor == claim.verdict or float(factor) <= 1.5
-    for command in {c.command for c in false}:
+    # The command of both modes, the longest, runs in the test below.
+    for command in {c.command for c in false} - {ledger["fast-mode"].command}:
         assert command.startswith("rackmath "), command
         result = CliRunner().invoke(cli, shlex.split(command)[1:])
         assert result.exit_code == 0, (command, result.output[-300:])

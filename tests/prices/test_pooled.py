@@ -59,7 +59,7 @@ def test_what_made_the_offers_is_found_again() -> None:
             pair = np.exp([into + shared - turned / 2, out + lean + shared + turned / 2])
             offers.append((f"h{host:02}", *(float(f"{price:.2g}") for price in pair)))
         models.append(known(f"m{place}", offers, float(np.exp(active)), float(np.exp(active + sparsity))))
-    found = fit_pooled(models, draws=400, warmup=400)
+    found = fit_pooled(models, draws=200, warmup=300)
     assert found.divergences <= 8
     inside = [found.quantities[name].low90 <= value <= found.quantities[name].high90 for name, value in truth.items()]
     assert sum(inside) >= 5, {name: found.quantities[name] for name in truth}

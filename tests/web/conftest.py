@@ -49,11 +49,22 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture
-def context(browser: Browser, board: str) -> Iterator[BrowserContext]:
+@pytest.fixture(scope="session")
+def browsing(browser: Browser, board: str) -> Iterator[BrowserContext]:
+    """One person's browser, which keeps the scripts that it has read."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=board)
     yield context
     context.close()
+
+
+@pytest.fixture
+def context(browsing: BrowserContext, board: str) -> Iterator[BrowserContext]:
+    """The same browser with nothing open in it and nothing kept."""
+    yield browsing
+    for page in browsing.pages:
+        if page.url.startswith(board):
+            page.evaluate("localStorage.clear()")
+        page.close()
 
 
 @pytest.fixture

@@ -268,22 +268,18 @@ def test_pictures_and_numbers_can_be_taken_along(page: Page) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/book/1", "/plan"])
-def test_everybody_can_use_dark_pages(browser: Browser, board: str, path: str) -> None:
-    context = browser.new_context(base_url=board, color_scheme="dark")
-    page = context.new_page()
+def test_everybody_can_use_dark_pages(page: Page, path: str) -> None:
+    page.emulate_media(color_scheme="dark")
     opened(page, path)
     everybody_can_use(page)
-    context.close()
 
 
 @pytest.mark.parametrize("width", [360, 768, 3840])
-def test_every_width_shows_everything(browser: Browser, board: str, width: int) -> None:
-    context = browser.new_context(base_url=board, viewport={"width": width, "height": 900})
-    page = context.new_page()
+def test_every_width_shows_everything(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
     for path in ("/book/1", "/prices", "/training"):
         opened(page, path)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
 
 
 def test_without_scripts_there_are_text_and_pictures(browser: Browser, board: str) -> None:

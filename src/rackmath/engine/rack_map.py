@@ -116,8 +116,10 @@ def rack_map(
                         activations=float(fullest.activations),
                     )
                 )
+    if not ffn:
+        return result
     every_layer = range(len(architecture.layers))
-    routed = _stage_bytes(architecture, every_layer, wide, 0.0)[1] if ffn else 0.0
+    _, routed, _ = _stage_bytes(architecture, every_layer, wide, float(whole.context))
     for rank in range(ffn):
         part = len(experts[rank]) / len(experts[0])
         result.append(

@@ -144,7 +144,7 @@ def levers(
     *,
     speedup: float = SPEEDUP,
 ) -> Iterator[Lever]:
-    """Open one choice after the other: what the speed costs with what has been opened, one search for each.
+    """Open one choice after the other: what the speed costs with what has been opened.
 
     Arguments as of :func:`modes`, whose result ``state`` is.
     """
@@ -156,15 +156,19 @@ def levers(
     drafting = replace(held, drafted=space.drafted)
     faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
     same = _deployment(result, standard)
-    steps: Mapping[str, tuple[System, Space]] = {
+    opened: Mapping[str, tuple[System, Space]] = {
         "a smaller batch": (system, held),
         "and other parallelism": (system, held),
         "and speculative decoding": (system, drafting),
         "and other formats": (system, space),
         "and twice the memory bandwidth": (faster, space),
     }
-    for name, (on, choices) in steps.items():
-        other = result if (on, choices) == (system, space) else search(on, work, limits, choices, losses, s)
+    asked, other = (system, space), result
+    for name, question in opened.items():
+        # Of two choices in a row the same search tells; the last but one is where everything began.
+        if question != asked:
+            asked = question
+            other = result if asked == (system, space) else search(asked[0], work, limits, asked[1], losses, s)
         q = other.points
         inside = np.flatnonzero(q.time_to_first_token <= limits.time_to_first_token)
         if name == "a smaller batch":

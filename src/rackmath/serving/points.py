@@ -106,13 +106,20 @@ def undominated(gain: Array, cost: Array, group: Ints | None = None) -> Ints:
 
     Sorted by group, then by cost.
     """
-    if not len(gain):
-        return np.zeros(0, dtype=np.int64)
-    groups = np.zeros(len(gain), dtype=np.int64) if group is None else group
-    order = np.lexsort((-gain, cost, groups))
-    # Ranks of the gain, lifted by group: the best of an earlier group never hides a later one.
-    rank = np.unique(gain, return_inverse=True)[1][order]
-    lifted = rank + groups[order] * (len(gain) + 1)
-    best = np.maximum.accumulate(lifted)
-    first = np.concatenate([[True], (best[1:] > best[:-1])]) & (best == lifted)
-    return order[first]
+    order = np.argsort(cost, kind="stable")
+    if group is not None and len(order):
+        # NumPy sorts integers of 16 bits by their digits, others by comparing them.
+        narrow = np.uint16 if group.max() <= np.iinfo(np.uint16).max else group.dtype
+        order = order[np.argsort(group[order].astype(narrow), kind="stable")]
+    sorted_gain, sorted_cost = gain[order], cost[order]
+    ends = np.zeros(0, dtype=np.int64) if group is None else np.flatnonzero(np.diff(group[order])) + 1
+    best = np.concatenate([np.maximum.accumulate(part) for part in np.split(sorted_gain, ends)])
+    begins = np.zeros(len(order) + 1, dtype=bool)
+    begins[0] = begins[-1] = True
+    begins[ends] = True
+    better = sorted_gain > np.concatenate([[-np.inf], best[:-1]])
+    kept = np.flatnonzero(better | begins[:-1])
+    # Of points at one cost only the last that is better stands.
+    last = np.ones(len(kept), dtype=bool)
+    last[:-1] = (sorted_cost[kept[1:]] > sorted_cost[kept[:-1]]) | begins[kept[1:]]
+    return order[kept[last]]
