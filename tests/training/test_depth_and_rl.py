@@ -69,6 +69,15 @@ def test_ways_are_ordered(layer: float, layers: int) -> None:
     assert found["sqrt"] <= (layers**0.5 + 1.5) * layer + layers**0.5 + 1
 
 
+def test_one_more_layer_per_block_keeps_its_input_in_sixteen_bits() -> None:
+    model = catalogue.model("llama-3.1-70b")
+    deep, deeper = ({d.way: d.memory for d in depths(model, layers)} for layers in (80, 81))
+    assert deeper["per block"] - deep["per block"] == pytest.approx(2 * 8192)
+    assert deeper["reversible"] == deep["reversible"]
+    # Two streams of inputs, and what one layer keeps.
+    assert deep["reversible"] == pytest.approx(2 * 2 * 8192 + (deeper["standard"] - deep["standard"]))
+
+
 def test_where_reversible_layers_pay() -> None:
     model = catalogue.model("llama-3.1-70b")
     assert below_from(model, "reversible") == 3

@@ -34,6 +34,14 @@ def test_more_experts_are_worth_more_and_one_is_worth_itself(active: float, expe
     assert effective_size(active, 2 * experts, law) > effective_size(active, experts, law) > active
 
 
+def test_one_parameter_is_the_least() -> None:
+    law = LAWS["s-base"]
+    assert effective_size(1, 1, law) == pytest.approx(1)
+    for size, experts in ((0.99, 1), (1, 0.99)):
+        with pytest.raises(InputError, match="at least 1"):
+            effective_size(size, experts, law)
+
+
 def test_beyond_the_fit_is_said() -> None:
     assert within_fit(1e9, 512)
     assert not within_fit(70e9, 64)

@@ -109,13 +109,12 @@ def _near_frontier(points: Points, limits: Limits) -> Ints:
     behind = np.maximum.accumulate(gain) / gain
     fastest, slowest = float(cost[0]), float(cost[-1])
     # Bands of equal width on a logarithm.
-    band = np.floor(_BANDS * np.log(cost / fastest) / np.log(max(slowest / fastest, 1 + 1e-9)))
-    order = np.lexsort((behind, band))
+    close = np.flatnonzero(behind <= _SLACK)
+    band = np.floor(_BANDS * np.log(cost[close] / fastest) / np.log(max(slowest / fastest, 1 + 1e-9)))
+    order = np.lexsort((behind[close], band))
     sorted_band: Array = band[order]
-    first = np.asarray(np.searchsorted(sorted_band, sorted_band))
-    rank = np.arange(len(order)) - first
-    close = order[(rank < _MOST) & (behind[order] <= _SLACK)]
-    places = [inside[close], frontier(points, limits)]
+    rank = np.arange(len(order)) - np.asarray(np.searchsorted(sorted_band, sorted_band))
+    places = [inside[close[order[rank < _MOST]]], frontier(points, limits)]
     keeping = np.flatnonzero(within(points, soft))
     if len(keeping):
         winner = int(keeping[np.argmax(points.per_gpu[keeping])])
