@@ -80,6 +80,7 @@ def test_the_example_notebook_runs() -> None:
     assert sum("application/vnd.plotly.v1+json" in one.outputs[0]["data"] for one in shown) == 5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sorted(set(NOTEBOOK.parent.glob("*.ipynb")) - {NOTEBOOK}), ids=lambda path: path.stem)
 def test_the_notebooks_of_the_jobs_run(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)

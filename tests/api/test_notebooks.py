@@ -27,6 +27,7 @@ def test_every_job_has_its_notebook() -> None:
     assert {path: path.read_text(encoding="utf-8") for path in files} == wanted
 
 
+@pytest.mark.long
 def test_all_of_them_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one kernel: starting one for each would take longer than the work."""
     shutil.copy(ROOT / "tests/data/usage.jsonl", tmp_path)

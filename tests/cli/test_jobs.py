@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 from rackmath.cli.app import cli
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath.evidence.configurations import NAMES, Configuration, Configurations, book_of, columns_of
+from rackmath.evidence.configurations import AMOUNTS, NAMES, Configuration, Configurations, book_of, columns_of
 from rackmath.evidence.kernel import Part, covariance, prior_variance
 from rackmath.evidence.posterior import (
     FAR,
@@ -123,6 +123,20 @@ def test_nothing_near_is_physics_with_the_spread_of_all_residuals() -> None:
     assert middle == pytest.approx(1.0)
     assert low == pytest.approx(np.exp(-2.0 * answer.deviation))
     assert high == pytest.approx(np.exp(2.5 * answer.deviation))
+
+
+def test_names_that_nobody_knows_are_explained_by_no_row() -> None:
+    book = book_of([AT])
+    base = Base(columns_of([AT], book), np.array([2.0]), np.array([0.05]))
+    answer = posterior(PROCESS, base, columns_of([replace(AT, engine="", model="")], book))
+    assert (answer.expected, answer.unexplained) == (0.0, 1.0)
+
+
+def test_loads_beyond_any_service_are_as_far_as_the_farthest_one() -> None:
+    at = columns([replace(AT, load=load, gpus=load) for load in (1e-4, 1e-3, 1.0, 1e6, 1e7)])
+    for name in ("load", "gpus"):
+        scale = at.amounts[:, AMOUNTS.index(name)]
+        assert scale == pytest.approx(np.log([1e-3, 1e-3, 1.0, 1e6, 1e6]))
 
 
 def test_many_twins_settle_it() -> None:

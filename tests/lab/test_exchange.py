@@ -14,6 +14,8 @@ from rackmath.lab.exchange import sent_ranks
 from rackmath.lab.exchange_workers import CHOSEN, EXPERTS
 from rackmath.lab.machine import Machine
 
+pytestmark = pytest.mark.long
+
 
 @given(seed=st.integers(0, 100), ranks=st.sampled_from([2, 4, 8]))
 def test_ranks_that_a_token_goes_to(seed: int, ranks: int) -> None:

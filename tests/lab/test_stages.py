@@ -9,6 +9,8 @@ from rackmath.lab import stages
 from rackmath.lab.budget import Budget
 from rackmath.lab.machine import Machine
 
+pytestmark = pytest.mark.long
+
 
 def test_two_stages_train_and_decode(cpu: Machine) -> None:
     found = stages.experiment(cpu, Budget(60.0), stages=2, microbatches=(2, 6), pace=0.02)

@@ -15,6 +15,8 @@ from rackmath.lecture.claims import ENTRIES, RULINGS, Claim, claims, off, rows
 from rackmath.lecture.verdicts import off_by, parse_expected, verdict
 from tests.conftest import SHARED
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def ledger() -> dict[str, Claim]:

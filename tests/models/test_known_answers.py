@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models import counts
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
+from rackmath.models.cache_blocks import cache_blocks
+from rackmath.models.config import read_config
 from rackmath.models.formats import BF16, FP32
+from rackmath.models.loaded import loaded_weights
+from rackmath.models.mixers import Grouped, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import operators
 
@@ -80,3 +87,65 @@ def test_a_pass_reads_the_experts_that_its_tokens_meet(tokens: float, met: float
     for op in experts:
         assert op.weight_bytes == pytest.approx(met * 4096 * 14336 * 2)
         assert op.flops == pytest.approx(tokens * 2 * 2 * 4096 * 14336)
+
+
+def test_a_layer_that_reads_an_earlier_cache_keeps_the_norm_of_its_queries() -> None:
+    """OLMo 2 norms all heads of queries, 8 of 16, and all of keys, 2 of 16, together."""
+    config = {
+        "model_type": "olmo2", "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "vocab_size": 1000,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "use_cla": True, "cla_share_factor": 2,
+    }  # fmt: skip
+    owner, reader = (layer.mixers[0] for layer in read_config(config).layers)
+    assert isinstance(owner, Grouped)
+    assert isinstance(reader, Grouped)
+    assert (owner.stores, owner.norm_elements) == (True, (8 + 2) * 16)
+    assert (reader.stores, reader.norm_elements) == (False, 8 * 16)
+
+
+@pytest.mark.parametrize(("name", "moved"), [("self_attn.q_proj", 4096 + 4096), ("mlp.gate_proj", 4096 + 14_336)])
+def test_a_product_reads_its_inputs_and_writes_its_outputs(name: str, moved: int) -> None:
+    work = Pass(phase="decode", sequences=3.0, new_tokens=1.0, context=500.0)
+    product = next(op for op in operators(catalogue.model("llama-3.1-8b"), work) if op.name == name)
+    assert float(product.activation_bytes) == 3 * moved * 2
+
+
+def test_a_norm_reads_and_writes_its_elements() -> None:
+    work = Pass(phase="decode", sequences=3.0, new_tokens=1.0, context=500.0)
+    norms = [op for op in operators(catalogue.model("llama-3.1-8b"), work) if op.role == "norm" and op.layered]
+    # Two norms of 4,096 in each layer.
+    assert sum(float(op.activation_bytes) for op in norms) == 3 * 2 * 2 * 4096 * 2
+
+
+def test_vocabularies_are_padded_to_multiples_of_64_rows() -> None:
+    model = replace(catalogue.model("llama-3.1-8b"), vocabulary=50_257)
+    loaded = loaded_weights(model, lambda kind, units: 1.0, slices=1.0, padded_experts=False, speculative=False)
+    # 50,304 rows of 4,096 in 16 bit are 393 MiB; of the last segment of two the allocator cannot give the rest away.
+    assert loaded.embedding == loaded.head == pytest.approx(394 * 2**20, rel=1e-12)
+
+
+def test_a_cache_of_all_layers_alike_is_one_table_of_blocks() -> None:
+    blocks = cache_blocks(catalogue.model("llama-3.1-8b"), lambda parts: 1.0, 16)
+    (kind,) = blocks.groups
+    assert (kind.layers, kind.window, kind.recurrent) == (32, None, False)
+    assert blocks.per_sequence(1000.0, 8192.0) == 63
+    assert blocks.bytes_per_block == 32 * 16 * 2 * 8 * 128 * 2
+
+
+@pytest.mark.parametrize(("heads", "dim"), [(8, 25), (10, 20)])
+def test_mamba_s_heads_share_twice_the_hidden_width(heads: int, dim: int) -> None:
+    config = {
+        "model_type": "mamba2", "hidden_size": 100, "num_hidden_layers": 1, "vocab_size": 1000, "num_heads": heads,
+        "state_size": 16, "n_groups": 1,
+    }  # fmt: skip
+    (mixer,) = read_config(config).layers[0].mixers
+    assert isinstance(mixer, Mamba2)
+    assert (mixer.heads, mixer.head_dim) == (heads, dim)
+
+
+def test_mamba_s_heads_that_do_not_divide_are_refused() -> None:
+    config = {
+        "model_type": "mamba2", "hidden_size": 100, "num_hidden_layers": 1, "vocab_size": 1000, "num_heads": 16,
+        "state_size": 16, "n_groups": 1,
+    }  # fmt: skip
+    with pytest.raises(InputError, match="2 x 100 does not divide by 16 heads"):
+        read_config(config)

@@ -17,6 +17,8 @@ from rackmath.models.config import read_config
 from tests.conftest import SHARED
 from tests.mutations import mutate
 
+pytestmark = pytest.mark.long
+
 BATCHES = 20
 PER_BATCH = 500
 

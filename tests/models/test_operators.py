@@ -19,6 +19,7 @@ from rackmath.models.mixer_operators import chunk_pairs, index_traffic, mixer_tr
 from rackmath.models.mixers import Compressed, Grouped, Indexer, Latent, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import CORES, distinct_experts, operators, total_flops
+from rackmath.models.totals import from_totals
 
 lengths = st.integers(1, 60)
 
@@ -235,3 +236,10 @@ def test_a_gated_delta_layer_costs_what_its_products_cost(phase: str, new: float
     (core,) = (o for o in operators(model, Pass(phase=phase, sequences=1.0, new_tokens=new, context=1000.0))
                if o.kind == "recurrence")  # fmt: skip
     assert (core.count, float(core.flops)) == (36, per_token * new)
+
+
+def test_a_model_known_by_its_totals_reads_its_cache_and_meets_every_pair() -> None:
+    model = from_totals("closed", 1e11, 1e10, 4000.0, attention_flops=1e5)
+    traffic = mixer_traffic(model.layers[0].mixers[0], model, 4.0, 10.0, 1000.0, absorbed=True)
+    assert traffic.read == 4 * 1000 * 4000
+    assert traffic.flops == 4 * 1e5 * sum(range(991, 1001))

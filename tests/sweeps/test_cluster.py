@@ -19,7 +19,7 @@ from rackmath.sweeps.workers import on_cluster
 from tests.sweeps.test_sweeps import AXES, CASE
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'rackmath[scale]'")
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]
 
 
 def workers() -> list[int]:

@@ -178,6 +178,7 @@ def test_every_answer_has_the_strict_headers(client: TestClient) -> None:
     assert "http" not in policy
 
 
+@pytest.mark.long
 def test_pages_hold_their_text_and_first_answer_without_scripts(client: TestClient) -> None:
     for path, page in pages().items():
         text = client.get(path).text

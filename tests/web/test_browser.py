@@ -13,6 +13,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, e
 import rackmath as rm
 from rackmath.web.pages import pages, views
 
+pytestmark = pytest.mark.long
+
 PATHS = ["/", *pages()]
 
 
@@ -185,7 +187,6 @@ def test_files_that_cannot_be_read_are_refused_in_place(refusing: Page, tmp_path
     assert "estimate.model=upload-" in page.url
 
 
-@pytest.mark.long
 def test_a_point_of_the_frontier_is_chosen_and_the_limits_dragged(page: Page) -> None:
     opened(page, "/plan")
     page.evaluate("""() => {
@@ -220,7 +221,6 @@ def test_a_point_of_the_frontier_is_chosen_and_the_limits_dragged(page: Page) ->
     expect(page.locator('[data-view="plan"] .command code')).to_contain_text(f"--ttft={dragged:.15g}", timeout=60_000)
 
 
-@pytest.mark.long
 def test_a_long_question_can_be_cancelled(page: Page) -> None:
     opened(page, "/plan")
     page.locator("#plan-gpus").fill("144")

@@ -10,6 +10,8 @@ from schemathesis.checks import not_a_server_error
 from rackmath.web.app import create_app
 from rackmath.web.security import TOKEN
 
+pytestmark = pytest.mark.long
+
 # A question that takes longer is refused, as one of a minute is before users.
 app = create_app(1, longest=5.0)
 schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "127.0.0.1"})
@@ -30,7 +32,6 @@ def test_no_question_breaks_the_server(case: schemathesis.Case) -> None:
     answer(case)
 
 
-@pytest.mark.long
 @schema.include(operation_id_regex=_HEAVY).parametrize()
 # Drawn ones alone: the many cases that schemathesis adds to them would each take a process.
 @settings(max_examples=8, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))

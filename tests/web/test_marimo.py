@@ -17,6 +17,8 @@ from playwright.sync_api import Browser, expect
 
 import rackmath as rm
 
+pytestmark = pytest.mark.long
+
 NOTEBOOK = Path(__file__).parents[2] / "docs/notebooks/step_in_marimo.py"
 
 

@@ -148,7 +148,8 @@ def residuals(process: Process, base: Base, at: Configurations, near: NDArray[np
         expected = cross @ weights[:, 0]
         variance = np.maximum(prior - np.sum(cross * weights[:, 1:].T, axis=1), 0.0)
     unknown_source = at.names[:, _SOURCE] < 0
-    unexplained = np.where(reachable > 0, (variance - prior + reachable) / np.where(reachable > 0, reachable, 1.0), 1.0)
+    unexplained = np.ones(len(at))
+    np.divide(variance - prior + reachable, reachable, out=unexplained, where=reachable.astype(bool))
     weight = np.where(unknown_source, process.unknown_source_weight, 1.0)
     return Residuals(
         # Rows that explain little of the variance correct nothing: physics alone.

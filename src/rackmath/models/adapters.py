@@ -103,7 +103,7 @@ def _popularity(count: int, skew: float) -> tuple[Array, Array]:
 @lru_cache(maxsize=64)
 def _missing(count: int, resident: int, skew: float) -> float:
     """Part of the draws of an adapter that find it gone."""
-    if resident >= count:
+    if resident == count:
         return 0.0
     chance, many = _popularity(count, skew)
     low, high = 0.0, 1.0

@@ -119,5 +119,6 @@ def _lost(size: float) -> float:
     """Bytes behind a tensor that the allocator counts as its own."""
     if size < _SEGMENT:
         return 0.0
-    rest = -size % _SEGMENT_MULTIPLE
+    # Bytes are whole; parts and paddings of them are rounded.
+    rest = -round(size) % _SEGMENT_MULTIPLE
     return rest if rest <= _TAIL else 0.0
