@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from rackmath.errors import DoesNotFit
 from rackmath.io import catalogue
 from rackmath.serving import Scheduling
 from rackmath.serving.choice import best, frontier, gpu_seconds, within
-from rackmath.serving.corrections import corrected
+from rackmath.serving.corrections import _room, corrected
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.points import Corrections, Points
 from rackmath.serving.search import Found, search
@@ -119,3 +120,12 @@ def test_the_best_keeps_limits_with_its_own_factors_and_its_parts_add_up() -> No
     assert spent["measurements"] > 0
     alone = plan(SYSTEM, WORK, LIMITS, SPACE, LOSSES, S)
     assert p.per_gpu[place] < alone.found.points.per_gpu[alone.best]
+
+
+def test_the_first_of_all_layouts_may_be_the_one_that_reads() -> None:
+    """Of two pools, requests in flight anywhere are not counted against memory: so where layout 0 reads the prompts."""
+    before, _ = refined(1.0, 1.0)
+    one = before.points.taken(np.array([0]))
+    pooled = replace(one, prefill=np.array([0]))
+    assert np.isfinite(_room(one, before, SYSTEM, WORK, SPACE)).all()
+    assert np.isinf(_room(pooled, before, SYSTEM, WORK, SPACE)).all()

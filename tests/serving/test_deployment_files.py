@@ -107,6 +107,13 @@ def test_compose_deals_devices() -> None:
     assert alone["vllm"]["ports"] == ["8000:8000"]
 
 
+def test_groups_that_share_nothing_are_servers_of_their_own() -> None:
+    """Two workers of two groups are four servers of two accelerators."""
+    worker = replace(SERVER, layout=Layout(tensor=2, data=2), experts=False)
+    services = yaml.safe_load(deployment_files("sample", [(worker, 2)], H100).text["compose.yaml"])["services"]
+    assert [name for name in services if name.startswith("vllm")] == ["vllm-0", "vllm-1", "vllm-2", "vllm-3"]
+
+
 def test_flags_are_those_of_the_command() -> None:
     args = documents([(SERVER, 1)])["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
     assert "vllm serve " + " ".join(args) == " ".join(vllm_command(SERVER).replace("\\\n", " ").split())

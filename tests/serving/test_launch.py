@@ -177,6 +177,8 @@ def test_adapters_are_named() -> None:
     assert "--max-cpu-loras" not in vllm_command(replace(SERVER, adapters=Adapters(rank=8, count=2, resident=2)))
     assert flag(sglang_command(served), "--max-loras-per-batch") == 8
     assert "--lora-target-modules all" in sglang_command(served)
+    few = replace(SERVER, adapters=Adapters(rank=20, targets=("Wqkv", "q_proj")))
+    assert "--lora-target-modules Wqkv q_proj" in sglang_command(few)
     assert "max_lora_rank: 20" in settings(served)
     assert any("--lora-modules" in note for note in notes(served))
     assert "lora" not in vllm_command(SERVER) + sglang_command(SERVER) + settings(SERVER)
