@@ -56,6 +56,17 @@ def test_lines_are_those_of_the_log(
         assert line.low <= measured * GIB <= line.high
 
 
+def test_a_draft_model_takes_all_of_its_weights() -> None:
+    target, draft = catalogue.model("llama-3.1-70b"), catalogue.model("llama-3.1-8b")
+    layout = Layout(tensor=4)
+    plain, both, alone = (
+        start(model, H100, layout, server(draft=beside)).weights.value
+        for model, beside in ((target, None), (target, draft), (draft, None))
+    )
+    # As the same model does alone, but for its table of 131,072 positions of 128 in 16 bit, which both share.
+    assert both - plain == alone - 131_072 * 128 * 2
+
+
 def test_a_stage_gets_the_cache_of_the_last_one() -> None:
     """The log says 1,075,312 tokens at two stages, from the stage that samples."""
     account = start(catalogue.model("llama-3.1-8b"), H100, Layout(pipeline=2), server())
