@@ -8,8 +8,11 @@ import pytest
 
 from rackmath.engine import Layout, estimate
 from rackmath.engine.kernel_curves import Kernels
+from rackmath.engine.layout import as_floats
 from rackmath.engine.losses import CORRECTION, dispatch_time
 from rackmath.engine.pass_work import pass_work
+from rackmath.engine.roofline import timed_operators
+from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
 from rackmath.models.operator import Pass
 
@@ -52,6 +55,19 @@ def test_a_draft_model_takes_memory_of_its_own() -> None:
     assert both.activations >= max(float(plain.activations), float(alone.activations))
 
 
+def test_a_draft_model_takes_a_pass_for_each_token_that_it_writes() -> None:
+    system, layout = catalogue.system("h100-sxm"), Layout(tensor=8)
+    losses = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.0), "time per token")
+    target, draft = catalogue.model("llama-3.1-70b"), catalogue.model("llama-3.1-8b")
+    verified = estimate(target, system, layout, **POINT, drafted=3, losses=losses)
+    own = estimate(draft, system, layout, **POINT, losses=losses)
+    both = estimate(target, system, layout, **POINT, drafted=3, draft=draft, losses=losses)
+    assert both.time == pytest.approx(float(verified.time) + 3 * float(own.time))
+    for name in ("terms", "lost"):
+        for part, value in getattr(both, name).items():
+            assert value == pytest.approx(float(getattr(verified, name)[part]) + 3 * float(getattr(own, name)[part]))
+
+
 def test_logits_are_gathered_of_every_verified_token_and_of_a_prompt_s_last() -> None:
     """Eight sequences of four tokens each on four H100: three quarters of the logits move, sums take 5/4 in the switch."""
     system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
@@ -61,3 +77,45 @@ def test_logits_are_gathered_of_every_verified_token_and_of_a_prompt_s_last() ->
         work = Pass(phase=phase, sequences=8.0, new_tokens=4.0, context=4.0)
         outside = pass_work(model, work, Layout(tensor=4), system).wire.outside
         assert outside == pytest.approx(summed + tokens * gathered), phase
+
+
+def test_products_of_training_hide_reductions_and_nothing_else() -> None:
+    system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
+    layout = as_floats(Layout(tensor=8, pipeline=2))
+    for phase, hidden in (("train", 1.0), ("decode", 0.0)):
+        new = 1.0 if phase == "decode" else 8192.0
+        work = Pass(phase=phase, sequences=1.0, new_tokens=new, context=8192.0)
+        pass_ = pass_work(model, work, layout, system)
+        tensor = float(pass_.wire.tensor + pass_.latency.tensor)
+        assert 0 < tensor < sum(float(op.time) for op in pass_.operators)
+        rest = sum(float(side.outside + side.pipeline) for side in (pass_.wire, pass_.latency))
+        assert float(pass_.exchange) == pytest.approx(rest + (1 - hidden) * tensor)
+
+
+def test_drafts_are_accepted_in_decode_only() -> None:
+    system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
+    plain = estimate(model, system, Layout(tensor=8), **POINT, drafted=2)
+    fewer = estimate(model, system, Layout(tensor=8), **POINT, drafted=2, accepted=1.5)
+    assert float(fewer.tokens_per_second) == pytest.approx(1.5 * 16 / float(plain.time))
+    with pytest.raises(InputError, match="in decode only"):
+        estimate(model, system, Layout(tensor=8), **POINT, phase="prefill", accepted=1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "moved"),
+    [
+        # One input of 4,096; queries, keys and values out of it; gate and what it multiplies out of it.
+        ("llama-3.1-8b", "self_attn.q_proj", 4096 + 4096 + 2 * 1024),
+        ("llama-3.1-8b", "mlp.gate_proj", 4096 + 2 * 14_336),
+        # Eight experts: each of its three matrices reads its input and writes its output.
+        ("qwen3-30b-a3b", "mlp.experts.gate_proj", 8 * 3 * (2048 + 768)),
+    ],
+)
+def test_products_of_one_input_read_it_once(model: str, name: str, moved: int) -> None:
+    system = catalogue.system("h100-sxm")
+    work = Pass(phase="decode", sequences=3.0, new_tokens=1.0, context=500.0)
+    timed = timed_operators(catalogue.model(model), work, as_floats(Layout()), system)
+    product = next(t for t in timed if t.operator.name == name)
+    assert float(product.activations) == pytest.approx(
+        3 * moved * 2 * product.operator.count / system.chip.memory_bandwidth
+    )

@@ -99,6 +99,12 @@ def test_what_crosses_the_links_is_what_the_pass_counts() -> None:
     }
 
 
+def test_what_a_layout_does_not_exchange_is_left_out() -> None:
+    traffic = link_traffic(catalogue.model("llama-3.1-8b"), SYSTEM, Layout(tensor=2), {"batch": 8, "context": 100})
+    assert [t.name for t in traffic] == ["all-reduce of tensor parallelism", "vocabulary"]
+    assert link_traffic(catalogue.model("llama-3.1-8b"), SYSTEM, Layout(), {"batch": 8, "context": 100}) == []
+
+
 def test_a_tied_head_is_copied_to_the_last_stage() -> None:
     a = catalogue.model("llama-3.2-1b")
     ranks = rack_map(a, SYSTEM, Layout(pipeline=2), {"batch": 2, "context": 100})

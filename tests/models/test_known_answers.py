@@ -123,6 +123,18 @@ def test_vocabularies_are_padded_to_multiples_of_64_rows() -> None:
     assert loaded.embedding == loaded.head == pytest.approx(394 * 2**20, rel=1e-12)
 
 
+def test_experts_in_mxfp4_are_padded_for_their_kernels() -> None:
+    """gpt-oss: 2,880 wide both ways; 2,944 in multiples of 128 between the products, 3,072 in multiples of 256 outside."""
+    model = catalogue.model("gpt-oss-20b")
+    padded, plain = (
+        loaded_weights(model, lambda kind, units: 1.0, slices=1.0, padded_experts=on, speculative=False).layers
+        for on in (True, False)
+    )
+    more = counts.weight_bytes(model)["experts"] * (2944 / 2880 * 3072 / 2880 - 1)
+    # Of 24 layers each may have a segment's rest of a mebibyte behind it.
+    assert padded - plain == pytest.approx(more, abs=24 * 2**20)
+
+
 def test_a_cache_of_all_layers_alike_is_one_table_of_blocks() -> None:
     blocks = cache_blocks(catalogue.model("llama-3.1-8b"), lambda parts: 1.0, 16)
     (kind,) = blocks.groups

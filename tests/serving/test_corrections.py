@@ -79,7 +79,8 @@ def test_times_are_multiplied_and_what_follows_from_them_is_computed_again() -> 
 
 
 def test_no_correction_beats_the_bound() -> None:
-    _, after = refined(1e-3, 1e-3)
+    before, after = refined(1e-3, 1e-3)
+    places = {key(before.points, i): i for i in range(len(before.points))}
     p = after.points
     for i in range(0, len(p), 7):
         layout = after.layouts[p.layout[i]]
@@ -90,9 +91,24 @@ def test_no_correction_beats_the_bound() -> None:
             batch=float(p.batch[i]),
             context=WORK.input + WORK.output / 2,
             drafted=float(p.drafted[i]),
+            losses=LOSSES,
         )
         accepted = float(S.accepted(float(p.drafted[i])))
-        assert p.time_per_output_token[i] * accepted >= float(step.time) * (1 - 1e-9)
+        assert p.time_per_output_token[i] * accepted >= float(step.time_ideal) * (1 - 1e-9)
+        computed = before.points.time_per_output_token[places[key(p, i)]]
+        assert p.time_per_output_token[i] == pytest.approx(computed * float(step.time_ideal / step.time))
+
+
+@pytest.mark.parametrize("cached", [0.0, 0.75])
+def test_first_tokens_come_no_sooner_than_what_is_not_cached_is_read(cached: float) -> None:
+    work = replace(WORK, cached=cached)
+    _, after = refined(1.0, 1e-6, work)
+    p = after.points
+    for i in range(0, len(p), 7):
+        reader = after.layouts[p.layout[i] if p.prefill[i] < 0 else p.prefill[i]]
+        model = SPACE.variants[p.variant[i]].architecture
+        bound = estimate(model, SYSTEM, reader, batch=1, context=3000, cached=3000 * cached, phase="prefill")
+        assert p.time_to_first_token[i] == pytest.approx(float(bound.time))
 
 
 def test_a_rate_is_served_with_as_many_units_as_the_corrected_speed_needs() -> None:

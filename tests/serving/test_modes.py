@@ -47,6 +47,13 @@ def test_fast_costs_more_and_slow_costs_less_than_standard() -> None:
     assert m.ratio(m.fastest)[0] >= speed
 
 
+def test_waiting_saves_more_than_half_of_a_fast_standard() -> None:
+    m = found(speed=200.0, speedup=1.01)
+    _, slow_price = m.ratio(m.slow)
+    assert 0 < slow_price < 0.5
+    assert m.saved_by_waiting == pytest.approx(1 - slow_price)
+
+
 def test_the_standard_is_the_cheapest_of_its_speed() -> None:
     m = found()
     p = m.found.points

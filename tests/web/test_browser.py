@@ -81,6 +81,28 @@ def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> 
     page.wait_for_function(f"before => {drawn} !== before", arg=before)
 
 
+def test_a_picture_out_of_sight_is_drawn_when_it_is_looked_at_or_printed(page: Page) -> None:
+    opened(page, "/estimate")
+    page.set_viewport_size({"width": 1280, "height": 300})
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(500)
+    bars = "JSON.stringify([...document.querySelectorAll('[data-view=estimate] .drawn')].at(-1).data[0].x)"
+    change = "(field, value) => { field.value = value; field.dispatchEvent(new Event('input', { bubbles: true })); }"
+    for batch, look in (
+        (512, "dispatchEvent(new Event('beforeprint'))"),
+        (16, "scrollTo(0, document.body.scrollHeight)"),
+    ):
+        before = page.evaluate(bars)
+        page.locator("#estimate-batch").evaluate(change, batch)
+        expect(page.locator('[data-view="estimate"] .command code')).to_contain_text(f"--batch={batch}")
+        page.wait_for_timeout(200)
+        assert page.evaluate(bars) == before
+        page.evaluate(look)
+        page.wait_for_function(f"before => {bars} !== before", arg=before)
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_timeout(500)
+
+
 def test_another_chip_is_made_with_sliders(page: Page) -> None:
     opened(page, "/estimate")
     group = page.locator('[data-view="estimate"] details.group')

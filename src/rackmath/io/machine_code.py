@@ -69,11 +69,13 @@ def code_folder() -> Path:
     """Folder of the machine code of just these sources: in ``NUMBA_CACHE_DIR``, or in the platform's cache folder.
 
     Numba looks only at the file of the function that it compiles: code of former versions of what it calls would be
-    taken for that of today, were they kept in one folder.
+    taken for that of today, were they kept in one folder. It takes code for another place's, or another day's, where
+    that file has moved or was written again: then the mark of a folder that both share would promise what is not there.
     """
     base = os.environ.get("NUMBA_CACHE_DIR") or platformdirs.user_cache_dir("rackmath", False)
     digest = hashlib.sha256()
     for source in sorted(_SOURCES.glob("*.py")):
+        digest.update(f"{source} {source.stat().st_mtime_ns} ".encode())
         digest.update(source.read_bytes())
     return Path(base) / f"simulator-{digest.hexdigest()[:16]}"
 

@@ -165,7 +165,7 @@ def levers(
     }
     asked, other = (system, space), result
     for name, question in opened.items():
-        # Of two choices in a row the same search tells; the last but one is where everything began.
+        # One search answers the first two, the search of ``state`` all formats.
         if question != asked:
             asked = question
             other = result if asked == (system, space) else search(asked[0], work, limits, asked[1], losses, s)

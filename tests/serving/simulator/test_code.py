@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -160,17 +161,25 @@ def test_machine_code_is_kept_where_it_can_be(writable: bool, tmp_path: Path) ->
     assert bool(list(base.rglob("*.nbi"))) == writable
 
 
-def test_each_version_of_the_sources_has_its_own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_each_place_and_version_of_the_sources_has_its_own_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Numba finds no code for a file that has moved or was written again, so no mark of a folder may promise it."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    before = machine_code.code_folder.__wrapped__()
+    folders = [machine_code.code_folder.__wrapped__()]
+    assert machine_code.code_folder.__wrapped__() == folders[0]
     copy = tmp_path / "room"
-    copy.mkdir()
-    for source in machine_code._SOURCES.glob("*.py"):
-        (copy / source.name).write_text(source.read_text() + "# another version\n")
+    shutil.copytree(machine_code._SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(machine_code, "_SOURCES", copy)
-    after = machine_code.code_folder.__wrapped__()
-    assert before != after
-    assert before.parent == after.parent == tmp_path
+    folders.append(machine_code.code_folder.__wrapped__())
+    source = next(copy.glob("*.py"))
+    os.utime(source, (1e9, 1e9))
+    folders.append(machine_code.code_folder.__wrapped__())
+    source.write_text(source.read_text() + "# another version\n")
+    os.utime(source, (1e9, 1e9))
+    folders.append(machine_code.code_folder.__wrapped__())
+    assert len(set(folders)) == 4
+    assert {folder.parent for folder in folders} == {tmp_path}
 
 
 def test_where_no_process_can_be_started_the_next_run_tries_again(

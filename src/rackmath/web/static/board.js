@@ -143,8 +143,11 @@ class Picture {
 
   sighted(hidden) {
     this.hidden = hidden;
-    if (hidden || !this.late) return;
-    this.late();
+    if (!hidden) this.catchUp();
+  }
+
+  catchUp() {
+    this.late?.();
     this.late = null;
   }
 
@@ -584,6 +587,9 @@ for (const section of document.querySelectorAll(".view")) views.push(new View(se
 for (const details of document.querySelectorAll(".equation")) equation(details);
 theme();
 root.dataset.ready = "true";
+
+// Paper shows everything.
+addEventListener("beforeprint", () => { for (const view of views) for (const picture of view.pictures) picture.catchUp(); });
 
 // Plotly takes a second to be read: a page answers before it is there, and draws then.
 const plotly = document.getElementById("plotly");
