@@ -143,7 +143,7 @@ def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
     signal.signal(signal.SIGALRM, _hang)
     warnings.simplefilter("always")
     for number in numbers:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
         signal.alarm(LONGEST)
         try:
             broken = run(Random(f"{surface} {seed} {number}"))
@@ -153,6 +153,10 @@ def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
             broken = "traceback: " + traceback.format_exc(limit=-3).replace("\n", " | ")
         finally:
             signal.alarm(0)
+        took = time.monotonic() - begun
+        if took > LONGEST and not broken:
+            # What the alarm raises is lost where Python is in the middle of something that nothing may leave.
+            broken = f"takes {took:.0f} seconds"
         added = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         yield number, broken or (f"takes {added / 2**20:.0f} MiB" if added > MOST_MEMORY else "")
 

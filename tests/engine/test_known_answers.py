@@ -15,6 +15,7 @@ from rackmath.engine.roofline import timed_operators
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
 from rackmath.models.operator import Pass
+from rackmath.models.totals import from_totals
 
 POINT = {"batch": 16, "context": 2000}
 
@@ -119,3 +120,22 @@ def test_products_of_one_input_read_it_once(model: str, name: str, moved: int) -
     assert float(product.activations) == pytest.approx(
         3 * moved * 2 * product.operator.count / system.chip.memory_bandwidth
     )
+
+
+def test_a_model_known_by_its_totals_needs_no_activations_and_its_rate_is_shared() -> None:
+    system, model = catalogue.system("h100-sxm"), from_totals("closed", 1e11, 1e10, 4000.0)
+    step = estimate(model, system, Layout(tensor=8), **POINT)
+    assert float(step.memory.activations) == 0.0
+    assert float(step.tokens_per_second_per_gpu) == pytest.approx(16 / float(step.time) / 8)
+
+
+@pytest.mark.parametrize(
+    ("layout", "groups", "slices"),
+    [
+        (Layout(tensor=4, expert=16, data=8), 4, 1),
+        (Layout(tensor=8, expert=2), 1, 4),
+        (Layout(data=8, ffn=16, expert=16, micro_batches=2), 8, 1),
+    ],
+)
+def test_groups_that_share_experts_and_ranks_that_share_an_expert(layout: Layout, groups: int, slices: int) -> None:
+    assert (layout.expert_groups, layout.expert_slices) == (groups, slices)
