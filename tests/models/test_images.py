@@ -47,6 +47,17 @@ def test_images_of_kimi_are_padded_and_shrunk(width: int, height: int, patches: 
     )
 
 
+def test_tokens_of_a_tile_are_squares_of_patches() -> None:
+    """24 x 24 patches, of which 3 x 3 or 4 x 4 become one token."""
+    for merge, tokens in ((3, 64), (4, 36)):
+        assert image_of(Tiles(side=336, patch=14, merge=merge, most=1), 100, 100) == (1, 576, tokens)
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 8000), (8000, 1), (28, 8000)])
+def test_an_image_of_one_line_fills_its_budget(width: int, height: int) -> None:
+    assert image_of(RULES["budget"], width, height).tokens == 280
+
+
 @given(width=sides, height=sides)
 def test_no_image_leaves_its_bounds(width: int, height: int) -> None:
     kimi = image_of(PatchLimit(patch=14, merge=2, patches=16_384, side=512), width, height)

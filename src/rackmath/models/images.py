@@ -103,10 +103,11 @@ class Budget:
         unit = self.patch * self.merge
         scale = sqrt(self.tokens * unit * unit / (width * height))
         wide, high = (floor(side * scale / unit) for side in (width, height))
+        # A side that shrinks to nothing is more than ``tokens`` times shorter than the other.
         if not wide:
-            wide, high = 1, min(height // width, self.tokens)
+            wide, high = 1, self.tokens
         elif not high:
-            wide, high = min(width // height, self.tokens), 1
+            wide, high = self.tokens, 1
         return _whole(wide * unit, high * unit, self.patch, self.merge)
 
 
