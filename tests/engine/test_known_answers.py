@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,8 @@ from rackmath.engine import Layout, estimate
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import as_floats
 from rackmath.engine.losses import CORRECTION, dispatch_time
-from rackmath.engine.pass_work import pass_work
+from rackmath.engine.pass_checks import check_pass, pass_assumptions
+from rackmath.engine.pass_work import collectives_time, pass_work
 from rackmath.engine.roofline import timed_operators
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
@@ -139,3 +141,32 @@ def test_a_model_known_by_its_totals_needs_no_activations_and_its_rate_is_shared
 )
 def test_groups_that_share_experts_and_ranks_that_share_an_expert(layout: Layout, groups: int, slices: int) -> None:
     assert (layout.expert_groups, layout.expert_slices) == (groups, slices)
+
+
+def test_a_format_that_a_chip_has_no_rate_for_is_said_and_others_are_not() -> None:
+    model = catalogue.model("deepseek-v3")
+    said = {
+        name: [note for note in pass_assumptions(model, catalogue.system(name), "decode", None) if "multiplied" in note]
+        for name in ("h100-sxm", "a100-sxm")
+    }
+    assert said["h100-sxm"] == []
+    assert len(said["a100-sxm"]) == 1
+    assert said["a100-sxm"][0].startswith("fp8 weights are multiplied at ")
+
+
+@pytest.mark.parametrize(("drafted", "refused"), [(0, False), (1000, False), (1001, True), (-1, True)])
+def test_drafts_of_a_step_are_bounded(drafted: int, refused: bool) -> None:
+    with pytest.raises(InputError, match="0 to 1000") if refused else nullcontext():
+        check_pass("decode", 1.0, 100.0, 0.0, float(drafted))
+
+
+def test_collectives_take_their_wires_and_latencies_with_a_chip_s_kernels() -> None:
+    layout = as_floats(Layout(tensor=2, expert=8, data=4, pipeline=2))
+    work = Pass(phase="decode", sequences=8.0, new_tokens=1.0, context=1000.0)
+    pass_ = pass_work(catalogue.model("deepseek-v3"), work, layout, catalogue.system("h100-sxm"))
+    w, t = pass_.wire, pass_.latency
+    assert min(float(side) for side in (w.dispatch, w.combine, t.dispatch, t.combine)) > 0
+    kernels = Kernels(wire=0.8, wire_exchange=0.5, exchange_latency=3.0)
+    seconds = collectives_time(pass_, kernels)
+    assert float(seconds.experts) == pytest.approx(float((w.dispatch + w.combine) / 0.5 + 3 * (t.dispatch + t.combine)))
+    assert float(seconds.hops) == pytest.approx(float(w.pipeline / 0.8 + t.pipeline))

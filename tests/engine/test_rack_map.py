@@ -99,6 +99,15 @@ def test_what_crosses_the_links_is_what_the_pass_counts() -> None:
     }
 
 
+def test_accelerators_with_fewer_experts_hold_less() -> None:
+    """128 experts on 12: eight hold eleven, four ten."""
+    a = catalogue.model("qwen3-235b-a22b")
+    ranks = rack_map(a, SYSTEM, Layout(data=4, ffn=12, expert=12, micro_batches=2), {"batch": 64, "context": 1000})
+    held = [r for r in ranks if r.group < 0]
+    assert [len(r.experts) for r in held] == [11] * 8 + [10] * 4
+    assert sum(r.expert_weights for r in held) == pytest.approx(weight_bytes(a)["experts"], rel=1e-12)
+
+
 def test_what_a_layout_does_not_exchange_is_left_out() -> None:
     traffic = link_traffic(catalogue.model("llama-3.1-8b"), SYSTEM, Layout(tensor=2), {"batch": 8, "context": 100})
     assert [t.name for t in traffic] == ["all-reduce of tensor parallelism", "vocabulary"]

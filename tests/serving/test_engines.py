@@ -10,7 +10,7 @@ from rackmath.engine.constants import Constants
 from rackmath.io import catalogue, constants_file
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.engines import fuses_experts
+from rackmath.serving.engines import default_seats, fuses_experts
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,14 @@ def test_experts_that_are_trained_at_once_take_what_their_products_take() -> Non
     )
     assert known.value("grouped", engine) == 1.0
     assert known.value("grouped", replace(engine, fused_experts=False)) > 1.5
+
+
+@pytest.mark.parametrize(
+    ("family", "system", "seats"),
+    [
+        ("vllm", "h100-sxm", 1024), ("vllm", "a100-sxm", 256), ("vllm", "l4", 256), ("trtllm", "h100-sxm", 2048),
+        ("sglang", "h100-sxm", float("inf")),
+    ],
+)  # fmt: skip
+def test_sequences_at_once_where_nothing_is_said(family: str, system: str, seats: float) -> None:
+    assert default_seats(family, catalogue.system(system).chip) == seats
