@@ -12,11 +12,12 @@ from rackmath.models import counts
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
-from rackmath.models.formats import BF16, FP32
+from rackmath.models.formats import BF16, FP32, weight_format
 from rackmath.models.loaded import loaded_weights
 from rackmath.models.mixers import Grouped, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import operators
+from rackmath.models.requantise import requantise
 
 
 def test_what_a_sequence_of_llama_holds() -> None:
@@ -133,6 +134,15 @@ def test_experts_in_mxfp4_are_padded_for_their_kernels() -> None:
     more = counts.weight_bytes(model)["experts"] * (2944 / 2880 * 3072 / 2880 - 1)
     # Of 24 layers each may have a segment's rest of a mebibyte behind it.
     assert padded - plain == pytest.approx(more, abs=24 * 2**20)
+
+
+def test_matrices_that_are_no_experts_are_not_padded() -> None:
+    model = requantise(catalogue.model("llama-3.1-8b"), weights=weight_format("mxfp4"))
+    padded, plain = (
+        loaded_weights(model, lambda kind, units: 1.0, slices=1.0, padded_experts=on, speculative=False).layers
+        for on in (True, False)
+    )
+    assert padded == plain
 
 
 def test_a_cache_of_all_layers_alike_is_one_table_of_blocks() -> None:
