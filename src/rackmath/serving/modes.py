@@ -156,19 +156,19 @@ def levers(
     drafting = replace(held, drafted=space.drafted)
     faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
     same = _deployment(result, standard)
-    opened: Mapping[str, tuple[System, Space]] = {
+    questions: Mapping[str, tuple[System, Space]] = {
         "a smaller batch": (system, held),
         "and other parallelism": (system, held),
         "and speculative decoding": (system, drafting),
         "and other formats": (system, space),
         "and twice the memory bandwidth": (faster, space),
     }
-    asked, other = (system, space), result
-    for name, question in opened.items():
+    last_question, other = (system, space), result
+    for name, question in questions.items():
         # One search answers the first two, the search of ``state`` all formats.
-        if question != asked:
-            asked = question
-            other = result if asked == (system, space) else search(asked[0], work, limits, asked[1], losses, s)
+        if question != last_question:
+            last_question, (on, choices) = question, question
+            other = result if question == (system, space) else search(on, work, limits, choices, losses, s)
         q = other.points
         inside = np.flatnonzero(q.time_to_first_token <= limits.time_to_first_token)
         if name == "a smaller batch":

@@ -117,9 +117,9 @@ def undominated(gain: Array, cost: Array, group: Ints | None = None) -> Ints:
     begins = np.zeros(len(order) + 1, dtype=bool)
     begins[0] = begins[-1] = True
     begins[ends] = True
-    better = sorted_gain > np.concatenate([[-np.inf], best[:-1]])
-    kept = np.flatnonzero(better | begins[:-1])
-    # Of points at one cost only the last that is better stands.
-    last = np.ones(len(kept), dtype=bool)
-    last[:-1] = (sorted_cost[kept[1:]] > sorted_cost[kept[:-1]]) | begins[kept[1:]]
-    return order[kept[last]]
+    improves = sorted_gain > np.concatenate([[-np.inf], best[:-1]])
+    places = np.flatnonzero(improves | begins[:-1])
+    # Of points at one cost only the last that improves stands.
+    last = np.ones(len(places), dtype=bool)
+    last[:-1] = (sorted_cost[places[1:]] > sorted_cost[places[:-1]]) | begins[places[1:]]
+    return order[places[last]]

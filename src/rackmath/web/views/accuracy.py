@@ -92,8 +92,8 @@ class Accuracy(Inputs):
 def accuracy(i: Accuracy) -> Shown:
     """Predicted against measured, and the errors."""
     wanted = {"class": i.kind, "chip": i.chip, "model": i.model, "engine": i.engine}
-    held = [record().text[column] == value for column, value in wanted.items() if value]
-    chosen = record().where(np.logical_and.reduce(held)) if held else record()
+    conditions = [record().text[column] == value for column, value in wanted.items() if value]
+    chosen = record().where(np.logical_and.reduce(conditions)) if conditions else record()
     error = chosen.error
     if not len(error):
         raise DoesNotFit("no row is of all these", "leave one of them open")
