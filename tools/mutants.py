@@ -51,8 +51,6 @@ LIMIT = 240.0
 """Time after which a mutant counts as noticed: it does not end. [s]"""
 _NO_MEANING = ("core/RemoveDecorator", "core/ExceptionReplacer")
 """Operators whose mutants change no number: decorators, and which error is caught; so those of | between types."""
-_OTHERS = ("test_mutations",)
-"""Tests of what no change of a line breaks: hostile input, by the minute."""
 _NO_ENDS = ("Eq_Is", "NotEq_IsNot")
 """Equal small numbers and names are identical in CPython, so no test can tell these."""
 
@@ -162,7 +160,7 @@ def tests_of(mutant: Mutant) -> Sequence[str]:
     """Files with tests of the folder that a mutant is in, those that import its module first: they notice most."""
     place = mutant.file.relative_to(SOURCE)
     folder = next(folder for parent in place.parents if (folder := ROOT / "tests" / parent).is_dir())
-    own = [path for path in sorted(folder.glob("test_*.py")) if path.stem not in _OTHERS]
+    own = sorted(folder.glob("test_*.py"))
     module = re.compile(rf"from rackmath\.{re.escape('.'.join(place.with_suffix('').parts))} import\b")
     own.sort(key=lambda path: module.search(path.read_text(encoding="utf-8")) is None)
     return [*(str(path.relative_to(ROOT)) for path in own), *ROOMS[place.parts[0]]]

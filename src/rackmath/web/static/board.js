@@ -99,9 +99,9 @@ function dataOf(figure) {
 
 const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false };
 
-const watched = new WeakMap();
+const pictureAt = new WeakMap();
 const watch = new IntersectionObserver((entries) => {
-  for (const entry of entries) watched.get(entry.target)?.sighted(!entry.isIntersecting);
+  for (const entry of entries) pictureAt.get(entry.target)?.sighted(!entry.isIntersecting);
 }, { rootMargin: "100px" });
 
 class Picture {
@@ -115,7 +115,7 @@ class Picture {
       button("CSV", () => download(`${this.name()}.csv`, "text/csv", csv(this.figure))));
     this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.place);
     place.append(this.frame);
-    watched.set(this.place, this);
+    pictureAt.set(this.place, this);
     watch.observe(this.place);
   }
 
@@ -136,8 +136,8 @@ class Picture {
     this.replay(figure);
     const paint = () => Plotly.react(this.place, dataOf(figure), layout, config);
     // What is out of sight is drawn again when it comes into sight.
-    if (this.hidden && this.place.data) { this.late = paint; return null; }
-    this.late = null;
+    if (this.hidden && this.place.data) { this.pending = paint; return null; }
+    this.pending = null;
     return paint();
   }
 
@@ -147,8 +147,8 @@ class Picture {
   }
 
   catchUp() {
-    this.late?.();
-    this.late = null;
+    this.pending?.();
+    this.pending = null;
   }
 
   // A slider over the moments of a figure: what its bars are then, without asking the server.
@@ -588,7 +588,7 @@ for (const details of document.querySelectorAll(".equation")) equation(details);
 theme();
 root.dataset.ready = "true";
 
-// Paper shows everything.
+// Pictures out of sight are drawn before the page is printed.
 addEventListener("beforeprint", () => { for (const view of views) for (const picture of view.pictures) picture.catchUp(); });
 
 // Plotly takes a second to be read: a page answers before it is there, and draws then.
