@@ -58,14 +58,26 @@ def test_prompts_of_others_stretch_a_token_by_their_share() -> None:
     # 20 finish per answer of 100 tokens, each a prompt of 0.1 s: 20 ms per token on top.
     load = Load(concurrency=20.0, input=1.0, output=100.0)
     s = Scheduling(interruption=1.0)
-    assert time_per_output_token(TIMES, 20.0, load, 1.0, s) == pytest.approx(0.05)
+    assert time_per_output_token(TIMES, 20.0, np.inf, load, 1.0, s) == pytest.approx(0.05)
     wave = Load(concurrency=20.0, input=1.0, output=100.0, wave=True)
-    assert time_per_output_token(TIMES, 20.0, wave, 1.0, s) == pytest.approx(0.04)
+    assert time_per_output_token(TIMES, 20.0, np.inf, wave, 1.0, s) == pytest.approx(0.04)
     # Two independent groups read their prompts at the same time; in lockstep both wait.
-    assert time_per_output_token(TIMES, 20.0, load, 2.0, s) == pytest.approx(0.04)
-    assert time_per_output_token(TIMES, 20.0, load, 2.0, Scheduling(interruption=1.0, lockstep=1.0)) == pytest.approx(
-        0.05
-    )
+    assert time_per_output_token(TIMES, 20.0, np.inf, load, 2.0, s) == pytest.approx(0.04)
+    together = Scheduling(interruption=1.0, lockstep=1.0)
+    assert time_per_output_token(TIMES, 20.0, np.inf, load, 2.0, together) == pytest.approx(0.05)
+
+
+def test_nobody_meets_his_own_prompt() -> None:
+    """Of N users who wait for their answers N - 1 send prompts that one of them can meet: TIMES are 30 and 100 ms."""
+    load, s = Load(concurrency=20.0, input=1.0, output=100.0), Scheduling(interruption=1.0)
+    assert time_per_output_token(TIMES, 1.0, 1.0, load, 1.0, s) == pytest.approx(0.03)
+    assert time_per_output_token(TIMES, 20.0, 20.0, load, 1.0, s) == pytest.approx(0.03 + 19 * 0.1 / 100)
+    # A fifth of them writes at a time; in two groups half of those are of his own, and one in five of these his.
+    assert time_per_output_token(TIMES, 4.0, 20.0, load, 1.0, s) == pytest.approx(0.03 + 4 * 0.95 * 0.1 / 100)
+    assert time_per_output_token(TIMES, 4.0, 20.0, load, 2.0, s) == pytest.approx(0.03 + (2 - 0.2) * 0.1 / 100)
+    # In lockstep he waits for the prompts of the other group too, all of which are others'.
+    together = Scheduling(interruption=1.0, lockstep=1.0)
+    assert time_per_output_token(TIMES, 4.0, 20.0, load, 2.0, together) == pytest.approx(0.03 + (4 - 0.2) * 0.1 / 100)
 
 
 @given(chance=st.floats(0.0, 0.95), drafts=st.integers(0, 6))
@@ -207,7 +219,8 @@ def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_other
             )
             assert none.time_to_first_token + waited - prompt == pytest.approx(some.time_to_first_token, rel=1e-2)
             # The step that takes the prompt in is started kernel by kernel: so much longer than a replayed one.
-            longer = max(kernels - 0.02, 0.0) * some.running / load.output
+            # One in four of them is the user's own, which he never meets.
+            longer = max(kernels - 0.02, 0.0) * some.running / load.output * 3 / 4
             assert some.time_per_output_token == pytest.approx(none.time_per_output_token + longer, rel=1e-6)
     assert 0.01 < kernels < 1.0
     assert started(0.0, llama, Scheduling(dispatch=1e-4), 1.0, 3.0) == pytest.approx(3 * kernels)
@@ -222,9 +235,9 @@ def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:
     """A thousand prompts of 100 tokens for answers of 4: a step of 400 tokens' budget takes in four of them."""
     s = Scheduling(interruption=1.0)
     usual = Load(concurrency=1000.0, input=100.0, output=4.0, budget=400.0)
-    assert time_per_output_token(TIMES, 1000.0, usual, 1.0, s) == pytest.approx(0.03 + 4 * 0.1)
+    assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, s) == pytest.approx(0.03 + 4 * 0.1)
     # An engine that reads prompts first stops for all of them.
-    assert time_per_output_token(TIMES, 1000.0, usual, 1.0, replace(s, mixed=0.0)) == pytest.approx(0.03 + 250 * 0.1)
+    assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, replace(s, mixed=0.0)) == pytest.approx(0.03 + 250 * 0.1)
 
 
 def test_seats_bound_what_runs_and_the_others_wait(llama) -> None:

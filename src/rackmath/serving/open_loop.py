@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +69,7 @@ def open_loop(
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
-        tpot = time_per_output_token(Times(step, prompt, alone, beside), batch, load, layout.data, s)
+        tpot = time_per_output_token(Times(step, prompt, alone, beside), batch, inf, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
         unmet = s.arrival + until_begun(step, batch / layout.data, load.looks, s) + alone
@@ -146,7 +147,7 @@ def at_rate(
         added = added_by_prompt(architecture, layout, load, batch, timer, s)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
         t = Times(step, prompt, alone, beside)
-        return t, time_per_output_token(t, batch, load, layout.data, s)
+        return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 
     if running is None:
         wide = np.broadcast_shapes(*(np.shape(x) for x in (held, rate, prompt)))

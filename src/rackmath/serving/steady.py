@@ -132,12 +132,12 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
     unmet = time_to_first_token(t, limit, load, groups, s)
     first, running = unmet, limit
     most = prompts_read(load, s) * groups * load.output
-    tpot = time_per_output_token(t, running, load, groups, s)
+    tpot = time_per_output_token(t, running, limit, load, groups, s)
     for _ in range(_SETTLING):
         busy = load.output * tpot
         first = unmet + prompts_met(t, running, busy, load, groups)
         running = maximum(minimum(limit * busy / (busy + first), most), 1.0)
-        tpot = time_per_output_token(t, running, load, groups, s)
+        tpot = time_per_output_token(t, running, limit, load, groups, s)
     if not load.wave:
         first = maximum(first, limit * load.output * tpot / running - load.output * tpot)
     held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)

@@ -13,17 +13,25 @@ from rackmath.serving.load import Load, Scheduling, Times
 Mask = NDArray[np.bool_]
 
 
-def time_per_output_token(t: Times, running: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def time_per_output_token(
+    t: Times, running: Number, users: Number, load: Load, groups: Number, s: Scheduling
+) -> Number:
     r"""Time between a user's tokens, others' prompts included. [s]
 
-    .. math:: t = s / a + \kappa \, w \, B / O \cdot P \, (\lambda + (1 - \lambda) / g)
+    .. math:: t = s / a + \kappa \, w \, \frac{B}{O} \left( \lambda + \frac{1 - \lambda}{g} - \frac{1}{N} \right) P
 
     In the time of one answer B others finish and B prompts are read, each of which takes P of the steps of
-    its own of g groups and, where groups meet in expert exchanges, a part of all. In a
+    its own of g groups and, where groups meet in expert exchanges, a part of all. Of N users each sends as many, and
+    none of his own before his answer has ended: a single one meets no prompt. In a
     wave the average request meets half of them (w = 1/2), and the whole where others wait
     for its seat. No step meets more prompts than fill a pass.
+
+    Parameters
+    ----------
+    users : Number
+        Requests in the engine; infinite where they arrive by themselves. [requests]
     """
-    waits = s.lockstep + (1 - s.lockstep) / groups
+    waits = maximum(s.lockstep + (1 - s.lockstep) / groups - 1 / users, 0.0)
     met = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
     prompts = met * running / maximum(load.output, 1.0) * waits
     most = prompts_read(load, s)

@@ -14,6 +14,9 @@ from rackmath.validation.rows import checked_columns
 
 _LARGEST = 1e300
 """From which a number of a file is none."""
+_PROTOCOLS = {"openai": "vllm", "trt": "trtllm", "tensorrt": "trtllm"}
+"""Engines behind what a benchmark calls its backend, up to the first hyphen, where that is no engine's name: who asks by
+OpenAI's protocol is ``vllm bench serve`` by default, in front of its own engine."""
 _METRICS = (
     ("median_tpot_ms", "tpot", "p50", "request", 1e-3),
     ("mean_tpot_ms", "tpot", "mean", "request", 1e-3),
@@ -34,7 +37,8 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
     data : mapping
         The JSON object.
     said : mapping
-        Columns that it leaves out; ``hardware`` is always needed.
+        Columns that it leaves out; ``hardware`` is always needed, ``engine`` where ``vllm bench serve`` asked another
+        engine than vLLM.
 
     Errors: :class:`InputError` for unknown columns, and for a file without known numbers.
     """
@@ -46,7 +50,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
     common = {
         "model": model.rsplit("/", maxsplit=1)[-1],
         "n_gpus": "1",
-        "engine": str(data.get("backend") or data.get("framework") or "vllm").removeprefix("openai-"),
+        "engine": _engine(str(data.get("backend") or data.get("framework") or "vllm")),
         "phase": "serving",
         "arrivals": "closed" if users else "poisson" if rate else "all_at_once",
         "concurrency": _text(users),
@@ -69,6 +73,12 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
         known = ", ".join(dict.fromkeys(m[0] for m in _METRICS))
         raise InputError("--add", sorted(data)[:5], f"holds none of {known}")
     return rows
+
+
+def _engine(backend: str) -> str:
+    """Family of the engine that answered: ``openai-chat`` is vLLM's, ``sglang-oai`` SGLang's."""
+    name = backend.partition("-")[0]
+    return _PROTOCOLS.get(name, name)
 
 
 def _mean(data: Mapping[str, Any], total: str, *nominal: str) -> float | None:

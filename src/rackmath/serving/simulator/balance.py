@@ -15,6 +15,8 @@ _FEW = 50
 """Requests below which a run says nothing of a steady load."""
 _BURST = 0.1
 """Part of the requests that must end while others arrive; below it the run is a burst and its end."""
+_CYCLES = 3.0
+"""Answers' times within which a closed loop says nothing of a steady load: its users still come as they began."""
 _BINS = 16
 """Stretches of the second half of the arrivals in which the growth of the queue is counted."""
 _CLEAR = 3.0
@@ -46,11 +48,14 @@ class Balance:
         return (moments >= self.start) & (moments <= self.stop)
 
 
-def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32]) -> Balance:
+def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, closed: bool = False) -> Balance:
     """Count what came and what was served, without the start and without the end in which nothing arrives.
 
     The queue grows where the requests in the fleet gain more from stretch to stretch, over the second half of the
     arrivals, than three standard errors of that gain. A load a little above capacity takes a long run to show.
+
+    Users of a closed loop who began together end together, many at a time: each answer counts by the part of its time
+    that lies in the window, which is Little's law, and as many are sent as end.
 
     Parameters
     ----------
@@ -58,23 +63,29 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32]) -> Balan
         When each request was sent, and when its first and last token came. (requests,) [s]
     output : array
         Tokens of each answer. (requests,) [tokens]
+    closed : bool
+        Whether users wait for an answer before they send again.
     """
     begin, last, end = float(arrival.min()), float(arrival.max()), float(finish.max())
     window = last - begin
     early = np.argsort(arrival, kind="stable")[: max(len(arrival) // 10, 1)]
-    start, stop = begin + min(float(np.median((finish - arrival)[early])), window / 2), last
+    whole = float(np.median((finish - arrival)[early]))
+    start, stop = begin + min(whole, window / 2), last
     short = len(arrival) < _FEW or ((finish > start) & (finish <= stop)).sum() < _BURST * len(arrival)
+    short = short or (closed and stop - start < _CYCLES * whole)
     if short:
         start, stop = begin, max(end, begin + 1e-9)
     edges = np.array([start, stop])
     rest = np.maximum(output - 1, 0).astype(float)
     made = spread_over(first, finish, rest, edges)[0] + float(((first >= start) & (first <= stop)).sum())
-    served = float(((finish > start) & (finish <= stop)).sum()) / (stop - start)
+    parts = spread_over(arrival, finish, np.ones(len(arrival)), edges)[0]
+    served = float(parts if closed else ((finish > start) & (finish <= stop)).sum()) / (stop - start)
+    offered = served if closed else (len(arrival) - 1) / max(window, 1e-9)
     growth, steady = _growth(arrival, finish, (begin + last) / 2, last) if window > 0 else (0.0, False)
     return Balance(
         start=start,
         stop=stop,
-        offered=(len(arrival) - 1) / window if window > 0 else None,
+        offered=offered if window > 0 else None,
         served=served,
         tokens=made / (stop - start),
         growth=growth,
