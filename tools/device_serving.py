@@ -3,11 +3,11 @@
     python tools/device_serving.py MODELS OUT [--deadline 500] [--only NAME ...]      # on the accelerator
 
 Every folder of MODELS holds a config.json; weights are random (``--load-format dummy``), and so are prompts, over a
-tokenizer of one word per token that is written beside each config (``--prepare`` does that alone, on any machine). Each
-model is served once, with vLLM's defaults, and loaded by ``vllm bench serve`` itself: closed loops of several
-widths, a long prompt, and two Poisson loads at parts of the throughput that the widest closed loop had. OUT gets
-``results.jsonl`` (one line per load: what was asked, what came, mean power and clock meanwhile), ``NAME.log`` (vLLM's own
-lines) and ``NAME.metrics.txt`` (its exporter's). ``tools/own_serving.py`` compares with rackmath's answers.
+tokenizer of one word per token that is written beside each config (``--prepare`` does that alone). Each model is
+served once, with vLLM's defaults, and loaded by ``vllm bench serve`` itself: closed loops of several widths, a long
+prompt, and two Poisson loads at parts of the throughput that the widest closed loop had. OUT gets ``results.jsonl``
+(one line per load: what was asked, what came, mean power and clock meanwhile), ``NAME.log`` (vLLM's own lines) and
+``NAME.metrics.txt`` (its exporter's). ``tools/own_serving.py`` compares with rackmath's answers.
 """
 
 from __future__ import annotations
@@ -181,8 +181,7 @@ def board() -> Iterator[list[tuple[float, float]]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def read() -> None:
-        for line in process.stdout:
-            readings.append(tuple(float(field) for field in line.split(",")))
+        readings.extend(tuple(float(field) for field in line.split(",")) for line in process.stdout)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()

@@ -140,7 +140,7 @@ def architecture(name: str, element: str, quantised: str, cache: str) -> Archite
 def values(case: Case) -> dict[str, tuple[float, float, float]]:
     """Predicted lines with their ranges, in units of the log."""
     said = case.predicted()
-    tokens = said.cached_tokens()
+    tokens = said.cached_tokens(8192.0)
     lines = {
         "weight_memory": said.weights,
         "activation_memory": said.activations,

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.api.percentiles import KEYS, mean_of, request_of
+from rackmath.api.simulated_rows import KEYS, mean_of, request_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.errors import RackmathError

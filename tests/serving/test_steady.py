@@ -237,7 +237,9 @@ def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:
     usual = Load(concurrency=1000.0, input=100.0, output=4.0, budget=400.0)
     assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, s) == pytest.approx(0.03 + 4 * 0.1)
     # An engine that reads prompts first stops for all of them.
-    assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, replace(s, mixed=0.0)) == pytest.approx(0.03 + 250 * 0.1)
+    assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, replace(s, mixed=0.0)) == pytest.approx(
+        0.03 + 250 * 0.1
+    )
 
 
 def test_seats_bound_what_runs_and_the_others_wait(llama) -> None:

@@ -20,7 +20,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.startup.memory import Server, Startup, start
-from rackmath.serving.startup.rules import MEASURED_VERSION
+from rackmath.serving.startup.rules import MEASURED_VERSION, NEWEST_VERSION
 
 _SIZE = kinds.whole(1, 10**9)
 
@@ -162,16 +162,18 @@ def _over(model: Architecture, gpus: int) -> Layout | None:
 
 
 def _later(r: MemoryRequest, model: Architecture, system: System, layout: Layout, server: Server) -> float | None:
-    """Tokens of the cache under the rules of vLLM 0.21, where those of 0.19 were taken because nobody said it."""
+    """Tokens of the cache under the newest rules of vLLM, where those of 0.19 were taken because nobody said it."""
     if r.engine != "vllm" or r.engine_version is not None or r.enforce_eager:
         return None
-    return start(model, system.chip, layout, replace(server, version=0.21)).cached_tokens().value
+    return (
+        start(model, system.chip, layout, replace(server, version=NEWEST_VERSION)).cached_tokens(r.max_model_len).value
+    )
 
 
 def _facts(
     r: MemoryRequest, model: Architecture, system: System, layout: Layout, account: Startup, later: float | None
 ) -> dict[str, Any]:
-    tokens, concurrency = account.cached_tokens(), account.concurrency(r.max_model_len)
+    tokens, concurrency = account.cached_tokens(r.max_model_len), account.concurrency(r.max_model_len)
     lines = {
         "weights_bytes": account.weights,
         "activation_bytes": account.activations,
@@ -225,10 +227,13 @@ def _assumptions(
         yield f"no start on {system.chip.name} was measured: constants are those of H100, ranges twice as wide"
     if system.chip.visible_memory is None:
         yield "memory that programs see is taken as 0.985 of the printed one in gibibytes"
+    if rules.in_place:
+        yield "vLLM's second model runner: one start of it was measured, of a dense model on an H200 (0.26)"
     if later is not None:
         yield (
-            "rules of vLLM 0.19, the last version whose starts were measured; from 0.21 on graphs are taken off the "
-            f"cache too, which leaves {later:,.0f} tokens: --engine-version 0.21"
+            f"rules of vLLM {MEASURED_VERSION:g}, whose starts were measured; those of {NEWEST_VERSION:g}, which takes "
+            f"0.92 of the memory and graphs off the cache, leave {later:,.0f} tokens: "
+            f"--engine-version {NEWEST_VERSION:g}"
         )
     if r.engine == "sglang":
         yield "one pool for all layers: SGLang's ratio of sliding windows to full attention is not modelled"

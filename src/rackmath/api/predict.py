@@ -12,8 +12,8 @@ from rackmath.api import options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import PATH, Kind
 from rackmath.api.near_rows import corrected_rows
-from rackmath.api.percentiles import is_percentile, with_percentiles
 from rackmath.api.plain import as_html, to_plain
+from rackmath.api.simulated_rows import is_percentile, with_simulated
 from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
@@ -188,7 +188,7 @@ def run_prediction(request: PredictRequest, progress: Callable[[str], None] = la
     Parameters
     ----------
     progress
-        Told how many runs of rows that state percentiles are simulated.
+        Told how many runs are simulated, of rows that no steady state answers.
 
     Errors: as of :func:`predict`.
     """
@@ -201,7 +201,7 @@ def run_prediction(request: PredictRequest, progress: Callable[[str], None] = la
     # A file of constants is the user's own physics: residuals of the shipped ones say nothing of it.
     own = request.constants is not None
     if not own:
-        computed = with_percentiles(table, computed, constants, progress)
+        computed = with_simulated(table, computed, constants, progress)
     alone = request.no_evidence or own
     predictions = computed if alone else corrected_rows(computed)
     return PredictResult(table=table, predictions=predictions, computed=computed, constants=constants)

@@ -103,6 +103,10 @@ def _of_weights(f: Mapping[str, Any]) -> str:
 def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> None:
     gib = {key: f[f"{key}_bytes"] / _GIB for key in ("requested", "weights", "activation", "other", "cache", "graph")}
     rules, peak = account.rules, account.peak
+    copies = 0 if rules.in_place else 12
+    counted = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
+    if rules.by_concurrency:
+        counted = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
     taken = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""
     share = f"{f['fraction']:g} x visible"
     if rules.of_free:
@@ -119,13 +123,14 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
             "pass = T w (f + 3.5 d)",
             f"     = {account.tokens:,.0f} tokens x {element_bytes(model):g} bytes x ({peak.widest:,.0f} + 3.5 x "
             f"{model.hidden:,}) = {peak.forward / _GIB:.2f} GiB",
-            "sampling = S V (w + 12) + 4 P V + T w d",
+            "sampling = S V w + T w d, on the logits themselves"
+            if rules.in_place
+            else "sampling = S V (w + 12) + 4 P V + T w d",
             f"         = {account.sequences:,.0f} sequences x {model.vocabulary:,} logits x "
-            f"{element_bytes(model) + 12:g} bytes + ... = {peak.sampling / _GIB:.2f} GiB",
+            f"{element_bytes(model) + copies:g} bytes + ... = {peak.sampling / _GIB:.2f} GiB",
             f"pass and sampling = the larger + experts' workspace {peak.experts / _GIB:.2f} + images "
             f"{peak.images / _GIB:.2f} + buffers {peak.buffers / _GIB:.2f} = {gib['activation']:.2f} GiB",
-            f"tokens = blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
-            f" = {f['cache_tokens']:,.0f}",
+            f"tokens = {counted} = {f['cache_tokens']:,.0f}",
             f"blocks = cache / (page of a layer {account.blocks.page:,.0f} B x {f['layers_per_group']} layers of "
             "a table)",
         ],

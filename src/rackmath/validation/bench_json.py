@@ -14,9 +14,11 @@ from rackmath.validation.rows import checked_columns
 
 _LARGEST = 1e300
 """From which a number of a file is none."""
+_MANY = 10
+"""Requests from which equal lengths are known by their sums."""
 _PROTOCOLS = {"openai": "vllm", "trt": "trtllm", "tensorrt": "trtllm"}
-"""Engines behind what a benchmark calls its backend, up to the first hyphen, where that is no engine's name: who asks by
-OpenAI's protocol is ``vllm bench serve`` by default, in front of its own engine."""
+"""Engines behind what a benchmark calls its backend, up to the first hyphen, where that is no engine's name.
+``vllm bench serve`` asks by OpenAI's protocol by default, in front of its own engine."""
 _METRICS = (
     ("median_tpot_ms", "tpot", "p50", "request", 1e-3),
     ("mean_tpot_ms", "tpot", "mean", "request", 1e-3),
@@ -58,6 +60,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
         "num_requests": _text(_number(data, "num_prompts", "completed")),
         "input_mean": _text(_mean(data, "total_input_tokens", "random_input_len", "isl")),
         "output_mean": _text(_mean(data, "total_output_tokens", "random_output_len", "osl")),
+        "length_cv": "0" if _equal(data) else "",
         "date": _date(str(data.get("date", ""))),
         "confidence": "high",
         "source": "benchmark of the user's own",
@@ -73,6 +76,13 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
         known = ", ".join(dict.fromkeys(m[0] for m in _METRICS))
         raise InputError("--add", sorted(data)[:5], f"holds none of {known}")
     return rows
+
+
+def _equal(data: Mapping[str, Any]) -> bool:
+    """Whether all requests are as long: of lengths that differ, sums over many are hardly whole multiples."""
+    done = _number(data, "completed")
+    totals = (_number(data, "total_input_tokens"), _number(data, "total_output_tokens"))
+    return done is not None and done >= _MANY and all(total is not None and total % done == 0 for total in totals)
 
 
 def _engine(backend: str) -> str:

@@ -9,12 +9,33 @@ from types import MappingProxyType
 
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
+from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.mixers import Compressed, Grouped, Latent
 
 _GIB = 2**30
 _MIB = 2**20
 
 MEASURED_VERSION = 0.19
 """Version of vLLM whose starts were measured."""
+
+NEWEST_VERSION = 0.33
+"""Version of vLLM whose flags launch lines write."""
+
+_WIDER = 0.20
+"""Version of vLLM from which it takes 0.92 of the memory by default. Source: its ``config/cache.py``."""
+
+_SECOND_RUNNER_DENSE, _SECOND_RUNNER = 0.25, 0.29
+"""Versions of vLLM whose second model runner serves dense models without recurrent layers, and all models. Before
+0.29 it takes no graphs off. Sources: ``config/vllm.py``, ``use_v2_model_runner``; ``v1/worker/gpu/model_runner.py``,
+``profile_cudagraph_memory``."""
+
+_BY_CONCURRENCY = 0.22
+"""Version of vLLM from which its log counts the cache in longest requests that fit. Source:
+``v1/core/kv_cache_utils.py``."""
+
+_HELD_IN_FLIGHT = 0.26
+"""Version of vLLM from which blocks outside a window are held until the steps that run have ended. Source:
+``config/vllm.py``, ``max_in_flight_tokens``."""
 
 _GRAPHS_TAKEN_OFF = 0.21
 """Version of vLLM from which the memory of graphs is taken off the cache's.
@@ -45,6 +66,13 @@ class Rules:
         Whether working memory is measured in a pass before the cache is allocated; else the part leaves room for it.
     graphs_taken_off : bool
         Whether the memory of graphs is estimated and taken off the cache's.
+    in_place : bool
+        Whether sampling works on the logits themselves instead of copies.
+    by_concurrency : bool
+        Whether the cache's tokens are those of as many longest requests as fit, rather than of its blocks.
+    held_in_flight : bool
+        Whether blocks outside a window are held by all steps in flight, one more than stages where steps are decided
+        ahead.
     measured : bool
         Whether starts of the engine were measured.
     """
@@ -55,12 +83,15 @@ class Rules:
     of_free: bool
     profiled: bool
     graphs_taken_off: bool
+    in_place: bool
+    by_concurrency: bool
+    held_in_flight: bool
     measured: bool
     source: str
 
 
-def rules_of(family: str, version: float | None) -> Rules:
-    """Rules of an engine.
+def rules_of(family: str, version: float | None, architecture: Architecture) -> Rules:
+    """Rules of an engine for a model.
 
     Parameters
     ----------
@@ -74,21 +105,34 @@ def rules_of(family: str, version: float | None) -> Rules:
     if version is not None and family != "vllm":
         raise InputError("--engine-version", version, f"rules by version are known of vLLM, not of {family}")
     rules = _RULES[family]
-    return rules if version is None else _vllm(version)
+    return _vllm(version or MEASURED_VERSION, architecture) if rules is None else rules
 
 
-def _vllm(version: float) -> Rules:
+def _vllm(version: float, architecture: Architecture) -> Rules:
     if not 0.11 <= version < 1:
         raise InputError("--engine-version", version, "rules of vLLM are known from 0.11 on; write it as 0.19")
+    second = version >= (_SECOND_RUNNER_DENSE if _dense(architecture) else _SECOND_RUNNER)
     return Rules(
-        fraction=lambda chip, width, tokens: 0.9,
+        fraction=lambda chip, width, tokens: 0.92 if version >= _WIDER else 0.9,
         flag="--gpu-memory-utilization",
         block=16,
         of_free=False,
         profiled=True,
-        graphs_taken_off=version >= _GRAPHS_TAKEN_OFF,
+        graphs_taken_off=version >= (_SECOND_RUNNER if second else _GRAPHS_TAKEN_OFF),
+        in_place=second,
+        by_concurrency=version >= _BY_CONCURRENCY,
+        held_in_flight=version >= _HELD_IN_FLIGHT,
         measured=True,
         source="vLLM's v1/worker/gpu_worker.py, determine_available_memory",
+    )
+
+
+def _dense(architecture: Architecture) -> bool:
+    """Whether all layers are attention over a cache and feed-forwards without experts."""
+    return not any(
+        isinstance(block, Experts) for layer, _ in architecture.groups for block in layer.feed_forwards
+    ) and all(
+        isinstance(mixer, (Grouped, Latent, Compressed)) for layer, _ in architecture.groups for mixer in layer.mixers
     )
 
 
@@ -124,9 +168,9 @@ def graph_sizes(family: str, chip: Chip, width: float, seats: float) -> float:
     return 512.0
 
 
-_RULES: Mapping[str, Rules] = MappingProxyType(
+_RULES: Mapping[str, Rules | None] = MappingProxyType(
     {
-        "vllm": _vllm(MEASURED_VERSION),
+        "vllm": None,  # By version.
         "sglang": Rules(
             fraction=_sglang_fraction,
             flag="--mem-fraction-static",
@@ -134,6 +178,9 @@ _RULES: Mapping[str, Rules] = MappingProxyType(
             of_free=False,
             profiled=False,
             graphs_taken_off=False,
+            in_place=False,
+            by_concurrency=False,
+            held_in_flight=False,
             measured=False,
             source="SGLang's model_runner_kv_cache_mixin.py, profile_max_num_token",
         ),
@@ -144,6 +191,9 @@ _RULES: Mapping[str, Rules] = MappingProxyType(
             of_free=True,
             profiled=True,
             graphs_taken_off=False,
+            in_place=False,
+            by_concurrency=False,
+            held_in_flight=False,
             measured=False,
             source="TensorRT-LLM's _torch/pyexecutor/_util.py, KvCacheCreator",
         ),

@@ -62,22 +62,26 @@ def element_bytes(architecture: Architecture) -> float:
     return max(architecture.format.bytes_per_element, 2.0)
 
 
-def peak(architecture: Architecture, layout: Layout, tokens: float, sequences: float) -> Peak:
+def peak(
+    architecture: Architecture, layout: Layout, tokens: float, sequences: float, *, in_place: bool = False
+) -> Peak:
     r"""Most that PyTorch allocates beside the weights, on the last stage, in a pass and the sampling behind it.
 
     .. math:: \max(T w (f + 3.5 d), \; S V (w + 12) + 4 P V + T w d) + 50 MB
 
     with T tokens, S sequences, w bytes of an element, f the elements alive in the widest block on a rank, d the
-    hidden width, V the vocabulary, P multiprocessors; and what kernels of experts keep beside it.
+    hidden width, V the vocabulary, P multiprocessors; and what kernels of experts keep beside it. Sampling ``in_place``
+    keeps S V w of logits.
     """
     width = element_bytes(architecture)
     token = width * architecture.hidden * architecture.residual_streams
     widest = max((_widest(layer, layout) for layer, _ in architecture.groups), default=0.0)
     vocabulary = architecture.vocabulary if architecture.head else 0
+    copies = 0.0 if in_place else sequences * _SAMPLED + 4 * _PROCESSORS
     experts = max((_workspace(layer, architecture, layout, tokens) for layer, _ in architecture.groups), default=0.0)
     return Peak(
         forward=tokens * (width * widest + _LIVE * token),
-        sampling=vocabulary * (sequences * (width + _SAMPLED) + 4 * _PROCESSORS) + tokens * token,
+        sampling=vocabulary * (sequences * width + copies) + tokens * token,
         experts=width / 2 * experts,
         images=_ENCODER * tokens * token if architecture.encoder or architecture.audio else 0.0,
         widest=widest,

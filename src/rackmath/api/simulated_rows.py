@@ -1,4 +1,8 @@
-"""Rows that state a percentile of what users saw: predicted by simulating the run that they describe."""
+"""Rows that no steady state answers, predicted by simulating the run that they describe.
+
+Percentiles of what users saw; and first tokens of closed loops of equal lengths, whose users begin together and stay
+together: they end in one step, send in one step, and wait for one another's prompts.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +35,13 @@ Facts = Mapping[str, Any] | str
 """What a simulation answers, or why it is refused."""
 
 
-def with_percentiles(
+def with_simulated(
     table: Sequence[Mapping[str, str]],
     predictions: Sequence[Prediction],
     constants: Constants,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Prediction]:
-    """Predictions, with those of percentiles simulated by the shipped constants.
+    """Predictions, with those that no steady state answers simulated by the shipped constants.
 
     Rows of one run are simulated once. No measurement corrects them: those of the run itself may stand among them.
 
@@ -46,7 +50,8 @@ def with_percentiles(
     table : sequence of mappings
         Cells of the rows.
     predictions : sequence of Prediction
-        What equations say of them: rows of percentiles are declined there.
+        What equations say of them: rows of percentiles are declined there; first tokens of users who stay together
+        keep it where their run cannot be simulated.
     constants : Constants
         The shipped ones, with their ranges.
     """
@@ -54,12 +59,14 @@ def with_percentiles(
     result = list(predictions)
     for i, (cells, prediction) in enumerate(zip(table, predictions, strict=True)):
         row = prediction.row
-        if row is None or prediction.predicted is not None or not is_percentile(row):
+        if row is None or not (is_percentile(row) or (prediction.predicted is not None and stays_together(row))):
             continue
         try:
             result[i] = _simulated(row, mean_of(cells, i + 2), constants, runs, progress)
         except RackmathError as error:
-            result[i] = replace(prediction, reason=str(error))
+            # First tokens that cannot be simulated keep what was assumed of their steady state.
+            assumed = prediction.reason if prediction.predicted is not None else ""
+            result[i] = replace(prediction, reason="; ".join(filter(None, (assumed, str(error)))))
     return result
 
 
@@ -67,6 +74,12 @@ def is_percentile(row: Row) -> bool:
     """Whether a row of a service states a percentile other than the median."""
     passes = ("decode", "prefill", "training")
     return row.statistic.startswith("p") and row.statistic != "p50" and row.phase not in passes
+
+
+def stays_together(row: Row) -> bool:
+    """Whether a row is of first tokens of users who began together and whose requests are all as long."""
+    closed = row.arrivals == "closed" and row.length_cv == 0 and row.num_requests is not None
+    return closed and row.metric == "ttft" and row.statistic in ("mean", "p50")
 
 
 def mean_of(cells: Mapping[str, str], line: int) -> Question:
@@ -87,17 +100,17 @@ def _simulated(
         raise NotUnderstood("metric", row.metric, f"percentiles are simulated of {', '.join(KEYS)}")
     fields = simulation_fields(query)
     if fields is None:
-        way_out = "percentiles are simulated of one pool whose requests come at a rate, all at once or from users"
+        way_out = "services are simulated of one pool whose requests come at a rate, all at once or from users"
         raise NotUnderstood("statistic", row.statistic, way_out)
     if row.family not in constants_file.FAMILIES:
-        way_out = f"percentiles are simulated of {', '.join(constants_file.FAMILIES)}"
+        way_out = f"services are simulated of {', '.join(constants_file.FAMILIES)}"
         raise NotUnderstood("engine", row.engine, way_out)
     fields = {"requests": USUAL, **fields}
     if max(fields["requests"], fields.get("users", 0)) > MOST:
-        raise NotUnderstood("num_requests", row.num_requests, f"percentiles are simulated of at most {MOST:,} requests")
+        raise NotUnderstood("num_requests", row.num_requests, f"services are simulated of at most {MOST:,} requests")
     key = (query.architecture.name, row.weights, row.kv, row.expert_weights, *fields.items())
     if key not in runs:
-        progress(f"simulating run {len(runs) + 1} of those whose rows state percentiles")
+        progress(f"simulating run {len(runs) + 1} of those that no steady state answers")
         runs[key] = _run(query, fields)
     facts = runs[key]
     if isinstance(facts, str):
