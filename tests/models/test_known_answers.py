@@ -171,3 +171,30 @@ def test_mamba_s_heads_that_do_not_divide_are_refused() -> None:
     }  # fmt: skip
     with pytest.raises(InputError, match="2 x 100 does not divide by 16 heads"):
         read_config(config)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "each"),
+    [
+        ("deepseek-v3", "attention", 128 * (512 + 64 + 128) * 2),  # A query over the latent, an answer of 128.
+        ("qwen3-next-80b-a3b", "recurrence", 32 * (128 + 2 * 128) * 2),  # A key, a value and an answer.
+    ],
+)
+def test_activations_of_a_token_by_head(model: str, name: str, each: int) -> None:
+    for phase, new in (("decode", 1.0), ("prefill", 50.0)):
+        work = Pass(phase=phase, sequences=3.0, new_tokens=new, context=500.0)
+        op = next(op for op in operators(catalogue.model(model), work) if op.name == name)
+        assert op.activation_bytes == 3 * new * each
+
+
+def test_a_plain_encoder_that_merges_three_by_three_patches() -> None:
+    """Two blocks of width 64, patches of 14 by 14 in three colours, nine of which become one input of 576."""
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 1, "num_attention_heads": 32,
+        "intermediate_size": 1024, "vocab_size": 100,
+        "vision_config": {"hidden_size": 64, "depth": 2, "num_heads": 4, "patch_size": 14, "spatial_merge_size": 3},
+    }  # fmt: skip
+    blocks = 2 * (4 * (64 * 64 + 64) + (64 * 256 + 256) + (256 * 64 + 64) + 4 * 64)
+    patches, wide = 3 * 14 * 14 * 64 + 64, 9 * 64
+    merger = wide * wide + wide + wide * 4096 + 4096
+    assert counts.encoder_params(read_config(config, "x")) == blocks + patches + merger

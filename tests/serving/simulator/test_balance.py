@@ -68,6 +68,29 @@ def test_a_burst_is_counted_whole() -> None:
     assert rates.tokens == pytest.approx(50, rel=0.01)
 
 
+def in_waves(users: int, waves: int, spread: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Users who send again as soon as they are answered, after a second; begun within ``spread`` of it."""
+    begun = np.linspace(0, spread, users)[None, :] + np.arange(waves)[:, None]
+    return begun.ravel(), begun.ravel() + 1.0
+
+
+def test_users_who_began_together_are_counted_by_whole_answers() -> None:
+    """64 answers a second, all of which end together: a window of 1.5 s holds one end of them or two."""
+    one = np.ones(64 * 20, np.int32)
+    for waves in (2, 3, 20):
+        arrival, finish = in_waves(64, waves)
+        rates = balance(arrival, finish, finish, one[: 64 * waves], closed=True)
+        assert rates.served == pytest.approx(64)
+        assert rates.offered == rates.served
+        # Three answers' times after the first ones say nothing of a steady load.
+        assert rates.steady is (None if waves < 5 else True)
+    # Begun over half of a second they end as far apart, and of two waves the whole run counts: 2.5 s.
+    arrival, finish = in_waves(64, 2, spread=0.5)
+    assert balance(arrival, finish, finish, one[:128], closed=True).served == pytest.approx(128 / 2.5)
+    arrival, finish = in_waves(64, 20, spread=0.5)
+    assert balance(arrival, finish, finish, one, closed=True).served == pytest.approx(64)
+
+
 def test_when_a_limit_is_left() -> None:
     """Waits of a tenth of the time passed: a limit of 3 s is left after 30 s, one of 20 s would be after 200."""
     arrival = np.linspace(0, 100, 5001)
