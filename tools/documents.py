@@ -34,6 +34,8 @@ from rackmath.lecture.verdicts import LARGEST_FACTOR
 
 ROOT = Path(__file__).parent.parent
 BOOK = ROOT / "src/rackmath/data/book"
+OWN = "mine"
+"""Folder of the measurements that a block of commands keeps."""
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 PROBLEMS = re.compile(r"<!-- problems: (\d+) -->\n.*?<!-- /problems -->", re.DOTALL)
 EXAMPLE = re.compile(r"^( *)>>> .*\n(?:\1\.\.\.(?: .*)?\n)*", re.MULTILINE)
@@ -45,10 +47,12 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 def main() -> None:
     """Rewrite all documents, or report those that differ."""
     check = "--check" in sys.argv[1:]
-    examples = [ROOT / "tests/data" / name for name in ("rows.csv", "run.json", "usage.jsonl", "agent.toml")]
+    examples = [
+        ROOT / "tests/data" / name for name in ("rows.csv", "run.json", "served.json", "usage.jsonl", "agent.toml")
+    ]
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         # No page sees the measurements that somebody keeps on this machine.
-        os.environ["RACKMATH_DATA"] = "nobody"
+        os.environ["RACKMATH_DATA"] = OWN
         for file in examples:
             shutil.copy(file, folder)
         _refresh(check)
@@ -210,6 +214,8 @@ def _session(block: str) -> str:
         if line.startswith("$ rackmath "):
             output = "\n".join(row.rstrip() for row in printed(shlex.split(line)[2:]).strip("\n").splitlines())
             text += f"{line}\n{output}\n"
+    # What one block keeps no other sees.
+    shutil.rmtree(OWN, ignore_errors=True)
     return text
 
 

@@ -184,7 +184,8 @@ class AddRequest:
     columns: Annotated[
         tuple[str, ...],
         Option(
-            help="What a benchmark or a server does not say, such as hardware=h100-sxm.",
+            help="What a benchmark or a server does not say, such as hardware=h100-sxm; engine=sglang where "
+            "vllm bench serve asked it.",
             kind=kinds.TEXTS,
             names=("--set",),
             metavar="COLUMN=VALUE",
@@ -266,6 +267,7 @@ def _verdict(question: Question, expected: Prediction) -> dict[str, Any]:
             for cause in causes(question, constants_file.constants(), expected.predicted, row.value)
         ]  # fmt: skip
     return {
-        "id": row.id, "metric": row.metric, "measured": row.value, "predicted": expected.predicted,
+        "id": row.id, "metric": row.metric, "statistic": row.statistic, "measured": row.value,
+        "predicted": expected.predicted,
         "low": expected.low, "high": expected.high, "inside": expected.inside, "explained_by": explained,
     }  # fmt: skip

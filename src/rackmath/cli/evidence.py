@@ -81,7 +81,7 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
         ["metric", ">measured", ">expected", ">low", ">high", "inside"],
         [
             (
-                row["metric"],
+                _name(row),
                 f"{row['measured']:.4g}",
                 *(f"{row[k]:.4g}" if row.get(k) else "-" for k in ("predicted", "low", "high")),
                 {True: "yes", False: "no"}.get(row["inside"], "-"),
@@ -93,6 +93,11 @@ def add_evidence(request: AddRequest, as_json: bool) -> None:
     render.show_lines("refused", [f"{row['row']}: {row['reason']}" for row in facts["refused"][:12]])
 
 
+def _name(row: dict[str, Any]) -> str:
+    """Metric and statistic of a measurement."""
+    return f"{row['metric']} {row['statistic']}".strip()
+
+
 def _causes(row: dict[str, Any]) -> Iterator[str]:
     """Most probable causes of one measurement, a line each."""
     for cause in row["explained_by"][:_CAUSES]:
@@ -102,4 +107,4 @@ def _causes(row: dict[str, Any]) -> Iterator[str]:
             if cause["needed"] is None
             else f"{cause['needed']:.3g}{unit} in place of {cause['value']:.3g}{unit} would explain it alone"
         )
-        yield f"{row['metric']}: {cause['term']} ({cause['meaning']}), {cause['part']:.0%} of it: {alone}"
+        yield f"{_name(row)}: {cause['term']} ({cause['meaning']}), {cause['part']:.0%} of it: {alone}"
