@@ -81,7 +81,8 @@ def _readme(
     yield ""
     yield f"Requests of {q.work.input:,.0f} tokens in and {q.work.output:,.0f} out, {best['concurrency']:,.0f} at once."
     yield f"Weights at {best['weights']}, cache at {best['kv']}."
-    yield from ("", "## What to expect", "", "| metric | expected | 90 % range |", "|---|---|---|")
+    yield from ("", "## What to expect", "", f"Of {check['expected_of']}.", "")
+    yield from ("| metric | expected | 90 % range |", "|---|---|---|")
     for row in check["expected"]:
         yield f"| {row['metric']} | {row['value']:.4g} | {row['low']:.4g} to {row['high']:.4g} |"
     if cost[0] is not None:

@@ -9,15 +9,21 @@ from dataclasses import replace
 from math import ceil
 from typing import Any
 
+from rackmath.api.deployment import deployment_of
 from rackmath.api.fields import words_of
 from rackmath.api.plan_launch import repository
 from rackmath.api.plan_question import PlanQuestion
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.result import run_simulation
 from rackmath.engine.layout import Layout
+from rackmath.errors import RackmathError
 from rackmath.serving.launch_boxes import FRONT
 
 _ROUNDS = 10
 """Requests of each user, so that the first and the last weigh little."""
 _FEWEST = 64
+_MOST = 20_000
+"""Requests of a benchmark that is simulated, in about a second."""
 _SEED = 0
 RESULT = "result.json"
 """File that a benchmark writes and ``rackmath evidence add`` reads."""
@@ -26,6 +32,7 @@ _METRICS = {
     "time_per_output_token": "mean time per output token [s]",
     "tokens_per_second_per_gpu": "output tokens per second and accelerator",
 }
+"""Keys of a point of a plan, and what they are called."""
 
 
 def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layout | None) -> dict[str, Any]:
@@ -40,7 +47,8 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
 
     Benchmarks are those of vLLM and SGLang, and guidellm (0.7) before either. They write what ``rackmath evidence add``
     reads: a closed loop of as many users as the point has requests, prompts and answers of the planned lengths, ten
-    requests a user.
+    requests a user. What is expected is that loop simulated: users of equal requests who begin together stay together,
+    and wait for one another's prompts, which those of the plan do not.
     """
     work, users = question.work, max(round(point["concurrency"]), 1)
     prompts = max(_ROUNDS * users, _FEWEST)
@@ -80,12 +88,44 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
         "vllm": " \\\n  ".join(vllm),
         "sglang": " \\\n  ".join(sglang),
         "guidellm": " \\\n  ".join(guidellm),
-        "expected": [
-            {"metric": text, "value": point[name], "low": point[f"{name}_low"], "high": point[f"{name}_high"]}
-            for name, text in _METRICS.items()
-        ],
+        **_expected(question, point, users, prompts),
         "keep": _keep(question, point, layout),
         "again": _again(question),
+    }
+
+
+def _expected(question: PlanQuestion, point: Mapping[str, Any], users: int, prompts: int) -> dict[str, Any]:
+    """Each metric of the benchmark with its range, and of what they are."""
+    values: dict[str, Mapping[str, float | None]] = {
+        name: {"value": point[name], "low": point[f"{name}_low"], "high": point[f"{name}_high"]} for name in _METRICS
+    }
+    run = {"users": users, "requests": min(prompts, _MOST), "no_evidence": question.near is None}
+    try:
+        facts = run_simulation(
+            SimulateRequest(**(deployment_of(question.request, point, {}).simulated | run))
+        ).to_dict()
+        said = f"the benchmark, simulated: {run['requests']:,} requests of {users:,} users who begin together"
+        for name in ("time_to_first_token", "time_per_output_token"):
+            if facts[name] is not None:
+                low, high = facts[name]["mean_range"]
+                values[name] = _widened(values[name], facts[name]["mean"], low, high)
+        rate = facts["throughput"] / point["gpus"]
+        values["tokens_per_second_per_gpu"] = _widened(values["tokens_per_second_per_gpu"], rate, rate, rate)
+    except RackmathError as error:
+        said = f"a service whose users come at any time, as planned; the benchmark cannot be simulated: {error}"
+    return {
+        "expected": [{"metric": text, **values[name]} for name, text in _METRICS.items()],
+        "expected_of": said,
+    }
+
+
+def _widened(planned: Mapping[str, float | None], value: float, low: float, high: float) -> dict[str, float]:
+    """A simulated value with the wider of its own range and the plan's. The latter says how far off rows are."""
+    middle = planned["value"] or value
+    return {
+        "value": value,
+        "low": min(low, value * (planned["low"] or middle) / middle),
+        "high": max(high, value * (planned["high"] or middle) / middle),
     }
 
 

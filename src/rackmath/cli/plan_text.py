@@ -151,5 +151,6 @@ def show_verification(facts: Mapping[str, Any]) -> None:
         ["metric", ">expected", ">from", ">to"],
         [(row["metric"], *(f"{row[key]:.4g}" for key in ("value", "low", "high"))) for row in facts["expected"]],
     )
+    render.show_lines("of what", [facts["expected_of"]])
     render.show_script("then see whether it is so, and keep it", facts["keep"])
     render.show_script("and plan again with it", facts["again"])
