@@ -137,7 +137,7 @@ def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> 
     q, sent = outcomes[-1].requests[served], outcomes[0].requests["arrival"]
     closed = setup.request.users is not None
     rates = balance(sent[served], q["first"], q["finish"], setup.work.output[served], closed=closed)
-    if rates.offered is not None and not (closed or served.all()):
+    if rates.offered is not None and not served.all():
         rates = replace(rates, offered=rates.offered * (len(sent) - 1) / max(len(q) - 1, 1))
     return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
 
