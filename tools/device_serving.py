@@ -136,8 +136,7 @@ def load(folder: Path, out: Path, ends: float) -> None:
     """All loads of one model, each a line of results.jsonl."""
     bench(folder, {"users": 8, "input": 500, "output": 16, "requests": 16}, seed=99)
     capacity = None
-    loads: list[dict[str, float]] = [*CLOSED]
-    for seed, asked in enumerate(loads):
+    for seed, asked in enumerate(CLOSED):
         if time.monotonic() > ends:
             break
         result = bench(folder, asked, seed)

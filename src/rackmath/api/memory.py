@@ -165,9 +165,8 @@ def _later(r: MemoryRequest, model: Architecture, system: System, layout: Layout
     """Tokens of the cache under the newest rules of vLLM, where those of 0.19 were taken because nobody said it."""
     if r.engine != "vllm" or r.engine_version is not None or r.enforce_eager:
         return None
-    return (
-        start(model, system.chip, layout, replace(server, version=NEWEST_VERSION)).cached_tokens(r.max_model_len).value
-    )
+    newest = start(model, system.chip, layout, replace(server, version=NEWEST_VERSION))
+    return newest.cached_tokens(r.max_model_len).value
 
 
 def _facts(

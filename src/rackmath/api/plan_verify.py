@@ -95,16 +95,16 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
 
 
 def _expected(question: PlanQuestion, point: Mapping[str, Any], users: int, prompts: int) -> dict[str, Any]:
-    """Each metric of the benchmark with its range, and of what they are."""
+    """Each metric of the benchmark with its range, and what they are metrics of."""
     values: dict[str, Mapping[str, float | None]] = {
         name: {"value": point[name], "low": point[f"{name}_low"], "high": point[f"{name}_high"]} for name in _METRICS
     }
-    run = {"users": users, "requests": min(prompts, _MOST), "no_evidence": question.near is None}
+    requests = min(prompts, _MOST)
+    run: dict[str, Any] = {"users": users, "requests": requests, "no_evidence": question.near is None}
     try:
-        facts = run_simulation(
-            SimulateRequest(**(deployment_of(question.request, point, {}).simulated | run))
-        ).to_dict()
-        said = f"the benchmark, simulated: {run['requests']:,} requests of {users:,} users who begin together"
+        run = deployment_of(question.request, point, {}).simulated | run
+        facts = run_simulation(SimulateRequest(**run)).to_dict()
+        subject = f"the benchmark, simulated: {requests:,} requests of {users:,} users who begin together"
         for name in ("time_to_first_token", "time_per_output_token"):
             if facts[name] is not None:
                 low, high = facts[name]["mean_range"]
@@ -112,10 +112,10 @@ def _expected(question: PlanQuestion, point: Mapping[str, Any], users: int, prom
         rate = facts["throughput"] / point["gpus"]
         values["tokens_per_second_per_gpu"] = _widened(values["tokens_per_second_per_gpu"], rate, rate, rate)
     except RackmathError as error:
-        said = f"a service whose users come at any time, as planned; the benchmark cannot be simulated: {error}"
+        subject = f"a service whose users come at any time, as planned; the benchmark cannot be simulated: {error}"
     return {
         "expected": [{"metric": text, **values[name]} for name, text in _METRICS.items()],
-        "expected_of": said,
+        "expected_of": subject,
     }
 
 
