@@ -155,8 +155,8 @@ def load(folder: Path, out: Path, ends: float) -> None:
 
 def bench(folder: Path, asked: dict[str, float], seed: int) -> dict[str, object]:
     """What ``vllm bench serve`` says of one load, with mean power and clock meanwhile."""
-    from vllm.benchmarks import serve
-    from vllm.utils.argparse_utils import FlexibleArgumentParser
+    from vllm.benchmarks import serve  # pyright: ignore[reportMissingImports]
+    from vllm.utils.argparse_utils import FlexibleArgumentParser  # pyright: ignore[reportMissingImports]
 
     parser = FlexibleArgumentParser()
     serve.add_cli_args(parser)
@@ -180,6 +180,7 @@ def board() -> Iterator[list[tuple[float, float]]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
     def read() -> None:
+        assert process.stdout is not None
         readings.extend(tuple(float(field) for field in line.split(",")) for line in process.stdout)
 
     reader = threading.Thread(target=read, daemon=True)
