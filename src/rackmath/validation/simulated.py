@@ -35,9 +35,10 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
         fields["cached_prefix"] = round(min(q.cached / q.input, 1.0), 4)
     if requests:
         fields["requests"] = round(requests)
-    for name, limit in (("seats", q.seats), ("budget", q.budget)):
-        if isfinite(limit):
-            fields[name] = round(limit)
+    if isfinite(q.seats):
+        fields["seats"] = max(round(q.seats / (d.workers * float(d.layout.data))), 1)
+    if isfinite(q.budget):
+        fields["budget"] = round(q.budget)
     if q.looks > 1:
         fields["scheduler_recv_interval"] = round(q.looks)
     if q.drafted:

@@ -415,7 +415,7 @@ def test_a_plan_is_ranked_by_its_slowest_users() -> None:
         [*SOME, "--out", "rows.csv"],
         [*SOME, "--policy", "static", "--preemption", "recompute"],
         [*SOME, "--policy", "chunked", "--preemption", "retract"],
-        [*SOME, "--budget", "10"],
+        [*SOME, "--budget", "10", "--seats", "20"],
         [*SOME, "--classes", "a,b"],
         [*SOME, "--mtbf", "-5"],
         [*SOME, "--what-if", "colour=red"],
@@ -435,3 +435,18 @@ def test_what_cannot_be_meant_is_one_line(wrong: list[str]) -> None:
 def test_the_unknown_is_refused() -> None:
     result = CliRunner().invoke(cli, ["simulate", "lama", "--on", "h100-sxm", "--gpus", "1", *SOME])
     assert isinstance(result.exception, InputError)
+
+
+@pytest.mark.parametrize(
+    ("words", "seats"),
+    [
+        ([], 1024),
+        (["--budget", "600"], 600),
+        (["--seats", "64"], 64),
+        (["--engine", "sglang"], 4096),
+        (["--engine", "trtllm"], 2048),
+    ],
+)
+def test_a_step_takes_as_many_sequences_as_the_engine_does_by_itself(words: list[str], seats: int) -> None:
+    facts = run(*SOME, *words)
+    assert any(f", {seats} seats" in line for line in facts["assumptions"]), facts["assumptions"]

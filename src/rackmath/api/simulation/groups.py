@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
 
 from rackmath.api.apart import apart_range
-from rackmath.api.drafts import Drafting, draft_model_of, drafting
+from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.images import served_model
-from rackmath.api.lists import numbers
 from rackmath.api.near_service import Service, service_near
+from rackmath.api.simulation.batching import batching_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
@@ -26,12 +25,10 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving import Scheduling
 from rackmath.serving.simulator.deployment import Deployment, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import Kind
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.simulator.workload import Workload
-from rackmath.serving.waits import started
 
 _BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
 
@@ -234,7 +231,7 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
     drafts = drafting(architecture, engine, r.drafted, r.acceptance, draft)
-    batching = _batching(r, architecture, layout, scheduling, drafts)
+    batching = batching_of(r, architecture, system, layout, scheduling, drafts)
     deployment = deploy(architecture, system, layout, timer, batching, work, draft)
     return ReplicaGroup(
         architecture=architecture,
@@ -248,43 +245,6 @@ def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         near=at,
     )
-
-
-def _batching(
-    r: SimulateRequest, architecture: Architecture, layout: Layout, scheduling: Scheduling | None, drafts: Drafting
-) -> Batching:
-    """How a replica fills its steps; its memory is known when it is deployed."""
-    share = 1.0
-    if scheduling is not None:
-        share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
-    return Batching(
-        policy=r.scheduler.policy,
-        preemption=r.scheduler.preemption,
-        budget=r.budget,
-        seats=r.seats,
-        queue_limit=r.max_queued_requests,
-        block=r.scheduler.block,
-        ahead=_ahead(r, scheduling),
-        looks=r.scheduler_recv_interval,
-        scheduling=r.scheduling_policy,
-        class_weights=tuple(numbers(r.class_weights, "--class-weights", 1e-6, 1e6)),
-        drafted=drafts.drafted,
-        acceptance=drafts.chances,
-        share=share,
-        start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, inf)),
-        captured=0 if scheduling is None else int(scheduling.captured),
-        start_captured=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, 1.0)),
-        outside=0.0 if scheduling is None else float(scheduling.arrival),
-        period=r.period,
-    )
-
-
-def _ahead(r: SimulateRequest, scheduling: Scheduling | None) -> bool:
-    """Whether steps are scheduled when the ones before begin: as asked, else as the engine does that forms batches."""
-    if r.async_scheduling and r.no_async_scheduling:
-        raise InputError("--async-scheduling", "with --no-async-scheduling", "write one of them")
-    own = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in ("static", "train")
-    return r.async_scheduling or (own and not r.no_async_scheduling)
 
 
 def _layout(architecture: Architecture, system: System, gpus: int, context: float, text: str | None) -> Layout:

@@ -155,7 +155,10 @@ class SimulateRequest(FleetFields):
         ),
     ] = None
     budget: Annotated[int, options.STEP_TOKENS] = 8192
-    seats: Annotated[int, options.SEATS] = 256
+    seats: Annotated[
+        int | None,
+        options.SEATS.but(help="Sequences in a step of a replica at most (default: the engine's own)."),
+    ] = None
     max_queued_requests: Annotated[
         int | None,
         Option(help="Requests that wait at a replica at most; others are refused.", kind=kinds.whole(1, 10**9)),

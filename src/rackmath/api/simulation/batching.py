@@ -1,0 +1,67 @@
+"""How a replica fills its steps: what a request asks, else what its engine does."""
+
+from __future__ import annotations
+
+from math import inf
+
+from rackmath.api.drafts import Drafting
+from rackmath.api.lists import numbers
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.engine.layout import Layout
+from rackmath.errors import InputError
+from rackmath.hardware import Chip, System
+from rackmath.models.architecture import Architecture
+from rackmath.serving import Scheduling
+from rackmath.serving.engines import default_seats
+from rackmath.serving.simulator.settings import Batching
+from rackmath.serving.waits import started
+
+_UNBOUNDED = 4096.0
+"""Sequences in a step where an engine sets no bound but its memory: the most that SGLang takes. [sequences]"""
+
+
+def batching_of(
+    r: SimulateRequest,
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    scheduling: Scheduling | None,
+    drafts: Drafting,
+) -> Batching:
+    """How a replica fills its steps; its memory is known when it is deployed."""
+    share = 1.0
+    if scheduling is not None:
+        share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
+    return Batching(
+        policy=r.scheduler.policy,
+        preemption=r.scheduler.preemption,
+        budget=r.budget,
+        seats=r.seats or _seats(r, system.chip, drafts.drafted),
+        queue_limit=r.max_queued_requests,
+        block=r.scheduler.block,
+        ahead=_ahead(r, scheduling),
+        looks=r.scheduler_recv_interval,
+        scheduling=r.scheduling_policy,
+        class_weights=tuple(numbers(r.class_weights, "--class-weights", 1e-6, 1e6)),
+        drafted=drafts.drafted,
+        acceptance=drafts.chances,
+        share=share,
+        start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, inf)),
+        captured=0 if scheduling is None else int(scheduling.captured),
+        start_captured=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, 1.0)),
+        outside=0.0 if scheduling is None else float(scheduling.arrival),
+        period=r.period,
+    )
+
+
+def _seats(r: SimulateRequest, chip: Chip, drafted: int) -> int:
+    """Sequences that the engine itself takes into a step: no more than the step has tokens for."""
+    return max(int(min(default_seats(r.engine, chip), _UNBOUNDED, r.budget / (1 + drafted))), 1)
+
+
+def _ahead(r: SimulateRequest, scheduling: Scheduling | None) -> bool:
+    """Whether steps are scheduled when the ones before begin: as asked, else as the engine does that forms batches."""
+    if r.async_scheduling and r.no_async_scheduling:
+        raise InputError("--async-scheduling", "with --no-async-scheduling", "write one of them")
+    own = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in ("static", "train")
+    return r.async_scheduling or (own and not r.no_async_scheduling)
