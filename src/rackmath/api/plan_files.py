@@ -81,7 +81,10 @@ def _readme(
     yield ""
     yield f"Requests of {q.work.input:,.0f} tokens in and {q.work.output:,.0f} out, {best['concurrency']:,.0f} at once."
     yield f"Weights at {best['weights']}, cache at {best['kv']}."
-    yield from ("", "## What to expect", "", f"Of {check['expected_of']}.", "")
+    yield from ("", "## What to expect", "")
+    yield f"Users who come at any time get a first token after {best['time_to_first_token']:.4g} s and the next ones after"
+    yield f"{best['time_per_output_token']:.4g} s each, as planned. Below: {check['expected_of']}."
+    yield ""
     yield from ("| metric | expected | 90 % range |", "|---|---|---|")
     for row in check["expected"]:
         yield f"| {row['metric']} | {row['value']:.4g} | {row['low']:.4g} to {row['high']:.4g} |"

@@ -117,7 +117,7 @@ def test_what_a_replica_holds_is_the_default_target() -> None:
     scaling = setup.fleet(group).scaling
     assert scaling is not None
     held = group.batching.memory / 600
-    assert scaling.target == pytest.approx(CONCURRENCY_PART * min(256, held))
+    assert scaling.target == pytest.approx(CONCURRENCY_PART * min(1024, held))
     queue = setup_of(SimulateRequest(**ASKED, scale_on="queue")).fleet(group).scaling
     assert queue is not None
     assert queue.target == 5
