@@ -26,6 +26,7 @@ def test_json_holds_what_was_measured_and_predicted() -> None:
     assert {"machine", "curves", "findings", "ceilings", "median_error"} <= set(found)
 
 
+@pytest.mark.long
 def test_every_panel_is_drawn(cpu: Machine, tmp_path: Path) -> None:
     found = feistel.experiment(cpu, Budget(60.0), rounds=(2, 8), blocks=16, layers=3)
     drawn = figure(found)

@@ -55,6 +55,7 @@ def test_a_page_names_what_its_users_rely_on() -> None:
     assert any(one["what"] == "fast" and one["before"] == "x6" for one in found["changes"])
 
 
+@pytest.mark.long
 def test_all_pages_at_once_and_in_the_past() -> None:
     now, then = (json.loads(run("page", "--date", day, "--json")) for day in ("2026-11-21", "2026-02-10"))
     assert len(now) > 30
@@ -75,6 +76,7 @@ def test_one_model_of_a_page() -> None:
     assert "1 / (1 - y (s - 1))" in text
 
 
+@pytest.mark.long
 def test_the_table_of_all_providers() -> None:
     text = run("page", *DAY)
     assert "openai" in text

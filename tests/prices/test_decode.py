@@ -52,6 +52,7 @@ def test_a_grid_gives_the_same_posterior_of_a_dense_model() -> None:
     assert found.dense > 0.999
 
 
+@pytest.mark.long
 def test_true_sizes_rank_evenly_among_draws_for_simulated_prices() -> None:
     """Simulation-based calibration: sizes drawn from the prior lie in 50 % and 90 % ranges as often as stated."""
     random = np.random.default_rng(20261121)

@@ -84,6 +84,7 @@ def test_what_is_rented_together() -> None:
     assert {name: rented_together(catalogue.system(name)) for name in named} == named
 
 
+@pytest.mark.long
 def test_a_fleet_has_whole_racks() -> None:
     facts = run(
         "fleet", "deepseek-v3", "--on", "gb200-nvl72", "--gpus", "72", "--input", "4000", "--output", "1000",

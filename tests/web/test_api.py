@@ -302,6 +302,7 @@ def test_every_equation_is_markup_and_solves_with_its_usual_numbers() -> None:
     assert count == len(EQUATIONS)
 
 
+@pytest.mark.long
 def test_chapters_stand_whole_on_their_pages(client: TestClient) -> None:
     for chapter in CHAPTERS:
         text = client.get(f"/book/{chapter.number}").text

@@ -87,6 +87,7 @@ def test_a_text_from_a_name_is_no_markup() -> None:
     assert "<script>" not in shown.html
 
 
+@pytest.mark.long
 def test_sliders_fields_and_errors_of_the_script(page: Page) -> None:
     """A stand-in for a notebook's model: values that change, and who listens to them."""
     kernel = on_one_gpu(batch=8)

@@ -82,8 +82,8 @@ def _readme(
     yield f"Requests of {q.work.input:,.0f} tokens in and {q.work.output:,.0f} out, {best['concurrency']:,.0f} at once."
     yield f"Weights at {best['weights']}, cache at {best['kv']}."
     yield from ("", "## What to expect", "")
-    yield f"Users who come at any time get a first token after {best['time_to_first_token']:.4g} s and the next ones after"
-    yield f"{best['time_per_output_token']:.4g} s each, as planned. Below: {check['expected_of']}."
+    yield f"Users who come at any time get a first token after {best['time_to_first_token']:.4g} s and the next ones"
+    yield f"after {best['time_per_output_token']:.4g} s each, as planned. Below: {check['expected_of']}."
     yield ""
     yield from ("| metric | expected | 90 % range |", "|---|---|---|")
     for row in check["expected"]:

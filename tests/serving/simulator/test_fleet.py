@@ -104,6 +104,7 @@ def test_prefixes_draw_requests_to_where_they_are() -> None:
     between=st.floats(2.0, 50.0),
     preemption=st.sampled_from(["recompute", "swap", "reserve"]),
 )
+@pytest.mark.long
 def test_nothing_is_lost_when_replicas_fail(seed: int, between: float, preemption: str) -> None:
     work = some(seed=seed)
     fleet = Fleet(replicas=3, router="least-loaded", failures=Failures(between=between, repair=3.0), seed=seed)

@@ -117,6 +117,7 @@ def test_the_least_used_goes_first() -> None:
     assert list(q["hit"]) == [0, 4, 4, 0, 4, 0, 0, 4, 4]
 
 
+@pytest.mark.long
 def test_mooncake_s_conversation_hits_what_its_authors_count() -> None:
     if not TRACE.exists():
         pytest.skip("../shared/traces is not here")

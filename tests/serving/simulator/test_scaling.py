@@ -81,6 +81,7 @@ def test_a_rate_is_met_with_as_many_replicas_as_serve_it() -> None:
     assert (busy[5:] == 0).all()
 
 
+@pytest.mark.long
 def test_a_queue_starts_replicas_and_its_end_stops_them() -> None:
     rules = Scaling(least=1, most=4, metric="queue", target=5.0, startup=1.0, interval=2.0, window=8.0)
     work = steps([2.0, 150.0, 2.0, 2.0])
@@ -112,12 +113,12 @@ ASKED = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 20.0, 
 
 
 def test_what_a_replica_holds_is_the_default_target() -> None:
-    setup = setup_of(SimulateRequest(**ASKED))
+    setup = setup_of(SimulateRequest(**ASKED, seats=256))
     group = setup.groups[0]
     scaling = setup.fleet(group).scaling
     assert scaling is not None
     held = group.batching.memory / 600
-    assert scaling.target == pytest.approx(CONCURRENCY_PART * min(1024, held))
+    assert scaling.target == pytest.approx(CONCURRENCY_PART * min(256, held))
     queue = setup_of(SimulateRequest(**ASKED, scale_on="queue")).fleet(group).scaling
     assert queue is not None
     assert queue.target == 5

@@ -135,6 +135,7 @@ def test_caches_do_not_outlive_a_replica() -> None:
     assert misses(Upgrade(begin=50.0, restart=10.0)) == 4
 
 
+@pytest.mark.long
 def test_a_run_goes_on_in_the_middle_of_an_upgrade() -> None:
     work, kept = even(20.0, 100.0), list[run.Snapshot]()
     fleet = Fleet(replicas=3, upgrade=Upgrade(begin=10.0, restart=8.0), failures=Failures(between=60.0, repair=5.0))

@@ -61,6 +61,7 @@ def test_a_turn_that_forks_waits_for_all_and_takes_their_last_answers() -> None:
     assert names(inherited, 1)[: 309 // 16] == names(inherited, 0)
 
 
+@pytest.mark.long
 def test_shares_times_and_lengths_are_those_of_the_agent() -> None:
     agent = read_traffic(AGENT, "--trace")
     assert isinstance(agent, AgentModel)

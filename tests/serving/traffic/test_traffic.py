@@ -214,6 +214,7 @@ def test_what_is_no_traffic_is_refused(random: np.random.Generator) -> None:
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared")
+@pytest.mark.long
 def test_mooncake_s_conversation_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "m.toml"
     trace = str(SHARED / "traces" / "mooncake_conversation.jsonl")
