@@ -230,9 +230,8 @@ def _assumptions(
         yield "vLLM's second model runner: one start of it was measured, of a dense model on an H200 (0.26)"
     if later is not None:
         yield (
-            f"rules of vLLM {MEASURED_VERSION:g}, whose starts were measured; those of {NEWEST_VERSION:g}, which takes "
-            f"0.92 of the memory and graphs off the cache, leave {later:,.0f} tokens: "
-            f"--engine-version {NEWEST_VERSION:g}"
+            f"rules of vLLM {MEASURED_VERSION:g}, whose starts were measured; those of {NEWEST_VERSION:g} leave "
+            f"{later:,.0f} tokens: --engine-version {NEWEST_VERSION:g}"
         )
     if r.engine == "sglang":
         yield "one pool for all layers: SGLang's ratio of sliding windows to full attention is not modelled"
