@@ -61,7 +61,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="names of folders, in the order of their turns")
     parser.add_argument("--deadline", type=float, default=500.0, help="seconds after which no load is started")
     parser.add_argument("--prepare", action="store_true", help="write tokenizers and stop")
-    parser.add_argument("--attach", action="store_true", help="load a server that runs already")
     asked = parser.parse_args()
     folders = [asked.models / name for name in asked.only or sorted(path.name for path in asked.models.iterdir())]
     if asked.prepare:
@@ -75,11 +74,8 @@ def main() -> None:
             print(f"{folder.name}: no time left", flush=True)
             continue
         try:
-            if asked.attach:
+            with server(folder, asked.out / f"{folder.name}.log", ends):
                 load(folder, asked.out, ends)
-            else:
-                with server(folder, asked.out / f"{folder.name}.log", ends):
-                    load(folder, asked.out, ends)
         except RuntimeError as error:
             print(f"{folder.name}: {error}", flush=True)
 
@@ -104,7 +100,6 @@ def write_tokenizer(folder: Path) -> None:
 def server(folder: Path, log: Path, ends: float) -> Iterator[None]:
     """A running vLLM of this model. Raises RuntimeError where it does not come up before the deadline."""
     command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(folder), *SERVER]
-    command += json.loads((folder / "flags.json").read_text()) if (folder / "flags.json").exists() else []
     start = time.monotonic()
     with log.open("wb") as lines:
         process = subprocess.Popen(

@@ -149,14 +149,22 @@ def page(loads: Sequence[Load]) -> Iterator[str]:
     yield ""
     for reason in dict.fromkeys(load.disturbed for load in loads if load.disturbed):
         yield f"\\* {reason}."
-    yield from (
-        "",
-        "Where prompts of the mixture come one by one, each takes 83 ms, and 39 are said: outside of graphs the host",
-        "starts the kernels of experts one after the other, and this machine's processor takes twice as long as those",
-        "of the published rows. Full passes of prompts hide it (25 ms a prompt).",
-    )
+    yield from lone_prompts(loads)
     yield from predicted_lines(clean)
     yield from memory_lines()
+
+
+def lone_prompts(loads: Sequence[Load]) -> Iterator[str]:
+    """Prompts of the mixture by themselves and eight together."""
+    first = "first token, p50"
+    single, eight = (next(x for x in loads if x.name.startswith(f"qwen3-30b-a3b, {n} users, 1,000")) for n in (1, 8))
+    yield from (
+        "",
+        f"Where prompts of the mixture come one by one, each takes {1e3 * single.measured[first]:.0f} ms, and "
+        f"{1e3 * single.simulated[first]:.0f} are said: outside of graphs the host",
+        "starts the kernels of experts one after the other, and this machine's processor takes twice as long as those",
+        f"of the published rows. Eight together hide it ({1e3 * eight.measured[first] / 8:.0f} ms a prompt).",
+    )
 
 
 def predicted_lines(clean: Sequence[Load]) -> Iterator[str]:

@@ -162,6 +162,32 @@ def test_a_benchmarks_json_becomes_rows() -> None:
         rows_of(data, {"hardware": "H100", "colour": "red"})
 
 
+@pytest.mark.parametrize(
+    ("said", "engine"),
+    [
+        ({"backend": "openai"}, "vllm"),
+        ({"backend": "openai-chat"}, "vllm"),
+        ({"backend": "vllm-chat"}, "vllm"),
+        ({"backend": "sglang-oai-chat"}, "sglang"),
+        ({"backend": "tensorrt-llm"}, "trtllm"),
+        ({"backend": "lmdeploy-chat"}, "lmdeploy-chat"),
+        ({"framework": "dynamo-trt"}, "dynamo-trt"),
+        ({}, "vllm"),
+    ],
+)
+def test_a_protocol_is_no_engine(said: dict[str, str], engine: str) -> None:
+    rows = rows_of({**said, "model_id": "x", "median_tpot_ms": 9.5}, {"hardware": "H100"})
+    assert {row["engine"] for row in rows} == {engine}
+
+
+@pytest.mark.parametrize(
+    ("done", "tokens", "spread"), [(24, 24_000, "0"), (24, 24_001, ""), (9, 9_000, ""), (10, 10_000, "0")]
+)
+def test_equal_lengths_are_known_by_their_sums(done: int, tokens: int, spread: str) -> None:
+    data = {"completed": done, "total_input_tokens": tokens, "total_output_tokens": done * 128, "median_tpot_ms": 9.5}
+    assert {row["length_cv"] for row in rows_of({**data, "model_id": "x"}, {"hardware": "H100"})} == {spread}
+
+
 def test_a_row_is_explained_down_to_its_seconds(tmp_path, capsys) -> None:
     write(
         tmp_path / "in.csv", [cells(), cells(id="b", arrivals="constant", request_rate="4")], [*USUAL, "request_rate"]

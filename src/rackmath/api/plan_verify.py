@@ -13,6 +13,7 @@ from rackmath.api.deployment import deployment_of
 from rackmath.api.fields import words_of
 from rackmath.api.plan_launch import repository
 from rackmath.api.plan_question import PlanQuestion
+from rackmath.api.simulated_rows import MOST
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.engine.layout import Layout
@@ -22,8 +23,6 @@ from rackmath.serving.launch_boxes import FRONT
 _ROUNDS = 10
 """Requests of each user, so that the first and the last weigh little."""
 _FEWEST = 64
-_MOST = 20_000
-"""Requests of a benchmark that is simulated, in about a second."""
 _SEED = 0
 RESULT = "result.json"
 """File that a benchmark writes and ``rackmath evidence add`` reads."""
@@ -99,7 +98,7 @@ def _expected(question: PlanQuestion, point: Mapping[str, Any], users: int, prom
     values: dict[str, Mapping[str, float | None]] = {
         name: {"value": point[name], "low": point[f"{name}_low"], "high": point[f"{name}_high"]} for name in _METRICS
     }
-    requests = min(prompts, _MOST)
+    requests = min(prompts, MOST)
     run: dict[str, Any] = {"users": users, "requests": requests, "no_evidence": question.near is None}
     try:
         run = deployment_of(question.request, point, {}).simulated | run

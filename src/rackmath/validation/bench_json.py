@@ -16,9 +16,9 @@ _LARGEST = 1e300
 """From which a number of a file is none."""
 _MANY = 10
 """Requests from which equal lengths are known by their sums."""
-_PROTOCOLS = {"openai": "vllm", "trt": "trtllm", "tensorrt": "trtllm"}
-"""Engines behind what a benchmark calls its backend, up to the first hyphen, where that is no engine's name.
-``vllm bench serve`` asks by OpenAI's protocol by default, in front of its own engine."""
+_PROTOCOLS = {"openai": "vllm", "vllm": "vllm", "sglang": "sglang", "trt": "trtllm", "tensorrt": "trtllm"}
+"""Engines behind what a benchmark calls its backend, up to the first hyphen. ``vllm bench serve`` asks by OpenAI's
+protocol by default, in front of its own engine."""
 _METRICS = (
     ("median_tpot_ms", "tpot", "p50", "request", 1e-3),
     ("mean_tpot_ms", "tpot", "mean", "request", 1e-3),
@@ -52,7 +52,7 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
     common = {
         "model": model.rsplit("/", maxsplit=1)[-1],
         "n_gpus": "1",
-        "engine": _engine(str(data.get("backend") or data.get("framework") or "vllm")),
+        "engine": _engine(str(data["backend"])) if data.get("backend") else str(data.get("framework") or "vllm"),
         "phase": "serving",
         "arrivals": "closed" if users else "poisson" if rate else "all_at_once",
         "concurrency": _text(users),
@@ -86,9 +86,8 @@ def _equal(data: Mapping[str, Any]) -> bool:
 
 
 def _engine(backend: str) -> str:
-    """Family of the engine that answered: ``openai-chat`` is vLLM's, ``sglang-oai`` SGLang's."""
-    name = backend.partition("-")[0]
-    return _PROTOCOLS.get(name, name)
+    """Family of the engine that answered: ``openai-chat`` is vLLM's, ``sglang-oai`` SGLang's; others as they are."""
+    return _PROTOCOLS.get(backend.partition("-")[0], backend)
 
 
 def _mean(data: Mapping[str, Any], total: str, *nominal: str) -> float | None:

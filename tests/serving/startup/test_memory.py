@@ -17,8 +17,9 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.cache_blocks import Blocks, Kind, cache_blocks
 from rackmath.models.config import read_config
+from rackmath.serving.launch import ENGINES
 from rackmath.serving.startup.memory import Server, start
-from rackmath.serving.startup.rules import rules_of
+from rackmath.serving.startup.rules import NEWEST_VERSION, rules_of
 from tests.conftest import SHARED, tool
 
 GIB = 2**30
@@ -90,6 +91,10 @@ def test_each_version_of_vllm_has_its_rules() -> None:
     assert taken == {0.2: [False] * 3, 0.21: [True] * 3, 0.25: [False, True, True], 0.29: [True] * 3}
     in_place = {v: [rules_of("vllm", v, m).in_place for m in (dense, mixture, hybrid)] for v in (0.24, 0.25, 0.29)}
     assert in_place == {0.24: [False] * 3, 0.25: [True, False, False], 0.29: [True] * 3}
+
+
+def test_the_newest_version_is_that_of_the_launch_lines() -> None:
+    assert f"vLLM {NEWEST_VERSION:g}.0," in ENGINES
 
 
 def test_passes_in_flight_hold_what_left_the_window() -> None:
