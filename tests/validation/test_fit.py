@@ -15,6 +15,7 @@ from rackmath.io import catalogue, constants_file, kernel_files, tables
 from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
+from rackmath.validation.consistency import NUMBERS
 from rackmath.validation.features import Recorder, Replay, flattened
 from rackmath.validation.fit import Prior, _Problem, as_constants, as_vector, evaluate, fit, shrunk
 from rackmath.validation.left_out import weights
@@ -267,6 +268,30 @@ def test_runs_that_share_the_labels_of_an_impossible_one_are_not_fitted_on() -> 
     # Below the bound both are measurements.
     rows[0]["value"] = repr(0.99 * bound)
     assert len(possible([question(read_row(c, i)) for i, c in enumerate(rows)])[0]) == 3
+
+
+def test_runs_that_print_the_numbers_of_a_run_on_other_accelerators_are_copies() -> None:
+    columns = [("ttft", "mean"), ("ttft", "p50"), ("tpot", "mean"), ("tpot", "p50"), ("request_throughput", "")]
+
+    def run(name: str, hardware: str, shift: float = 1.0, numbers: int = NUMBERS) -> list[dict[str, str]]:
+        """Numbers of one run, the first of them moved by ``shift``."""
+        values = [0.5 * shift, 0.4, 0.031, 0.030, 1.5]
+        return [
+            cells(hardware=hardware, run_id=name, id=f"{name} {i}", metric=metric, statistic=statistic, value=repr(v))
+            for i, ((metric, statistic), v) in enumerate(zip(columns[:numbers], values, strict=False))
+        ]
+
+    def kept(*runs: list[dict[str, str]]) -> set[str]:
+        rows = [question(read_row(c, i)) for i, c in enumerate(c for run in runs for c in run)]
+        return {q.row.run_id for q in possible(rows)[0]}
+
+    first, third = run("one", "h100-sxm"), run("three", "a100-sxm", shift=1.01)
+    assert kept(first, run("two", "a100-sxm"), third) == {"three"}
+    # On the same accelerators it is the same measurement, and few numbers may be equal by chance.
+    assert kept(first, run("two", "h100-sxm"), third) == {"one", "two", "three"}
+    assert kept(first[:-1], run("two", "a100-sxm", numbers=NUMBERS - 1)) == {"one", "two"}
+    rows = [question(read_row(c, i)) for i, c in enumerate([*first, *run("two", "a100-sxm")])]
+    assert all("numbers of run" in reason for _, reason in possible(rows)[1])
 
 
 def test_written_constants_are_read_back_the_same(tmp_path) -> None:

@@ -13,7 +13,7 @@ from rackmath.errors import InputError, RackmathError
 from rackmath.io import kernel_files
 from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
-from rackmath.validation.consistency import beyond_users
+from rackmath.validation.consistency import beyond_users, copies
 from rackmath.validation.fit import Fitted, Prior, as_vector, fit
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
@@ -210,7 +210,7 @@ def _lines(c: Calibration, command: str) -> Iterator[str]:
 def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str, str]]]:
     """Drop rows that no batch can serve, that beat the ideal bound, or that share the labels of one that does.
 
-    And times per token that the throughput of their own run contradicts.
+    And times per token that the throughput of their own run contradicts, and runs that are copies of others.
 
     A service at its limits and a training run last too long for a clock above the rated one: no tolerance is
     theirs, and one that beats its bound states a wrong number format or split, as do the source's other
@@ -223,7 +223,7 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
     beats = np.where(slow, measured < bound * tolerance, measured > bound / tolerance)
     labels = [_labels(q) if q.kind in _LASTING else None for q in questions]
     wrong = {label for label, b in zip(labels, beats, strict=True) if b and label is not None}
-    contradicted = beyond_users(questions)
+    contradicted, copied = beyond_users(questions), copies(questions)
     kept: list[Question] = []
     reasons: list[tuple[str, str]] = []
     for q, b, limit, label in zip(questions, beats, bound, labels, strict=True):
@@ -241,6 +241,9 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
                     f"with the throughput of its run it needs {share:.1f} times as many sequences as there are users",
                 )
             )
+        elif q.row.id in copied:
+            other = copied[q.row.id]
+            reasons.append((q.row.id, f"its run has the numbers of run {other} on other accelerators: one is a copy"))
         elif label in wrong:
             reasons.append(
                 (q.row.id, "another run of the same source, model, formats and accelerators beats its bound")

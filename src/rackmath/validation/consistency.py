@@ -1,15 +1,18 @@
-"""Rows of one run that contradict each other, by Little's law."""
+"""Rows that contradict each other: of one run by Little's law, of two runs that print the same numbers."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import permutations
 
 from rackmath.validation.questions import Question
 
 TOLERANCE = 1.25
 """Sequences in decode over users, beyond which a time per token is none: tokens that come several at a time, as drafts
 do, are timed per message by some load generators. Runs that agree have at most 1.1. [1]"""
+NUMBERS = 5
+"""Equal numbers of two runs from which chance is no reason."""
 
 
 def beyond_users(questions: Sequence[Question]) -> dict[str, float]:
@@ -38,6 +41,35 @@ def beyond_users(questions: Sequence[Question]) -> dict[str, float]:
                 if share > TOLERANCE:
                     result[q.row.id] = share
     return result
+
+
+def copies(questions: Sequence[Question]) -> dict[str, str]:
+    """Rows of runs whose numbers are all those of a run on other accelerators: one of the two was copied.
+
+    Two measurements do not agree in five numbers to the last digit; which of them is the wrong one nobody can tell.
+
+    Returns
+    -------
+    dict of str to str
+        The other run, by id of the row.
+    """
+    runs: defaultdict[str, list[Question]] = defaultdict(list)
+    for q in questions:
+        if q.row.run_id:
+            runs[q.row.run_id].append(q)
+    alike: defaultdict[tuple[tuple[str, str, float], ...], list[str]] = defaultdict(list)
+    for run, rows in runs.items():
+        numbers = sorted((q.row.metric, q.row.statistic, q.row.value) for q in rows)
+        if len(numbers) >= NUMBERS:
+            alike[tuple(numbers)].append(run)
+    chips = {run: rows[0].system.chip.name for run, rows in runs.items()}
+    return {
+        q.row.id: other
+        for same in alike.values()
+        for run, other in permutations(same, 2)
+        if chips[run] != chips[other]
+        for q in runs[run]
+    }
 
 
 def _tokens_per_second(question: Question) -> float | None:
