@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -101,6 +102,48 @@ def test_a_picture_out_of_sight_is_drawn_when_it_is_looked_at_or_printed(page: P
         page.wait_for_function(f"before => {bars} !== before", arg=before)
         page.evaluate("scrollTo(0, 0)")
         page.wait_for_timeout(500)
+
+
+SKETCHED = """svg => ({
+    wrong: [...svg.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => /NaN|undefined|Inf/.test(a.value)).length,
+    drawn: svg.querySelectorAll('path, circle, rect, polygon').length,
+})"""
+
+
+@pytest.mark.parametrize("path", ["/book/1", "/estimate", "/training", "/accuracy"])
+def test_pictures_are_sketched_before_plotly_is_read(page: Page, path: str) -> None:
+    waiting: list[Route] = []
+    page.route("**/plotly.min.js", lambda route: waiting.append(route))
+    page.goto(path, wait_until="domcontentloaded")
+    page.locator(".view .sketch").first.wait_for()
+    for svg in page.locator(".view .sketch").all():
+        facts = svg.evaluate(SKETCHED)
+        assert facts["drawn"] > 0
+        assert facts["wrong"] == 0
+    for route in waiting:
+        route.continue_()
+    page.locator(".view .drawn .main-svg").first.wait_for()
+    expect(page.locator(".view .drawn .main-svg ~ .sketch, .view .drawn .sketch ~ .plot-container")).to_have_count(0)
+
+
+def test_a_sketch_has_the_values_of_its_figure_in_their_places(refusing: Page) -> None:
+    refusing.route("**/plotly.min.js", lambda route: route.abort())
+    refusing.goto("/book/1", wait_until="domcontentloaded")
+    sketch = refusing.locator('[data-view="batch"] .sketch').first
+    labels = """(svg, anchor) => [...svg.querySelectorAll(`text[text-anchor=${anchor}][x]`)]
+        .map(e => [e.textContent, e.getAttribute('x'), e.getAttribute('y')])"""
+    across = {name: float(x) for name, x, _ in sketch.evaluate(labels, "middle")}
+    up = {name: float(y) for name, _, y in sketch.evaluate(labels, "end")}
+    # Decades of a batch are as far apart as each other; times grow upwards.
+    decades = [across[name] for name in ("1", "10", "100", "1000", "10000", "100000")]
+    assert [b - a for a, b in pairwise(decades)] == pytest.approx([decades[1] - decades[0]] * 5)
+    decade = up["0.001"] - up["0.01"]
+    assert decade > 0
+    # Compute alone is in proportion to the batch: five decades of one are five of the other.
+    line = sketch.locator("path").first.get_attribute("d") or ""
+    points = [tuple(float(v) for v in point.split()) for point in line[1:].split("L")]
+    assert (points[0][1] - points[-1][1]) / decade == pytest.approx(5, abs=0.02)
+    assert (points[0][0], points[-1][0]) == pytest.approx((decades[0], decades[-1]), abs=0.1)
 
 
 def test_another_chip_is_made_with_sliders(page: Page) -> None:

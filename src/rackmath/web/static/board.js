@@ -2,6 +2,7 @@
 
 import { beforeText, causes, changes, milliseconds, overlaid } from "./beside.js";
 import { element } from "./dom.js";
+import { sketch } from "./sketch.js";
 
 const root = document.documentElement;
 root.classList.add("scripted");
@@ -134,7 +135,14 @@ class Picture {
       config.edits = { shapePosition: true };
     }
     this.replay(figure);
-    const paint = () => Plotly.react(this.place, dataOf(figure), layout, config);
+    if (typeof Plotly === "undefined") {
+      this.place.replaceChildren(sketch({ ...figure, data: dataOf(figure) }, this.place.clientWidth, this.place.clientHeight, colours()));
+      return null;
+    }
+    const paint = () => {
+      if (!this.place.data) this.place.replaceChildren();
+      return Plotly.react(this.place, dataOf(figure), layout, config);
+    };
     // What is out of sight is drawn again when it comes into sight.
     if (this.hidden && this.place.data) { this.pending = paint; return null; }
     this.pending = null;
@@ -164,7 +172,7 @@ class Picture {
       // What is saved as CSV, and drawn again in other colours, is what is shown.
       figure.moment = i;
       figure.data = figure.data.map((trace, k) => (k < values.length ? { ...trace, y: values[k] } : trace));
-      return Plotly.restyle(this.place, { y: values }, values.map((_, k) => k));
+      if (this.place.data) Plotly.restyle(this.place, { y: values }, values.map((_, k) => k));
     };
     slider.addEventListener("input", () => show(Number(slider.value)));
     this.moments = element("label", { class: "moments" }, "Time", slider, when);
@@ -409,7 +417,7 @@ class View {
   }
 
   async redraw() {
-    if (!this.answer || typeof Plotly === "undefined") return;
+    if (!this.answer) return;
     const place = this.section.querySelector(".figures");
     const figures = this.answer.figures.map((figure) => overlaid(figure, this.beside?.answer.figures));
     while (this.pictures.length < figures.length) this.pictures.push(this.picture(place));
@@ -426,7 +434,7 @@ class View {
 
   // A plan: its limits can be dragged, its points can be chosen.
   listen(picture) {
-    if (!picture.figure.points || picture.listening) return;
+    if (!picture.figure.points || picture.listening || !picture.place.on) return;
     picture.listening = true;
     picture.place.on("plotly_relayout", (event) => {
       const x = event["shapes[0].x0"];
@@ -582,16 +590,16 @@ for (const problem of document.querySelectorAll(".problem")) {
 
 // ---- begin
 
+theme();
 const views = [];
 for (const section of document.querySelectorAll(".view")) views.push(new View(section));
 for (const details of document.querySelectorAll(".equation")) equation(details);
-theme();
 root.dataset.ready = "true";
 
 // Pictures out of sight are drawn before the page is printed.
 addEventListener("beforeprint", () => { for (const view of views) for (const picture of view.pictures) picture.catchUp(); });
 
-// Plotly takes a second to be read: a page answers before it is there, and draws then.
+// Plotly takes a second to be read: a page answers and is sketched before it is there, and is drawn then.
 const plotly = document.getElementById("plotly");
 if (plotly) {
   const script = element("script", { src: plotly.href });

@@ -1,0 +1,156 @@
+// Pictures while Plotly is being read: the same lines, points and bars on the same axes, as plain SVG.
+
+const MARGIN = { left: 58, right: 24, top: 10, bottom: 46 };
+const LEGEND = { row: 17, mark: 24, gap: 16 };
+const CHARACTER = 6.2;
+const BAR = 0.8, FREE = 0.05;
+
+export function sketch(figure, width, height, { ink, grid }) {
+  const shown = figure.data.filter((trace) => trace.x.length);
+  const flat = shown.some((trace) => trace.orientation === "h");
+  const names = flat ? shown.flatMap((trace) => trace.y).map(String) : [];
+  const left = Math.max(MARGIN.left, ...names.map((name) => CHARACTER * name.length + 24)), right = width - MARGIN.right;
+  const named = shown.filter((trace) => trace.showlegend !== false && trace.name);
+  const legend = rows(named.length > 1 ? named : [], left, width);
+  const top = MARGIN.top + LEGEND.row * (1 + (legend.at(-1)?.row ?? -1));
+  const across = scale(shown, "x", figure.layout.xaxis, left, right, flat);
+  const up = scale(shown, "y", figure.layout.yaxis, height - MARGIN.bottom, top, !flat);
+  const svg = node("svg", { class: "sketch", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", "font-size": 12, "font-family": "verdana, arial, sans-serif", color: ink, fill: ink });
+  for (const [value, label] of across.ticks) svg.append(
+    node("line", { x1: across.at(value), x2: across.at(value), y1: top, y2: height - MARGIN.bottom, stroke: grid }),
+    text(label, { x: across.at(value), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }));
+  for (const [value, label] of up.ticks) svg.append(
+    node("line", { x1: left, x2: right, y1: up.at(value), y2: up.at(value), stroke: grid }),
+    text(label, { x: left - 6, y: up.at(value) + 4, "text-anchor": "end" }));
+  svg.append(
+    text(figure.layout.xaxis.title?.text ?? "", { x: (left + right) / 2, y: height - 8, "text-anchor": "middle" }),
+    text(figure.layout.yaxis.title?.text ?? "", { "text-anchor": "middle", transform: `translate(14 ${(top + height - MARGIN.bottom) / 2}) rotate(-90)` }));
+  for (const { trace, row, x } of legend) svg.append(
+    node("line", { x1: x, x2: x + 18, y1: MARGIN.top + LEGEND.row * row, y2: MARGIN.top + LEGEND.row * row, stroke: colour(trace), "stroke-width": 3 }),
+    text(trace.name, { x: x + LEGEND.mark, y: MARGIN.top + 4 + LEGEND.row * row, "font-size": 11 }));
+  const sums = new Map();
+  shown.forEach((trace, i) => svg.append(...(trace.type === "bar" ? bars(trace, across, up, sums) : curve(trace, shown[i - 1], across, up))));
+  return svg;
+}
+
+function node(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function text(label, attributes) {
+  const made = node("text", attributes);
+  made.textContent = label;
+  return made;
+}
+
+// Plotly chooses a colour where a trace has none.
+function colour(trace) { return trace.marker?.color ?? trace.line?.color ?? "currentColor"; }
+
+// Names side by side, in as many rows as they need.
+function rows(named, left, width) {
+  let row = 0, x = left;
+  return named.map((trace) => {
+    const wide = LEGEND.mark + CHARACTER * trace.name.length + LEGEND.gap;
+    if (x + wide > width && x > left) { row += 1; x = left; }
+    x += wide;
+    return { trace, row, x: x - wide };
+  });
+}
+
+// From values of an axis to places between two pixels, and what is written beside it.
+function scale(traces, key, axis, from, to, level) {
+  const values = traces.flatMap((trace) => trace[key]).filter((value) => value !== null);
+  const names = values.some((value) => typeof value === "string") ? [...new Set(axis.categoryarray ?? values)] : null;
+  const bar = traces.some((trace) => trace.type === "bar");
+  if (names) {
+    const order = axis.autorange === "reversed" ? names.toReversed() : names;
+    const at = (value) => from + (to - from) * (order.indexOf(value) + 0.5) / order.length;
+    const unit = Math.abs(to - from) / order.length;
+    // Names beside each other need room; below each other they have it.
+    const apart = key === "x" ? Math.ceil(CHARACTER * Math.max(...order.map((name) => name.length)) / unit) : 1;
+    return { at, unit, ticks: order.filter((_, i) => i % apart === 0).map((name) => [name, name]) };
+  }
+  const log = axis.type === "log", inner = log ? Math.log10 : Number;
+  const extra = level && bar ? ends(traces, key) : [], distinct = new Set(values).size;
+  const numbers = [...values, ...extra].map(inner).filter(Number.isFinite);
+  let [low, high] = axis.range ?? [Math.min(...numbers), Math.max(...numbers)];
+  if (!axis.range) {
+    if (!log && (axis.rangemode === "tozero" || (bar && level))) { low = Math.min(low, 0); high = Math.max(high, 0); }
+    // Of bars the outer halves, of curves and points some room.
+    const wide = (high - low) || 1, free = bar && !level ? wide / Math.max(2 * distinct - 2, 1) : FREE * wide;
+    if (bar && !level) { low -= free; high += free; }
+    else if (key === "y" || traces.some((trace) => trace.mode === "markers")) { high += free; if (low !== 0 || log) low -= free; }
+    if (!(high > low)) { low -= 0.5; high += 0.5; }
+  }
+  const at = (value) => from + (to - from) * (inner(value) - low) / (high - low);
+  return { at, unit: Math.abs(to - from) / distinct, ticks: (log ? decades : steps)(low, high) };
+}
+
+// Ends of bars that stand on each other, and of those that say where they begin.
+function ends(traces, key) {
+  const other = key === "x" ? "y" : "x", sums = new Map();
+  return traces.flatMap((trace) => trace[key].map((value, i) => {
+    if (trace.base) return trace.base[i] + value;
+    sums.set(trace[other][i], (sums.get(trace[other][i]) ?? 0) + value);
+    return sums.get(trace[other][i]);
+  }));
+}
+
+function steps(low, high) {
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((times) => times * power >= rough);
+  const count = Math.floor(high / step) - Math.ceil(low / step) + 1;
+  return Array.from({ length: count }, (_, i) => (Math.ceil(low / step) + i) * step).map((value) => [value, written(value)]);
+}
+
+function decades(low, high) {
+  const digits = high - low < 2.2 ? [1, 2, 5] : [1];
+  const apart = Math.max(Math.ceil((high - low) / 8), 1);
+  const ticks = [];
+  for (let power = Math.floor(low); power <= high; power += apart) for (const digit of digits) {
+    const value = digit * 10 ** power;
+    if (Math.log10(value) >= low && Math.log10(value) <= high) ticks.push([value, written(value)]);
+  }
+  return ticks;
+}
+
+function written(value) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size >= 1e6 || size < 1e-4)) return Number(value.toPrecision(3)).toExponential().replace("e+", "e");
+  return String(Number(value.toPrecision(4)));
+}
+
+// Points of a trace on the picture; null where there is none, or none on this scale.
+function places(trace, across, up) {
+  return trace.x.map((x, i) => [x, trace.y[i]]).map(([x, y]) => (x === null || y === null ? null : [across.at(x), up.at(y)]))
+    .map((point) => (point?.every(Number.isFinite) ? point : null));
+}
+
+function curve(trace, before, across, up) {
+  const points = places(trace, across, up), sizes = trace.marker?.size ?? 6;
+  if (trace.mode === "markers") return points.flatMap((point, i) => (point === null ? [] : [
+    node("circle", { cx: point[0], cy: point[1], r: (sizes[i] ?? sizes) / 2, fill: colour(trace), "fill-opacity": trace.marker?.opacity ?? 1 })]));
+  if (trace.fill) {
+    const around = [...points, ...places(before, across, up).reverse()].filter((point) => point !== null);
+    return [node("polygon", { points: around.join(" "), fill: trace.fillcolor })];
+  }
+  if (trace.line?.width === 0) return [];
+  const drawn = points.map((point, i) => (point === null ? "" : `${points[i - 1] ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`)).join("");
+  const dash = trace.line?.dash ? { "stroke-dasharray": trace.line.dash === "dot" ? "2 4" : "7 5" } : {};
+  return [node("path", { d: drawn, fill: "none", stroke: colour(trace), "stroke-width": 2, ...dash })];
+}
+
+function bars(trace, across, up, sums) {
+  const flat = trace.orientation === "h", [along, beside] = flat ? [across, up] : [up, across];
+  const lengths = flat ? trace.x : trace.y, places = flat ? trace.y : trace.x;
+  return places.map((place, i) => {
+    const begin = trace.base ? trace.base[i] : sums.get(place) ?? 0, end = begin + lengths[i];
+    sums.set(place, end);
+    const [a, b] = [along.at(begin), along.at(end)].sort((one, two) => one - two);
+    const wide = BAR * beside.unit, side = beside.at(place) - wide / 2;
+    const box = flat ? { x: a, width: b - a, y: side, height: wide } : { y: a, height: b - a, x: side, width: wide };
+    return node("rect", { ...box, fill: colour(trace) });
+  });
+}
