@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from random import Random
 from typing import Any
 
@@ -42,7 +43,8 @@ REPLACEMENTS: tuple[Any, ...] = (
 
 def mutate(config: dict[str, Any], random: Random, most: int = 4) -> dict[str, Any]:
     """Change one to ``most`` places of a config, at any depth."""
-    changed = copy.deepcopy(config)
+    # Several times faster than a deep copy, of what is JSON.
+    changed = json.loads(json.dumps(config))
     for _ in range(random.randint(1, most)):
         places = list(_places(changed))
         if not places:
