@@ -24,8 +24,9 @@ from rackmath.api.answers import answer
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fields import field_named
 from rackmath.cli.app import cli
+from rackmath.engine.collectives import all_reduce
 from rackmath.errors import InputError, RackmathError
-from rackmath.io import quiz_files
+from rackmath.io import catalogue, quiz_files
 from rackmath.lecture.book import CHAPTERS
 from rackmath.lecture.equations import EQUATIONS
 from rackmath.lecture.quiz import cards_of
@@ -390,6 +391,25 @@ def test_fields_are_those_of_the_request_with_its_help_and_its_checks(client: Te
     assert said["drafted"] == drafted.option.help
 
 
+def test_live_figures_of_the_book_say_what_its_chapters_say(client: TestClient) -> None:
+    waits = client.get("/api/departures", params={"period": 20, "capacity": 80, "bandwidth": 3.35}).json()
+    assert waits["facts"] == pytest.approx({"drain_time": 80 / 3350, "median": 0.030, "worst": 0.040})
+    assert ["requests in a pass", "10"] in waits["pairs"]
+    # Llama 3.1 70B keeps 320 KiB a token: 16 conversations of its weights' bytes over that.
+    kept = client.get("/api/conversation", params={"model": "llama-3.1-70b", "context": 4096, "batch": 16}).json()[
+        "facts"
+    ]
+    assert kept["cache"] == 4096 * 80 * 2 * 8 * 128 * 2
+    exact = kept["weights"] / (16 * 80 * 2 * 8 * 128 * 2)
+    assert exact <= kept["outweighs_from"] < 1.1 * exact
+    h100 = catalogue.system("h100-sxm")
+    sums = client.get("/api/collective", params={"on": "h100-sxm", "ranks": 8, "batch": 256}).json()["facts"]
+    assert sums["bytes"] == 256 * 8192 * 2
+    assert sums["time"] == float(all_reduce(256 * 8192 * 2.0, 8.0, h100))
+    assert sums["pass"] == pytest.approx(160 * sums["time"])
+    assert client.get("/api/collective", params={"on": "m4", "ranks": 2}).status_code == 422
+
+
 class _Taken(Exception):
     """A request was made of a page's values."""
 
@@ -419,7 +439,7 @@ def test_every_value_of_a_control_is_one_that_the_request_takes(name: str, monke
                 continue
             except RackmathError as error:
                 # A page says itself which of its numbers contradict each other; a single value never fails.
-                assert name in ("rack", "pipeline", "simulate"), (name, field, value, str(error))
+                assert name in ("rack", "pipeline", "simulate", "collective"), (name, field, value, str(error))
 
 
 def test_answering_prints_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
