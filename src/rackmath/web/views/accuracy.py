@@ -32,7 +32,7 @@ _CLASSES = (
 )
 _MARK = 0.015
 """Least width of a mark: rows of a class that would cover each other are drawn once. [decades]"""
-_MARKS = 350
+_MARKS = 250
 """Marks that a browser draws while a hand waits; where rows have more, each mark stands for a wider place."""
 _WIDER = 1.5
 """Steps of that width."""
