@@ -3,18 +3,18 @@
 const MARGIN = { left: 58, right: 24, top: 10, bottom: 46 };
 const LEGEND = { row: 17, mark: 24, gap: 16 };
 const CHARACTER = 6.2;
-const BAR = 0.8, FREE = 0.05;
+const BAR = 0.8, ROOM = 0.05;
 
 export function sketch(figure, width, height, { ink, grid }) {
-  const shown = figure.data.filter((trace) => trace.x.length);
-  const flat = shown.some((trace) => trace.orientation === "h");
-  const names = flat ? shown.flatMap((trace) => trace.y).map(String) : [];
+  const traces = figure.data.filter((trace) => trace.x.length);
+  const isFlat = traces.some((trace) => trace.orientation === "h");
+  const names = isFlat ? traces.flatMap((trace) => trace.y).map(String) : [];
   const left = Math.max(MARGIN.left, ...names.map((name) => CHARACTER * name.length + 24)), right = width - MARGIN.right;
-  const named = shown.filter((trace) => trace.showlegend !== false && trace.name);
-  const legend = rows(named.length > 1 ? named : [], left, width);
+  const entries = traces.filter((trace) => trace.showlegend !== false && trace.name);
+  const legend = rows(entries.length > 1 ? entries : [], left, width);
   const top = MARGIN.top + LEGEND.row * (1 + (legend.at(-1)?.row ?? -1));
-  const across = scale(shown, "x", figure.layout.xaxis, left, right, flat);
-  const up = scale(shown, "y", figure.layout.yaxis, height - MARGIN.bottom, top, !flat);
+  const across = scale(traces, "x", figure.layout.xaxis, left, right, isFlat);
+  const up = scale(traces, "y", figure.layout.yaxis, height - MARGIN.bottom, top, !isFlat);
   const svg = node("svg", { class: "sketch", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", "font-size": 12, "font-family": "verdana, arial, sans-serif", color: ink, fill: ink });
   for (const [value, label] of across.ticks) svg.append(
     node("line", { x1: across.at(value), x2: across.at(value), y1: top, y2: height - MARGIN.bottom, stroke: grid }),
@@ -29,7 +29,7 @@ export function sketch(figure, width, height, { ink, grid }) {
     node("line", { x1: x, x2: x + 18, y1: MARGIN.top + LEGEND.row * row, y2: MARGIN.top + LEGEND.row * row, stroke: colour(trace), "stroke-width": 3 }),
     text(trace.name, { x: x + LEGEND.mark, y: MARGIN.top + 4 + LEGEND.row * row, "font-size": 11 }));
   const sums = new Map();
-  shown.forEach((trace, i) => svg.append(...(trace.type === "bar" ? bars(trace, across, up, sums) : curve(trace, shown[i - 1], across, up))));
+  traces.forEach((trace, i) => svg.append(...(trace.type === "bar" ? bars(trace, across, up, sums) : curve(trace, traces[i - 1], across, up))));
   return svg;
 }
 
@@ -49,43 +49,43 @@ function text(label, attributes) {
 function colour(trace) { return trace.marker?.color ?? trace.line?.color ?? "currentColor"; }
 
 // Names side by side, in as many rows as they need.
-function rows(named, left, width) {
+function rows(entries, left, width) {
   let row = 0, x = left;
-  return named.map((trace) => {
-    const wide = LEGEND.mark + CHARACTER * trace.name.length + LEGEND.gap;
-    if (x + wide > width && x > left) { row += 1; x = left; }
-    x += wide;
-    return { trace, row, x: x - wide };
+  return entries.map((trace) => {
+    const length = LEGEND.mark + CHARACTER * trace.name.length + LEGEND.gap;
+    if (x + length > width && x > left) { row += 1; x = left; }
+    x += length;
+    return { trace, row, x: x - length };
   });
 }
 
 // From values of an axis to places between two pixels, and what is written beside it.
-function scale(traces, key, axis, from, to, level) {
+function scale(traces, key, axis, from, to, isLength) {
   const values = traces.flatMap((trace) => trace[key]).filter((value) => value !== null);
   const names = values.some((value) => typeof value === "string") ? [...new Set(axis.categoryarray ?? values)] : null;
-  const bar = traces.some((trace) => trace.type === "bar");
+  const hasBars = traces.some((trace) => trace.type === "bar");
   if (names) {
     const order = axis.autorange === "reversed" ? names.toReversed() : names;
     const at = (value) => from + (to - from) * (order.indexOf(value) + 0.5) / order.length;
     const unit = Math.abs(to - from) / order.length;
     // Names beside each other need room; below each other they have it.
-    const apart = key === "x" ? Math.ceil(CHARACTER * Math.max(...order.map((name) => name.length)) / unit) : 1;
-    return { at, unit, ticks: order.filter((_, i) => i % apart === 0).map((name) => [name, name]) };
+    const stride = key === "x" ? Math.ceil(CHARACTER * Math.max(...order.map((name) => name.length)) / unit) : 1;
+    return { at, unit, ticks: order.filter((_, i) => i % stride === 0).map((name) => [name, name]) };
   }
   const log = axis.type === "log", inner = log ? Math.log10 : Number;
-  const extra = level && bar ? ends(traces, key) : [], distinct = new Set(values).size;
-  const numbers = [...values, ...extra].map(inner).filter(Number.isFinite);
+  const tops = isLength && hasBars ? ends(traces, key) : [], count = new Set(values).size;
+  const numbers = [...values, ...tops].map(inner).filter(Number.isFinite);
   let [low, high] = axis.range ?? [Math.min(...numbers), Math.max(...numbers)];
   if (!axis.range) {
-    if (!log && (axis.rangemode === "tozero" || (bar && level))) { low = Math.min(low, 0); high = Math.max(high, 0); }
+    if (!log && (axis.rangemode === "tozero" || (hasBars && isLength))) { low = Math.min(low, 0); high = Math.max(high, 0); }
     // Of bars the outer halves, of curves and points some room.
-    const wide = (high - low) || 1, free = bar && !level ? wide / Math.max(2 * distinct - 2, 1) : FREE * wide;
-    if (bar && !level) { low -= free; high += free; }
-    else if (key === "y" || traces.some((trace) => trace.mode === "markers")) { high += free; if (low !== 0 || log) low -= free; }
+    const span = (high - low) || 1, room = hasBars && !isLength ? span / Math.max(2 * count - 2, 1) : ROOM * span;
+    if (hasBars && !isLength) { low -= room; high += room; }
+    else if (key === "y" || traces.some((trace) => trace.mode === "markers")) { high += room; if (low !== 0 || log) low -= room; }
     if (!(high > low)) { low -= 0.5; high += 0.5; }
   }
   const at = (value) => from + (to - from) * (inner(value) - low) / (high - low);
-  return { at, unit: Math.abs(to - from) / distinct, ticks: (log ? decades : steps)(low, high) };
+  return { at, unit: Math.abs(to - from) / count, ticks: (log ? decades : steps)(low, high) };
 }
 
 // Ends of bars that stand on each other, and of those that say where they begin.
@@ -137,20 +137,20 @@ function curve(trace, before, across, up) {
     return [node("polygon", { points: around.join(" "), fill: trace.fillcolor })];
   }
   if (trace.line?.width === 0) return [];
-  const drawn = points.map((point, i) => (point === null ? "" : `${points[i - 1] ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`)).join("");
+  const path = points.map((point, i) => (point === null ? "" : `${points[i - 1] ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`)).join("");
   const dash = trace.line?.dash ? { "stroke-dasharray": trace.line.dash === "dot" ? "2 4" : "7 5" } : {};
-  return [node("path", { d: drawn, fill: "none", stroke: colour(trace), "stroke-width": 2, ...dash })];
+  return [node("path", { d: path, fill: "none", stroke: colour(trace), "stroke-width": 2, ...dash })];
 }
 
 function bars(trace, across, up, sums) {
-  const flat = trace.orientation === "h", [along, beside] = flat ? [across, up] : [up, across];
-  const lengths = flat ? trace.x : trace.y, places = flat ? trace.y : trace.x;
-  return places.map((place, i) => {
-    const begin = trace.base ? trace.base[i] : sums.get(place) ?? 0, end = begin + lengths[i];
-    sums.set(place, end);
+  const isFlat = trace.orientation === "h", [along, beside] = isFlat ? [across, up] : [up, across];
+  const lengths = isFlat ? trace.x : trace.y, names = isFlat ? trace.y : trace.x;
+  return names.map((name, i) => {
+    const begin = trace.base ? trace.base[i] : sums.get(name) ?? 0, end = begin + lengths[i];
+    sums.set(name, end);
     const [a, b] = [along.at(begin), along.at(end)].sort((one, two) => one - two);
-    const wide = BAR * beside.unit, side = beside.at(place) - wide / 2;
-    const box = flat ? { x: a, width: b - a, y: side, height: wide } : { y: a, height: b - a, x: side, width: wide };
+    const thickness = BAR * beside.unit, side = beside.at(name) - thickness / 2;
+    const box = isFlat ? { x: a, width: b - a, y: side, height: thickness } : { y: a, height: b - a, x: side, width: thickness };
     return node("rect", { ...box, fill: colour(trace) });
   });
 }
