@@ -43,7 +43,7 @@ def test_every_panel_is_drawn(cpu: Machine, tmp_path: Path) -> None:
 def test_the_page_holds_every_experiment(tmp_path: Path) -> None:
     out = tmp_path / "lab.html"
     result = CliRunner().invoke(
-        cli, ["lab", "all", "--quick", "--seconds", "12", "--device", "cpu", "--html", str(out), "--json"]
+        cli, ["lab", "all", "--quick", "--seconds", "4", "--device", "cpu", "--html", str(out), "--json"]
     )
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["experiments"]
