@@ -9,12 +9,14 @@ import pytest
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models import counts
+from rackmath.models.architecture import Architecture, Layer
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
 from rackmath.models.formats import BF16, FP32, weight_format
 from rackmath.models.loaded import loaded_weights
-from rackmath.models.mixers import Grouped, Mamba2
+from rackmath.models.mixer_operators import mixer_traffic
+from rackmath.models.mixers import BlockIndex, Grouped, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import operators
 from rackmath.models.requantise import requantise
@@ -162,6 +164,50 @@ def test_mamba_s_heads_share_twice_the_hidden_width(heads: int, dim: int) -> Non
     (mixer,) = read_config(config).layers[0].mixers
     assert isinstance(mixer, Mamba2)
     assert (mixer.heads, mixer.head_dim) == (heads, dim)
+
+
+def test_a_state_space_model_without_heads_has_no_feed_forward_block() -> None:
+    config = {
+        "model_type": "mamba", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "vocab_size": 1000,
+        "ssm_state_size": 16, "time_step_rank": 4, "conv_kernel": 4,
+    }  # fmt: skip
+    for layer in read_config(config).layers:
+        assert len(layer.mixers) == 1
+        assert layer.feed_forwards == ()
+
+
+@pytest.mark.parametrize("first", [0, 2, 4])
+def test_windows_begin_at_the_layer_that_the_config_names(first: int) -> None:
+    """Qwen2: layers from ``max_window_layers`` on see a window, those before see all."""
+    config = {
+        "model_type": "qwen2", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4, "vocab_size": 1000,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 32,
+        "max_window_layers": first,
+    }  # fmt: skip
+    windows = [mixer.window for layer in read_config(config).layers for mixer in layer.mixers]
+    assert windows == [None] * first + [32] * (4 - first)
+
+
+def test_a_query_that_chooses_blocks_reads_its_own() -> None:
+    """Two queries of one sequence choose four blocks of 64 tokens each, and one at their own end."""
+    index = BlockIndex(heads=1, dim=8, block=64, blocks=4, local_blocks=1)
+    a = Grouped(query_heads=6, kv_heads=2, key_dim=6, value_dim=4, blocks=index)
+    model = Architecture(name="toy", hidden=16, vocabulary=32, layers=(Layer(mixers=(a,)),))
+    seen = mixer_traffic(a, model, 3.0, 2.0, 100_000.0, False)
+    assert seen.read == 3 * (2 * 5 * 64) * 2 * (6 + 4) * 2
+    # In and out of the heads, in 16 bit.
+    assert seen.activations == 3 * 2 * 6 * (6 + 4) * 2
+    # No more than there is.
+    assert mixer_traffic(a, model, 3.0, 2.0, 500.0, False).read == 3 * 500 * 2 * (6 + 4) * 2
+
+
+def test_a_query_reads_its_chunk_from_its_start() -> None:
+    """Token 10,000 of chunks of 8,192 sees 1,808; the 2,000 tokens up to it begin in the chunk before."""
+    a = Grouped(query_heads=2, kv_heads=1, key_dim=4, value_dim=4, chunk=8192)
+    model = Architecture(name="toy", hidden=16, vocabulary=32, layers=(Layer(mixers=(a,)),))
+    per_token = (4 + 4) * 2
+    assert mixer_traffic(a, model, 1.0, 1.0, 10_000.0, False).read == 1808 * per_token
+    assert mixer_traffic(a, model, 1.0, 2_000.0, 10_000.0, False).read == 10_000 * per_token
 
 
 def test_mamba_s_heads_that_do_not_divide_are_refused() -> None:

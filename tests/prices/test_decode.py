@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from rackmath.errors import InputError
 from rackmath.io import price_files
 from rackmath.prices.calibration import Known, fit_market
-from rackmath.prices.decode import Offer, decode
-from rackmath.prices.market import FLOOR, RIDGE, log_prices
+from rackmath.prices.decode import Offer, _prior, decode
+from rackmath.prices.market import FLOOR, RIDGE, log_prices, student_log
 from tests.conftest import SHARED
 
 MARKET = price_files.market()
@@ -87,6 +88,23 @@ def test_nothing_priced_returns_the_prior_and_prices_never_move_the_cache() -> N
     assert priced.kv_bytes_per_token == nothing.kv_bytes_per_token
     assert priced.active_params.median > 4 * nothing.active_params.median
     assert any("KV" in line for line in priced.cannot_tell)
+
+
+def test_no_sparse_model_has_fewer_parameters_than_it_uses() -> None:
+    """A density in the logarithms of active parameters, price level and total over active: its integral is one."""
+    kind = MARKET.sparse
+    active = kind.active + kind.active_deviation * np.linspace(-8, 8, 161)
+    many = kind.sparsity + kind.sparsity_deviation * np.linspace(-8, 8, 161)
+    grid = np.array([(x, MARKET.level, y) for x in active for y in many])
+    density = np.exp(_prior(grid, kind, MARKET, sparse=True))
+    assert np.all(density[grid[:, 2] <= 0] == 0)
+    # At its mode Student's t has the density of its scale; the normal part is cut at no sparsity.
+    at_mode = np.exp(student_log(np.zeros(1), np.asarray(MARKET.level_scale**2)))[0]
+    cell = (active[1] - active[0]) * (many[1] - many[0])
+    positive = 1 - NormalDist(kind.sparsity, kind.sparsity_deviation).cdf(0.0)
+    factor = density.sum() * cell / at_mode / positive
+    plain = np.exp(_prior(np.array([[MARKET.dense.active, MARKET.level, 0.0]]), MARKET.dense, MARKET, sparse=False))[0]
+    assert factor == pytest.approx(plain * MARKET.dense.active_deviation / at_mode * np.sqrt(2 * np.pi), rel=0.02)
 
 
 def test_more_is_asked_for_more_parameters() -> None:

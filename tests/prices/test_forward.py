@@ -153,6 +153,7 @@ def test_costs_rise_with_context_and_fall_with_patience() -> None:
     assert np.all(np.array(costs["output_low"]) <= np.array(costs["output"]))
     page = found["page"]
     assert page["fast"] > 1 >= page["batch"]
+    assert page["output_over_input"] == pytest.approx(page["output"] / page["input"])
     quicker = run(*base, "--speed", "40")["page"]
     assert quicker["batch"] < 1
     assert quicker["output"] > page["output"]

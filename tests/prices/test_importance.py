@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -106,3 +108,23 @@ def test_nested_sampling_finds_the_same_posterior_and_evidence() -> None:
     constants = np.log(2 * np.pi) + np.log(spread[[0, 2]]).sum()
     constants -= np.log(market.level_scale) + stats.t.logpdf(0.0, 4, 0, market.level_scale)
     assert ours.log_evidence - constants == pytest.approx(theirs.logz[-1], abs=4 * theirs.logzerr[-1] + 0.05)
+
+
+def test_the_tails_shape_is_zhang_s_and_stephens_estimate() -> None:
+    """Their equations (2009, section 3), written out one by one, on the largest of 900 weights."""
+    weights = np.random.default_rng(5).random(900) ** -0.4
+    largest = sorted(weights)[-90:]
+    threshold = sorted(weights)[-91]
+    excess = [value - threshold for value in largest]
+    n = len(excess)
+    grid = 30 + int(n**0.5)
+    middle = excess[int(n / 4 + 0.5) - 1]
+    theta = [1 / excess[-1] + (1 - (grid / (j - 0.5)) ** 0.5) / (3 * middle) for j in range(1, grid + 1)]
+
+    def shape(at: float) -> float:
+        return sum(math.log(1 - at * value) for value in excess) / n
+
+    likelihood = [n * (math.log(-at / shape(at)) - shape(at) - 1) for at in theta]
+    part = [1 / sum(math.exp(other - own) for other in likelihood) for own in likelihood]
+    best = sum(at * weight for at, weight in zip(theta, part, strict=True))
+    assert pareto_shape(weights) == pytest.approx(shape(best), rel=1e-9)
