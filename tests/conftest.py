@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -36,15 +37,18 @@ _LATER = 3600.0
 
 
 def pytest_sessionstart() -> None:
-    for mark in _AT_WORK:
-        mark.parent.mkdir(parents=True, exist_ok=True)
-        mark.touch()
-        os.utime(mark, (time.time(), time.time() + _LATER))
+    # Where nothing can be written no compiler is started either.
+    with suppress(OSError):
+        for mark in _AT_WORK:
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            mark.touch()
+            os.utime(mark, (time.time(), time.time() + _LATER))
 
 
 def pytest_sessionfinish() -> None:
-    for mark in _AT_WORK:
-        mark.unlink(missing_ok=True)
+    with suppress(OSError):
+        for mark in _AT_WORK:
+            mark.unlink(missing_ok=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
