@@ -59,7 +59,7 @@ def copies(questions: Sequence[Question]) -> dict[str, str]:
             runs[q.row.run_id].append(q)
     alike: defaultdict[tuple[tuple[str, str, float], ...], list[str]] = defaultdict(list)
     for run, rows in runs.items():
-        numbers = sorted((q.row.metric, q.row.statistic, q.row.value) for q in rows)
+        numbers = sorted((q.row.metric, q.row.statistic, q.row.value) for q in rows if q.row.value is not None)
         if len(numbers) >= NUMBERS:
             alike[tuple(numbers)].append(run)
     chips = {run: rows[0].system.chip.name for run, rows in runs.items()}
