@@ -28,7 +28,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
 from pathlib import Path
 from random import Random
@@ -45,7 +45,7 @@ SURFACES = {"lines": 0.35, "configs": 0.35, "files": 0.2, "addresses": 0.1}
 """What reads input, and its part of the cases."""
 LONGEST = 10
 """Time of a processor that one case may take. [s]"""
-_WAITING = 60
+_CLOCK = 60
 """Time by the clock that it may take. [s]"""
 MOST_MEMORY = 2**30
 """That one case may add. [B]"""
@@ -142,14 +142,12 @@ def chunk(surface: str, seed: int, numbers: range) -> list[str]:
 def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
     """Number of each case and what broke, empty where nothing did."""
     run: Callable[[Random], str] = {"lines": line, "configs": config, "files": file, "addresses": address}[surface]
-    for late in (signal.SIGPROF, signal.SIGALRM):
-        signal.signal(late, _hang)
     warnings.simplefilter("always")
     for number in numbers:
-        before, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-        # A busy machine is no defect: seconds are those of a processor, unless nothing is done for a minute.
-        signal.setitimer(signal.ITIMER_PROF, LONGEST)
-        signal.alarm(_WAITING)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        worked, begun = time.thread_time(), time.monotonic()
+        signal.signal(signal.SIGALRM, partial(_stop, worked, begun))
+        signal.setitimer(signal.ITIMER_REAL, LONGEST, LONGEST / 10)
         try:
             broken = run(Random(f"{surface} {seed} {number}"))
         except Hang:
@@ -157,9 +155,8 @@ def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
         except Exception:
             broken = "traceback: " + traceback.format_exc(limit=-3).replace("\n", " | ")
         finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            signal.alarm(0)
-        took = time.process_time() - begun
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        took = time.thread_time() - worked
         if took > LONGEST and not broken:
             # What the alarm raises is lost where Python is in the middle of something that nothing may leave.
             broken = f"takes {took:.0f} seconds"
@@ -167,8 +164,16 @@ def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
         yield number, broken or (f"takes {added / 2**20:.0f} MiB" if added > MOST_MEMORY else "")
 
 
-def _hang(*_: Any) -> None:
-    raise Hang
+def _stop(worked: float, begun: float, *_: Any) -> None:
+    """End a case that has worked too long; one that waits for a processor goes on, for a minute.
+
+    Parameters
+    ----------
+    worked, begun : float
+        Time that its thread had worked, and time by the clock, when the case began. [s]
+    """
+    if time.thread_time() - worked >= LONGEST or time.monotonic() - begun >= _CLOCK:
+        raise Hang
 
 
 def _where() -> str:

@@ -16,13 +16,12 @@ from rackmath.models.counts import active_params, total_params, weight_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
-from rackmath.web.views.lecture.common import MODELS, POINTS
+from rackmath.web.views.lecture.common import MODELS, POINTS, SYSTEMS
 
 _HOUR = 3600.0
 _LECTURE = {"N_active": 100e9, "N_total": 800e9, "w": 1.0, "L": 100_000.0, "kv": 1670.0, "C": 7.2e16, "M": 2.4e14}
 """A model of 100 B active parameters, sparsity 8, on a rack with R = 300: the numbers that the lecture puts in."""
 _LECTURE_PRICE = 72 * 3.5 / _HOUR
-_SHOWN_SYSTEMS = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "gb300-nvl72", "vr200-nvl72", "mi300x", "mi355x")
 
 
 class Batch(Inputs):
@@ -147,7 +146,7 @@ def presets() -> dict[str, dict[str, float]]:
             "stored": sum(weight_bytes(a).values()) / total,
             "kv": float(cache_bytes(a, 1e5)) / 1e5,
         }
-    for name in _SHOWN_SYSTEMS:
+    for name in SYSTEMS:
         s = catalogue.system(name)
         price = catalogue.price_of(s, None)
         choices[f"system: {name} x {s.default_gpus}"] = {

@@ -53,8 +53,8 @@ def collective(i: Collective) -> Shown:
                 log_up=True,
                 series=[
                     *(
-                        Series(name=name, x=list(sizes), y=list(1e6 * np.asarray(take(sizes, i.ranks, system))))
-                        for name, take in collectives.items()
+                        Series(name=name, x=list(sizes), y=list(1e6 * np.asarray(time_of(sizes, i.ranks, system))))
+                        for name, time_of in collectives.items()
                     ),
                     Series(name="this sum", x=[size], y=[time * 1e6], kind="mark"),
                 ],
@@ -82,7 +82,10 @@ def collective(i: Collective) -> Shown:
         ],
         facts=to_plain({"bytes": size, "time": time, "latency": latency, "pass": 2 * i.layers * time}),
         command=f"rackmath lecture solve tokens-leaving --for f_leave n={i.ranks:g}",
-        notes=["rates of the data sheets; what kernels reach of them is in the chapter on kernels"],
+        notes=[
+            "rates of the data sheets; what kernels reach of them is in the chapter on kernels",
+            "no command prints the time of a sum alone; the one below says what part of an exchange leaves a rank",
+        ],
     )
 
 

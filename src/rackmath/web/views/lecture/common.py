@@ -14,3 +14,5 @@ MODELS = (
     "llama-3.1-8b",
 )
 """Models that stand for their kinds: presets, and rows of tables."""
+SYSTEMS = ("h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "gb300-nvl72", "vr200-nvl72", "mi300x", "mi355x")
+"""Systems whose numbers a viewer may take."""

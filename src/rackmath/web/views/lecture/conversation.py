@@ -29,15 +29,15 @@ class Conversation(Inputs):
 
 def conversation(i: Conversation) -> Shown:
     """Cache of one conversation, and what a step reads of weights and caches."""
-    mine = load_model(values_of(i, "model")["model"])
+    model = load_model(values_of(i, "model")["model"])
     across = np.geomspace(128, 1e7, POINTS)
-    names = [i.model, *(name for name in _BESIDE if name != i.model)]
-    models = {name: mine if name == i.model else catalogue.model(name) for name in names}
-    weights = float(sum(weight_bytes(mine).values()))
-    caches = i.batch * np.asarray(cache_bytes(mine, across), dtype=float)
-    kept = float(cache_bytes(mine, i.context))
+    models = {i.model: model} | {name: catalogue.model(name) for name in _BESIDE if name != i.model}
+    growth = {name: np.asarray(cache_bytes(a, across), dtype=float) for name, a in models.items()}
+    weights = float(sum(weight_bytes(model).values()))
+    caches = i.batch * growth[i.model]
+    cache = float(cache_bytes(model, i.context))
     # The first context of the curve from which caches are the larger part; none where they never are.
-    outweighs = next((float(length) for length, cache in zip(across, caches, strict=True) if cache >= weights), None)
+    crossing = next((float(length) for length, size in zip(across, caches, strict=True) if size >= weights), None)
     figure = Figure(
         title="",
         panels=[
@@ -47,10 +47,7 @@ def conversation(i: Conversation) -> Shown:
                 up="GB",
                 log_across=True,
                 log_up=True,
-                series=[
-                    Series(name=name, x=list(across), y=list(np.asarray(cache_bytes(a, across)) / 1e9))
-                    for name, a in models.items()
-                ],
+                series=[Series(name=name, x=list(across), y=list(size / 1e9)) for name, size in growth.items()],
             ),
             Panel(
                 title="what a step reads",
@@ -61,7 +58,7 @@ def conversation(i: Conversation) -> Shown:
                 series=[
                     Series(name="weights", x=list(across), y=[weights / 1e9] * POINTS),
                     Series(name="caches of all conversations", x=list(across), y=list(caches / 1e9)),
-                    Series(name="here", x=[i.context], y=[i.batch * kept / 1e9], kind="mark"),
+                    Series(name="here", x=[i.context], y=[i.batch * cache / 1e9], kind="mark"),
                 ],
             ),
         ],
@@ -69,15 +66,15 @@ def conversation(i: Conversation) -> Shown:
     return Shown(
         figures=drawn(figure),
         pairs=[
-            ("cache of a conversation", f"{show(kept, 'B')} at {i.context:,.0f} tokens"),
-            ("of all conversations", f"{show(i.batch * kept, 'B')} beside {show(weights, 'B')} of weights"),
+            ("cache of a conversation", f"{show(cache, 'B')} at {i.context:,.0f} tokens"),
+            ("of all conversations", f"{show(i.batch * cache, 'B')} beside {show(weights, 'B')} of weights"),
             (
                 "caches outweigh weights",
-                "at no context up to 10 M tokens" if outweighs is None else f"from {outweighs:,.0f} tokens",
+                "at no context up to 10 M tokens" if crossing is None else f"from {crossing:,.0f} tokens",
             ),
         ],
-        facts=to_plain({"cache": kept, "weights": weights, "outweighs_from": outweighs}),
-        command=f"rackmath lecture solve context-bytes --for bytes_seq L={i.context:g} kv={kept / i.context:g}B",
+        facts=to_plain({"cache": cache, "weights": weights, "outweighs_from": crossing}),
+        command=f"rackmath lecture solve context-bytes --for bytes_seq L={i.context:g} kv={cache / i.context:g}B",
         notes=["all weights are counted as read: of a mixture few experts are, in a small batch"],
     )
 

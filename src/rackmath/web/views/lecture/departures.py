@@ -12,9 +12,7 @@ from rackmath.serving.trains import expected_waits
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
 from rackmath.web.shown import Shown, View, drawn
-from rackmath.web.views.lecture.common import POINTS
-
-_SHOWN_SYSTEMS = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb300-nvl72", "mi300x", "tpu-v7", "rtx-4090")
+from rackmath.web.views.lecture.common import POINTS, SYSTEMS
 
 
 class Departures(Inputs):
@@ -32,7 +30,8 @@ def departures(i: Departures) -> Shown:
     drain = float(curve("drain-time", H=i.capacity * 1e9, M=i.bandwidth * 1e12))
     waits = expected_waits(period)
     periods = np.geomspace(drain / 30, drain * 10, POINTS)
-    shares = np.array([0.0, 1.0])
+    curves, at_drain = [expected_waits(float(p)) for p in periods], expected_waits(drain)
+    parts = np.array([0.0, 1.0])
     figure = Figure(
         title="",
         panels=[
@@ -43,9 +42,9 @@ def departures(i: Departures) -> Shown:
                 log_across=True,
                 log_up=True,
                 series=[
-                    Series(name="median", x=list(periods * 1e3), y=list(1.5 * periods * 1e3)),
-                    Series(name="at worst", x=list(periods * 1e3), y=list(curve("worst-wait", t=periods) * 1e3)),
-                    Series(name="all memory is read once", x=[drain * 1e3], y=[2 * drain * 1e3], kind="mark"),
+                    Series(name="median", x=list(periods * 1e3), y=[1e3 * w.median for w in curves]),
+                    Series(name="at worst", x=list(periods * 1e3), y=[1e3 * w.worst for w in curves]),
+                    Series(name="all memory is read once", x=[drain * 1e3], y=[at_drain.worst * 1e3], kind="mark"),
                 ],
             ),
             Panel(
@@ -53,8 +52,8 @@ def departures(i: Departures) -> Shown:
                 across="time since the request [ms]",
                 up="% of requests",
                 series=[
-                    Series(name="wait and pass", x=list((1 + shares) * i.period), y=list(100 * shares)),
-                    Series(name="the wait alone", x=list(shares * i.period), y=list(100 * shares)),
+                    Series(name="wait and pass", x=list((1 + parts) * i.period), y=list(100 * parts)),
+                    Series(name="the wait alone", x=list(parts * i.period), y=list(100 * parts)),
                 ],
             ),
         ],
@@ -75,7 +74,7 @@ def departures(i: Departures) -> Shown:
 
 def presets() -> dict[str, dict[str, float]]:
     """Memories of the catalogue's chips."""
-    chips = {name: catalogue.system(name).chip for name in _SHOWN_SYSTEMS}
+    chips = {name: catalogue.system(name).chip for name in SYSTEMS}
     return {
         name: {"capacity": chip.memory_capacity / 1e9, "bandwidth": chip.memory_bandwidth / 1e12}
         for name, chip in chips.items()
