@@ -8,6 +8,7 @@ import pytest
 
 from rackmath.errors import InputError, NotUnderstood, RackmathError
 from rackmath.io import catalogue
+from rackmath.models.counts import weight_bytes
 from rackmath.validation.deployments import deployment
 from rackmath.validation.precisions import model_at
 from rackmath.validation.questions import question
@@ -208,11 +209,25 @@ def test_trained_rows_ask_for_training() -> None:
 
 
 def test_formats_of_files_have_their_bits() -> None:
-    sizes = [
-        sum(form.bits for layer, _ in model_at("Llama-3.1-8B", name, "").groups for _, form in layer.formats)
-        for name in ("bf16", "q8_0", "q6_k", "ud-q4_k_xl", "q3_k_m", "iq2_xxs")
-    ]
+    names = ("bf16", "q8_0", "q6_k", "ud-q5_k_xl", "ud-q4_k_xl", "q3_k_xl", "q3_k_s", "ud-iq2_m", "iq2_xxs")
+    sizes = [sum(weight_bytes(model_at("Llama-3.1-8B", name, "")).values()) for name in names]
     assert sizes == sorted(sizes, reverse=True)
+
+
+def test_types_of_other_quantisers_are_the_next_that_llama_cpp_has() -> None:
+    for name, known in (
+        ("ud-q4_k_xl", "q4_k_m"), ("q3_k_xl", "q3_k_l"), ("q8_k_xl", "q8_0"), ("q2_k_p", "q2_k"), ("q6_k_xl", "q6_k"),
+        ("ud-q4_k_xl-qat", "q4_k_m"), ("UD-IQ4_NL", "iq4_nl"),
+    ):  # fmt: skip
+        assert model_at("Llama-3.1-8B", name, "") == model_at("Llama-3.1-8B", known, ""), name
+
+
+def test_files_of_published_mxfp4_keep_the_rest_in_8_bits() -> None:
+    file, checkpoint = (
+        sum(weight_bytes(model_at("gpt-oss-20b", "mxfp4", "", files=f)).values()) for f in (True, False)
+    )
+    assert file / 2**30 == pytest.approx(11.27, abs=0.006)
+    assert checkpoint > 1.1 * file
 
 
 @pytest.mark.skipif(not ROWS.is_file(), reason="needs ../shared/measured/rows.csv")

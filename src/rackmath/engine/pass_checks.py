@@ -77,7 +77,7 @@ def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool
     notes = [f"{entry} (absent from the config)" for entry in a.defaulted]
     if a.not_understood:
         notes.append("not understood and left out: " + ", ".join(a.not_understood))
-    formats = {f for layer, _ in a.groups for _, f in layer.formats} | {a.format}
+    formats = {f for layer, _ in a.groups for _, f in layer.formats} | {f for _, f in a.formats} | {a.format}
     for precision in sorted({f.compute for f in formats}):
         actual = system.chip.runs_at(precision)
         if actual != precision:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.models.architecture import Architecture
+from rackmath.models.counts import main_format
 from rackmath.models.mixers import Latent
 
 
@@ -15,7 +16,7 @@ def kind_of_model(architecture: Architecture) -> str:
 
 def bits_of_model(architecture: Architecture) -> str:
     """Whole bits of a weight as most of them are stored."""
-    return f"{round(8 * float(architecture.format.bytes_per_element))}"
+    return f"{round(8 * float(main_format(architecture).bytes_per_element))}"
 
 
 def layout_text(prefill: Layout | None, layout: Layout) -> str:

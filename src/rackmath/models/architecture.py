@@ -161,6 +161,8 @@ class Architecture:
     residual_streams: int = 1
     format: Format = BF16
     """Format of tensors that no rule mentions (norms, embedding, head, router)."""
+    formats: tuple[tuple[str, Format], ...] = ()
+    """Number formats of tensors outside the layers, by name, that differ from ``format``."""
     cache_format: Format = BF16
     state_format: Format = BF16
     """Format of recurrent states."""

@@ -75,12 +75,21 @@ def mtp_params(architecture: Architecture) -> float:
 
 
 def weight_format_of(architecture: Architecture, layer: Layer | None, weight: Weight) -> Format:
-    """Format of one tensor: the layer's rule for it, else the model's."""
-    if layer is not None:
-        for name, chosen in layer.formats:
-            if name == weight.name:
-                return chosen
+    """Format of one tensor: the rule for it of its layer, or of the model outside the layers, else the model's."""
+    for name, chosen in architecture.formats if layer is None else layer.formats:
+        if name == weight.name:
+            return chosen
     return architecture.format
+
+
+def main_format(architecture: Architecture) -> Format:
+    """Format that most parameters inside layers are stored in."""
+    held: defaultdict[Format, float] = defaultdict(float)
+    for layer, count in architecture.groups:
+        for weight in layer_weights(layer, architecture.hidden):
+            if weight.owned:
+                held[weight_format_of(architecture, layer, weight)] += count * weight.elements
+    return max(held, key=lambda f: held[f], default=architecture.format)
 
 
 def tensor_bytes(weight: Weight, form: Format) -> float:
@@ -97,7 +106,7 @@ def weight_bytes(architecture: Architecture) -> dict[str, float]:
     sums: defaultdict[str, float] = defaultdict(float)
     for weight in model_weights(architecture):
         if weight.owned:
-            sums[weight.role] += tensor_bytes(weight, architecture.format)
+            sums[weight.role] += tensor_bytes(weight, weight_format_of(architecture, None, weight))
     for layer, count in architecture.groups:
         for weight in layer_weights(layer, architecture.hidden):
             if weight.owned:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from types import MappingProxyType
 
@@ -78,19 +78,36 @@ NVFP4 = Format(name="nvfp4", bits=4, compute="fp4", block=(1, 16), scale_bytes=1
 NVFP4_A16 = Format(name="nvfp4-a16", bits=4, compute="bf16", block=(1, 16), scale_bytes=1, tensor_bytes=4)
 FP4 = Format(name="fp4", bits=4, compute="fp4")
 PURE_FP8 = Format(name="fp8-pure", bits=8, compute="fp8")
-# llama.cpp files: payload and scales together, mean over the tensors of a file; products run in 16 bit.
-F16 = Format(name="f16", bits=16, compute="fp16")
-Q8_0 = Format(name="q8_0", bits=8.5, compute="fp16")
-Q4_K_M = Format(name="q4_k_m", bits=4.85, compute="fp16")
-Q4_0 = Format(name="q4_0", bits=4.55, compute="fp16")
-Q6_K = Format(name="q6_k", bits=6.57, compute="fp16")
-Q5_K_M = Format(name="q5_k_m", bits=5.69, compute="fp16")
-Q3_K_M = Format(name="q3_k_m", bits=3.91, compute="fp16")
-Q2_K = Format(name="q2_k", bits=3.0, compute="fp16")
-IQ4_XS = Format(name="iq4_xs", bits=4.3, compute="fp16")
-IQ3_XXS = Format(name="iq3_xxs", bits=3.2, compute="fp16", codebook=True)
-IQ2_XXS = Format(name="iq2_xxs", bits=2.4, compute="fp16", codebook=True)
-IQ1_S = Format(name="iq1_s", bits=1.9, compute="fp16", codebook=True)
+_BLOCK_BITS = {
+    "f32": 32.0, "f16": 16.0, "q8_0": 8.5, "q6_k": 6.5625, "q5_1": 6.0, "q5_0": 5.5, "q5_k": 5.5, "q4_1": 5.0,
+    "q4_0": 4.5, "q4_k": 4.5, "iq4_nl": 4.5, "iq4_xs": 4.25, "mxfp4": 4.25, "q3_k": 3.4375, "iq3_s": 3.4375,
+    "iq3_xxs": 3.0625, "q2_k": 2.625, "iq2_s": 2.5625, "iq2_xs": 2.3125, "iq2_xxs": 2.0625, "iq1_m": 1.75,
+    "iq1_s": 1.5625,
+}  # fmt: skip
+"""Bits per element of llama.cpp's tensor types, scales included: bytes of a block over its elements.
+
+Source: ``ggml/src/ggml-common.h`` of llama.cpp.
+"""
+_CODEBOOKS = ("iq3", "iq2", "iq1")
+GGUF_TENSORS: Mapping[str, Format] = MappingProxyType(
+    {
+        name: Format(name=name, bits=bits, compute="fp16", codebook=name.startswith(_CODEBOOKS))
+        for name, bits in _BLOCK_BITS.items()
+    }
+)
+"""Tensor types of GGUF files by name; products run in 16 bit."""
+
+GGUF_FILES: Mapping[str, str] = MappingProxyType({
+    "f16": "f16", "q8_0": "q8_0", "q6_k": "q6_k", "q5_k_m": "q5_k", "q5_k_s": "q5_k", "q5_1": "q5_1", "q5_0": "q5_0",
+    "q4_k_m": "q4_k", "q4_k_s": "q4_k", "q4_1": "q4_1", "q4_0": "q4_0", "iq4_nl": "iq4_nl", "iq4_xs": "iq4_xs",
+    "q3_k_l": "q3_k", "q3_k_m": "q3_k", "q3_k_s": "q3_k", "iq3_m": "iq3_s", "iq3_s": "iq3_s", "iq3_xs": "iq3_s",
+    "iq3_xxs": "iq3_xxs", "q2_k": "q2_k", "q2_k_s": "q2_k", "iq2_m": "iq2_s", "iq2_s": "iq2_xs", "iq2_xs": "iq2_xs",
+    "iq2_xxs": "iq2_xxs", "iq1_m": "iq1_m", "iq1_s": "iq1_s", "mxfp4_moe": "mxfp4",
+})  # fmt: skip
+"""File types of llama.cpp and the type of most of their tensors; :mod:`rackmath.models.gguf` has that of each.
+
+Source: ``llama_ftype_get_default_type`` in ``src/llama-quant.cpp``.
+"""
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
     {
@@ -114,20 +131,9 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
             NVFP4_A16,
             FP4,
             PURE_FP8,
-            F16,
-            Q8_0,
-            Q4_K_M,
-            Q4_0,
-            Q6_K,
-            Q5_K_M,
-            Q3_K_M,
-            Q2_K,
-            IQ4_XS,
-            IQ3_XXS,
-            IQ2_XXS,
-            IQ1_S,
         )
     }
+    | {name: replace(GGUF_TENSORS[tensor], name=name) for name, tensor in GGUF_FILES.items()}
 )
 
 _SPELLINGS = {
@@ -140,6 +146,9 @@ _SPELLINGS = {
     "float8_e4m3fn": "fp8-pure",
     "fp8_e4m3": "fp8-pure",
     "auto": "bf16",
+    "q3_k": "q3_k_m",
+    "q4_k": "q4_k_m",
+    "q5_k": "q5_k_m",
 }
 
 CACHE_FORMATS: Mapping[str, Format] = MappingProxyType(

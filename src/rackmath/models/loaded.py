@@ -92,7 +92,8 @@ def loaded_weights(
         if weight.owned:
             kind = {"embedding": "embedding", "other_embedding": "embedding", "head": "head"}.get(weight.role, "other")
             padding = _padded(weight.rows, _VOCABULARY) if weight.split == "vocabulary" else 1.0
-            size = padding * tensor_bytes(weight, architecture.format) * split(weight.split, None)
+            form = weight_format_of(architecture, None, weight)
+            size = padding * tensor_bytes(weight, form) * split(weight.split, None)
             parts[kind] += size + _lost(size)
     return Loaded(
         embedding=parts["embedding"],

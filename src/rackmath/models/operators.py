@@ -66,7 +66,7 @@ def _outside(a: Architecture, work: Pass) -> Iterator[Operator]:
     for weight in model_weights(a):
         if weight.role in ("embedding", "other_embedding"):
             # A lookup: one row per new token.
-            row = weight.columns * a.format.bits / 8
+            row = weight.columns * weight_format_of(a, None, weight).bits / 8
             yield Operator(
                 name=weight.name,
                 role=weight.role,

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rackmath.models.architecture import Architecture, Layer
-from rackmath.models.formats import Format
+from rackmath.models.formats import GGUF_FILES, Format
+from rackmath.models.gguf import in_file
 from rackmath.models.weights import layer_weights
 
 CONVERTED = ("attention", "recurrent", "indexer", "feed_forward", "shared", "experts")
 """Tensor classes that a quantiser converts; embedding, head, router and norms keep their format."""
-
-
-WHOLE_FILE = (
-    "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q3_k_m", "q2_k", "iq4_xs", "iq3_xxs", "iq2_xxs", "iq1_s",
-)  # fmt: skip
-"""Formats of files that store embedding and head narrow as well (llama.cpp)."""
 
 _FEED_FORWARD = ("feed_forward", "shared", "experts")
 
@@ -30,13 +25,14 @@ def requantise(
     """Return the model with its linear layers, its cache, or both at another format.
 
     ``keep_attention`` converts feed-forward blocks and experts only, as 4-bit releases of
-    models with latent attention do.
+    models with latent attention do. File types of llama.cpp convert every tensor, by
+    :func:`rackmath.models.gguf.in_file`.
     """
     changed = architecture if cache is None else replace(architecture, cache_format=cache)
     if weights is None:
         return changed
-    if weights.name in WHOLE_FILE:
-        changed = replace(changed, format=weights)
+    if weights.name in GGUF_FILES:
+        return in_file(changed, weights.name)
     roles = _FEED_FORWARD if keep_attention else CONVERTED
     layers = {layer: _converted(layer, architecture.hidden, weights, roles) for layer, _ in architecture.groups}
     return replace(changed, layers=tuple(layers[layer] for layer in architecture.layers))

@@ -120,5 +120,7 @@ def _bytes(architecture: Architecture, layer: Layer, *, experts: bool) -> float:
 def _head(architecture: Architecture) -> float:
     """Bytes of the output projection, which is read where it stands."""
     return sum(
-        tensor_bytes(weight, architecture.format) for weight in model_weights(architecture) if weight.role == "head"
+        tensor_bytes(weight, weight_format_of(architecture, None, weight))
+        for weight in model_weights(architecture)
+        if weight.role == "head"
     )

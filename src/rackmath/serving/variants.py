@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
-from rackmath.models.counts import weight_format_of
-from rackmath.models.formats import CACHE_FORMATS, FORMATS, Format
+from rackmath.models.counts import main_format
+from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.models.requantise import requantise
-from rackmath.models.weights import layer_weights
 from rackmath.serving.workload import Variant
 
 _NARROWER = (("fp8", 8), ("nvfp4", 4))
 """Formats that engines convert to, with their bits, where a chip multiplies them."""
-
-
-def main_format(architecture: Architecture) -> Format:
-    """Format that most parameters inside layers are stored in."""
-    held: defaultdict[Format, float] = defaultdict(float)
-    for layer, count in architecture.groups:
-        for weight in layer_weights(layer, architecture.hidden):
-            if weight.owned:
-                held[weight_format_of(architecture, layer, weight)] += count * weight.elements
-    return max(held, key=lambda f: held[f], default=architecture.format)
 
 
 def supported(

@@ -8,7 +8,7 @@ from functools import lru_cache
 from rackmath.errors import NotUnderstood
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.formats import GGUF_FILES, cache_format, weight_format
 from rackmath.models.mixers import Compressed, Latent
 from rackmath.models.requantise import requantise
 
@@ -16,31 +16,23 @@ _WEIGHTS = (
     (r"^$", None),
     (r"nvfp4|^fp4", "nvfp4"),
     (r"mxfp4", "mxfp4"),
-    (r"iq1", "iq1_s"),
-    (r"iq2", "iq2_xxs"),
-    (r"iq3", "iq3_xxs"),
-    (r"iq4", "iq4_xs"),
-    (r"q8_", "q8_0"),
-    (r"q6_", "q6_k"),
-    (r"q5_", "q5_k_m"),
-    (r"q4_0", "q4_0"),
-    (r"q4_1|int4|awq|gptq|mq4|4bit", "int4"),
-    (r"q4_", "q4_k_m"),
-    (r"q3_", "q3_k_m"),
-    (r"q2_", "q2_k"),
+    (r"int4|awq|gptq|mq4|4bit", "int4"),
     (r"int8|8bit", "int8"),
     (r"fp8|mxfp8", "fp8"),
     (r"^f16$", "f16"),
     (r"bf16|fp16|float16", "bf16"),
 )
-"""Formats as tables name them, in order; files of llama.cpp by the type of most of their tensors."""
+"""Formats as tables name them, in order; files of llama.cpp have names of their own."""
+_FILE = re.compile(r"^(?:ud-)?(?P<type>i?q\d_(?:\d|xxs|xs|nl|s|m|k))(?:_(?P<size>xl|l|m|s|p))?\b")
+"""File types, and the larger ones of other quantisers beside them, which have no published rule."""
 
 
 @lru_cache(maxsize=512)
-def model_at(name: str, weights: str, cache: str, expert_weights: str = "") -> Architecture:
+def model_at(name: str, weights: str, cache: str, expert_weights: str = "", files: bool = False) -> Architecture:
     """Return a catalogue model at the formats that a row states.
 
-    A model published at 4 bit (gpt-oss) stays so when a row says fp4 or mxfp4. 4-bit
+    A model published at 4 bit (gpt-oss) stays so when a row says fp4 or mxfp4, except for
+    an engine that reads files of its own (``files``): there its experts stay so. 4-bit
     releases of models with latent attention keep attention wider.
 
     Errors: :class:`NotUnderstood` for a precision that nobody here knows.
@@ -48,6 +40,8 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "") -> A
     model = catalogue.model(name)
     form = _form(weights)
     narrow = _form(expert_weights)
+    if files and form == "mxfp4":
+        form = "mxfp4_moe"
     if narrow is not None and form != narrow and _expert_bits(model) < 8:
         form = None
     if form in ("nvfp4", "mxfp4") and _expert_bits(model) < 8:
@@ -63,10 +57,24 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "") -> A
 
 def _form(text: str) -> str | None:
     plain = text.strip().lower().removeprefix("amp_")
+    file = _file_type(plain)
+    if file:
+        return file
     for pattern, form in _WEIGHTS:
         if re.search(pattern, plain):
             return form
     raise NotUnderstood("weights", text, "write one of bf16, fp8, int8, int4, nvfp4, mxfp4, q4_k_m, q8_0")
+
+
+def _file_type(text: str) -> str | None:
+    """Type of a GGUF file, or the next of its kind that llama.cpp has; None of anything else."""
+    file = _FILE.match(text)
+    if file is None:
+        return None
+    base, size = file["type"], file["size"] or ""
+    sizes = {"xl": ("l", "m"), "l": ("l", "m"), "p": ("m",)}.get(size, (size, "m"))
+    names = [*(f"{base}_{name}" for name in sizes if name), base, base.removesuffix("_k") + "_0"]
+    return next((name for name in names if name in GGUF_FILES), None)
 
 
 def _expert_bits(model: Architecture) -> float:

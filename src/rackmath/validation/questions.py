@@ -85,7 +85,7 @@ def question(row: Row) -> Question:
     if kind == "train":
         return _training(row, system)
     cache = row.kv or _usual_cache(row)
-    architecture = model_at(_model(row), row.weights, cache, row.expert_weights)
+    architecture = model_at(_model(row), row.weights, cache, row.expert_weights, files=row.family == "llama.cpp")
     answer = deployment(row, architecture)
     assumed = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
     if answer is None:
