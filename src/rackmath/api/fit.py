@@ -20,7 +20,7 @@ from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
-from rackmath.models.counts import active_params, total_params, weight_bytes
+from rackmath.models.counts import active_params, main_format, total_params, weight_bytes
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
@@ -171,7 +171,8 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     bits = model.narrowest_bits
     if engine == "llama.cpp":
         narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
-        return [_OWN, *narrower] if bits < 8 else narrower
+        own = "mxfp4_moe" if main_format(model).name == "mxfp4" else _OWN
+        return [own, *narrower] if bits < 8 else narrower
     rates = dict(system.chip.rates)
     return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
 

@@ -6,7 +6,8 @@ reads, follows from the mix, not from one mean per file type.
 
 Source: ``llama_tensor_get_type_impl``, ``tensor_allows_quantization`` and ``tensor_type_fallback`` in
 ``src/llama-quant.cpp`` of llama.cpp (snapshot of 2026-09). Left out: the rules of Falcon, and one matrix for queries,
-keys and values where an architecture here has three (BLOOM, Falcon, GPT-2, Phi-3). Files of other quantisers
+keys and values where an architecture here has three (BLOOM, Falcon, GPT-2, Phi-3: 2 % of a file). Types that need
+a matrix of importances are taken as made with one, others as made without. Files of other quantisers
 (Unsloth's dynamic ones) choose types by a model's own sensitivity, which nobody publishes as a rule.
 """
 
@@ -52,11 +53,16 @@ _WIDE = {
 }
 """Matrices that are not quantised."""
 _LOWEST = ("iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m")
-_IMPORTANCE = (*_LOWEST, "iq3_xxs", "iq3_xs", "q2_k_s")
-"""File types that llama.cpp makes only with a matrix of importances; others are taken as made without one."""
-_EMBEDDINGS = dict.fromkeys(("iq2_xxs", "iq2_xs", "iq1_s", "iq1_m"), "q2_k") | dict.fromkeys(
-    ("iq2_s", "iq2_m", "iq3_xxs"), "iq3_s"
-)
+_EMBEDDINGS = {
+    "iq1_s": "q2_k",
+    "iq1_m": "q2_k",
+    "iq2_xxs": "q2_k",
+    "iq2_xs": "q2_k",
+    "iq2_s": "iq3_s",
+    "iq2_m": "iq3_s",
+    "iq3_xxs": "iq3_s",
+}
+"""Types of embeddings that are not the main one."""
 _FALLBACKS = {"q2_k": "q4_0", "q3_k": "q4_0", "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"}
 """Types in blocks of 32 for rows that blocks of 256 do not divide; ``iq4_nl`` for those with codebooks."""
 
