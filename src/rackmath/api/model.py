@@ -105,6 +105,11 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "state_bytes_served": cache.state_bytes(a),
         "weight_bytes": sum(counts.weight_bytes(a).values()),
         "weight_bytes_by_class": counts.weight_bytes(a),
+        "bits_per_weight": 8 * sum(counts.weight_bytes(a).values()) / counts.total_params(a),
+        "elements_by_format": {
+            role: {form.name: elements for form, elements in held.items()}
+            for role, held in counts.elements_by_format(a).items()
+        },
         "flops_per_token": 2 * counts.multiplied_params(a),
         "max_context": a.max_context,
         "defaulted": list(a.defaulted),

@@ -20,7 +20,7 @@ LAYOUT = Option(
     flags={"vllm": "--tensor-parallel-size", "sglang": "--tp-size"},
 )
 WEIGHTS = Option(
-    help="Format of the linear layers: bf16, fp8, int4, nvfp4, ... (default: the config's).",
+    help="Format of the weights: bf16, fp8, int4, nvfp4, q4_k_m, ... (default: the config's).",
     flags={"vllm": "--quantization", "sglang": "--quantization"},
 )
 CACHE = Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from rackmath.api.model import SIDE, ModelRequest, run_model
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.models import counts
-from rackmath.models.architecture import Architecture
+from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.audio import WINDOW
 from rackmath.units import show
 
@@ -30,18 +31,22 @@ def model(request: ModelRequest, explain: bool, as_json: bool) -> None:
     elif request.model is None:
         _show_models(result.facts)
     else:
-        _show_model(result.details, result.facts, request.kv)
+        _show_model(result.details, result.facts, request)
         if explain:
             _explain_model(result.details)
 
 
-def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
-    total, active = facts["total_params"], facts["active_params"]
+def _show_model(a: Architecture, facts: dict[str, Any], request: ModelRequest) -> None:
+    total, active, kv = facts["total_params"], facts["active_params"], request.kv
+    formats = "at the formats of the config" if request.weights is None else f"as {request.weights.lower()}"
     pairs = [
         ("total parameters", f"{render.count(total)}  ({render.params(total)})"),
         ("active per token", f"{render.count(active)}  ({render.params(active)}, 1/{total / active:.1f} of the total)"),
         ("input embedding", render.count(facts["embedding_params"])),
-        ("weight bytes", f"{show(facts['weight_bytes'], 'B')} at the formats of the config"),
+        (
+            "weight bytes",
+            f"{show(facts['weight_bytes'], 'B')} {formats}, {facts['bits_per_weight']:.2f} bits per parameter",
+        ),
         ("FLOPs per token", f"{show(facts['flops_per_token'], 'FLOP')} without attention over the context"),
         ("cache per token", f"{render.count(facts['kv_bytes_per_token'])} B at {kv}"),
     ]
@@ -74,9 +79,14 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
     render.show_pairs(f"{a.name}: {len(a.layers)} layers, hidden width {a.hidden}", pairs)
     render.show_table(
         "by tensor class",
-        ["class", ">parameters", ">bytes"],
+        ["class", ">parameters", ">bytes", "formats"],
         [
-            (role, render.count(facts["params"].get(role, 0)), show(size, "B"))
+            (
+                role,
+                render.count(facts["params"].get(role, 0)),
+                show(size, "B"),
+                _parts(facts["elements_by_format"][role]),
+            )
             for role, size in facts["weight_bytes_by_class"].items()
         ],
     )
@@ -85,28 +95,35 @@ def _show_model(a: Architecture, facts: dict[str, Any], kv: str) -> None:
     render.show_lines("not understood (left out)", a.not_understood)
 
 
-def _explain_model(a: Architecture) -> None:
-    from rackmath.models.weights import layer_weights
+def _parts(held: dict[str, float]) -> str:
+    """Formats of a tensor class with the part of each, where several have a thousandth or more."""
+    total = sum(held.values())
+    parts = {name: elements / total for name, elements in held.items() if elements >= total / 1000}
+    return next(iter(parts)) if len(parts) == 1 else ", ".join(f"{name} {part:.1%}" for name, part in parts.items())
 
+
+def _explain_model(a: Architecture) -> None:
+    from rackmath.models.weights import layer_weights, model_weights
+
+    _show_tensors("outside the layers", a, None, model_weights(a))
     for number, (layer, repeats) in enumerate(a.groups, start=1):
-        rows = []
-        for w in layer_weights(layer, a.hidden):
-            form = counts.weight_format_of(a, layer, w)
-            shape = f"{w.rows:g} x {w.columns:g}" if w.columns else f"{w.rows:g}"
-            rows.append(
-                (
-                    w.name,
-                    w.role,
-                    f"{w.copies} x {shape}" if w.copies > 1 else shape,
-                    render.count(w.elements),
-                    form.name,
-                )
+        _show_tensors(f"layer kind {number}, {repeats} of {len(a.layers)}", a, layer, layer_weights(layer, a.hidden))
+
+
+def _show_tensors(title: str, a: Architecture, layer: Layer | None, weights: Iterable[Weight]) -> None:
+    rows: list[tuple[str, ...]] = []
+    for w in weights:
+        shape = f"{w.rows:g} x {w.columns:g}" if w.columns else f"{w.rows:g}"
+        rows.append(
+            (
+                w.name,
+                w.role,
+                f"{w.copies} x {shape}" if w.copies > 1 else shape,
+                render.count(w.elements),
+                counts.weight_format_of(a, layer, w).name,
             )
-        render.show_table(
-            f"layer kind {number}, {repeats} of {len(a.layers)}",
-            ["tensor", "class", ">shape", ">elements", "format"],
-            rows,
         )
+    render.show_table(title, ["tensor", "class", ">shape", ">elements", "format"], rows)
 
 
 def _show_models(rows: list[dict[str, Any]]) -> None:

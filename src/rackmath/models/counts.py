@@ -82,6 +82,22 @@ def weight_format_of(architecture: Architecture, layer: Layer | None, weight: We
     return architecture.format
 
 
+def elements_by_format(architecture: Architecture) -> dict[str, dict[Format, float]]:
+    """Elements by tensor class and format, most first in each class. [elements]"""
+    sums: defaultdict[str, defaultdict[Format, float]] = defaultdict(lambda: defaultdict(float))
+    for weight in model_weights(architecture):
+        if weight.owned:
+            sums[weight.role][weight_format_of(architecture, None, weight)] += weight.elements
+    for layer, count in architecture.groups:
+        for weight in layer_weights(layer, architecture.hidden):
+            if weight.owned:
+                sums[weight.role][weight_format_of(architecture, layer, weight)] += count * weight.elements
+    return {
+        role: {form: _whole(n) for form, n in sorted(held.items(), key=lambda pair: -pair[1])}
+        for role, held in sorted(sums.items())
+    }
+
+
 def main_format(architecture: Architecture) -> Format:
     """Format that most parameters inside layers are stored in."""
     held: defaultdict[Format, float] = defaultdict(float)
@@ -89,7 +105,7 @@ def main_format(architecture: Architecture) -> Format:
         for weight in layer_weights(layer, architecture.hidden):
             if weight.owned:
                 held[weight_format_of(architecture, layer, weight)] += count * weight.elements
-    return max(held, key=lambda f: held[f], default=architecture.format)
+    return max(held, key=lambda form: held[form], default=architecture.format)
 
 
 def tensor_bytes(weight: Weight, form: Format) -> float:

@@ -12,7 +12,7 @@ from rackmath.api.fit import FitRequest
 from rackmath.api.memory import MemoryRequest
 from rackmath.hardware.changes import UNITS
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
-from rackmath.models.formats import CACHE_FORMATS, FORMATS
+from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_FILES
 from rackmath.units import show
 from rackmath.web.inputs import (
     Model,
@@ -34,7 +34,7 @@ _GIB = 2**30
 _MOST = 60
 """Lines of a table of what fits."""
 _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
-_FILES = ("", "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k", "fp8-channel", "nvfp4", "awq")
+_FILES = ("", *GGUF_FILES, "fp8-channel", "nvfp4", "awq")
 _NUMBERS = ("", *(name for name in UNITS if name != "domain"))
 
 
