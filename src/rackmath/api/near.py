@@ -85,7 +85,8 @@ class Near:
         subject = f"{c.engine} with {c.model} on {c.chip}"
         if not len(self.posterior.rows):
             return f"no measurement near {subject}"
-        return f"{self._within} differ too much from {subject}"
+        differ = "differs" if len(self.posterior.rows) == 1 else "differ"
+        return f"{self._within} {differ} too much from {subject}"
 
     @property
     def _within(self) -> str:
