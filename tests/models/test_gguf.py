@@ -39,6 +39,7 @@ SIZES = [
     ("qwen3-30b-a3b", "q4_k_m", 17.28), ("gpt-oss-20b", "mxfp4_moe", 11.27), ("gpt-oss-120b", "mxfp4_moe", 59.02),
     ("llama-2-7b", "q4_0", 3.56), ("llama-2-7b", "q8_0", 6.67), ("mixtral-8x7b", "q4_k_m", 26.49),
     ("deepseek-v2-lite", "q4_k_m", 9.65), ("llama-4-scout", "q4_k_m", 60.86), ("qwen3-8b", "q4_k_m", 4.68),
+    ("phi-4", "q4_k_m", 8.43),
 ]  # fmt: skip
 
 
@@ -108,6 +109,15 @@ def test_queries_of_linear_attention_count_among_values() -> None:
     values = types("qwen3-next-80b-a3b", "q4_k_s", "self_attn.v_proj")
     assert (fused[:4], values[:2]) == (["q5_k", "q5_k", "q5_k", "q4_k"], ["q5_k", "q4_k"])
     assert set(types("qwen3-next-80b-a3b", "q2_k", "linear_attn.in_proj_qkv")) == {"q4_k"}
+
+
+def test_one_matrix_of_queries_keys_and_values_has_the_type_of_values() -> None:
+    # 40 layers: an eighth is five, then every third.
+    wide = {*range(5), *range(35, 40), *range(7, 35, 3)}
+    for name in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"):
+        assert types("phi-4", "q4_k_m", name) == ["q6_k" if i in wide else "q4_k" for i in range(40)]
+    assert catalogue.model("mpt-7b").layers[0].mixers[0].fused
+    assert not catalogue.model("qwen3-14b").layers[0].mixers[0].fused
 
 
 def test_counts_of_two_bit_files_see_shared_experts_too() -> None:

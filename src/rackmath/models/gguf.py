@@ -5,10 +5,9 @@ some layers, the output projection is wider, norms and routers stay in 32 bit. W
 reads, follows from the mix, not from one mean per file type.
 
 Source: ``llama_tensor_get_type_impl``, ``tensor_allows_quantization`` and ``tensor_type_fallback`` in
-``src/llama-quant.cpp`` of llama.cpp (snapshot of 2026-09). Left out: the rules of Falcon, and one matrix for queries,
-keys and values where an architecture here has three (BLOOM, Falcon, GPT-2, Phi-3: 2 % of a file). Types that need
-a matrix of importances are taken as made with one, others as made without. Files of other quantisers
-(Unsloth's dynamic ones) choose types by a model's own sensitivity, which nobody publishes as a rule.
+``src/llama-quant.cpp`` of llama.cpp (snapshot of 2026-09). Left out: the rules of Falcon. Types that need a matrix of
+importances are taken as made with one, others as made without. Files of other quantisers (Unsloth's dynamic ones)
+choose types by a model's own sensitivity, which nobody publishes as a rule.
 """
 
 from __future__ import annotations
@@ -43,6 +42,8 @@ _KINDS = {
     "mlp.shared_experts.down_proj": "down",
 }
 """Kinds of tensors that the rules tell apart, by name; any other matrix has the file's main type."""
+_FUSED = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+"""One matrix in some checkpoints, with the type of values."""
 _WIDE = {
     "mlp.gate": "f32",
     "mlp.shared_expert_gate": "f32",
@@ -95,15 +96,16 @@ def in_file(architecture: Architecture, file: str) -> Architecture:
     layers: list[Layer] = []
     for place, layer in enumerate(architecture.layers):
         changed: list[tuple[str, Format]] = []
+        fused = any(isinstance(m, Grouped) and m.fused for m in layer.mixers)
         # llama.cpp counts tensors in the order of their names, and some rules go by these counts.
         for weight in sorted(layer_weights(layer, architecture.hidden), key=lambda w: w.name):
-            kind = _KINDS.get(weight.name, "other")
+            kind = "value" if fused and weight.name in _FUSED else _KINDS.get(weight.name, "other")
             chosen = _format(file, weight, kind, model, place, values, downs)
             if weight.name == "self_attn.kv_b_proj":
                 chosen = _expansion(file, layer, chosen)
             if chosen != main:
                 changed.append((weight.name, chosen))
-            values += kind == "value"
+            values += _KINDS.get(weight.name) == "value"
             downs += kind == "down"
         layers.append(replace(layer, formats=tuple(changed)))
     outside = {

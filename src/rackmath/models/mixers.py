@@ -36,6 +36,8 @@ class Grouped:
     """False where the layer reads the cache of an earlier layer and has no own."""
     value_from_key: bool = False
     """True where no value projection exists: values are the keys before their norm."""
+    fused: bool = False
+    """True where checkpoints hold queries, keys and values as one matrix."""
     blocks: BlockIndex | None = None
     owned: bool = True
     """False where the weights are those of an earlier layer, read again."""

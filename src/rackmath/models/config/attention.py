@@ -102,6 +102,7 @@ def _grouped(fields: Fields, kind: str, layer: int, hidden: int, convention: Con
         out_bias=out_bias,
         norm_elements=_qk_norm(fields, convention, heads, groups, key),
         sinks=_sinks(fields, kind, convention),
+        fused=convention.fused_queries,
         value_from_key=value_from_key,
         blocks=_block_index(fields, layer),
     )

@@ -52,6 +52,8 @@ class Convention:
     moe_bias: bool = False
     sinks: bool = False
     extra_norms_elements: int = 0
+    fused_queries: bool = False
+    """Whether checkpoints hold queries, keys and values as one matrix."""
     fused_width: bool = False
     """True where ``intermediate_size`` counts gate and up together (twice the width)."""
     embedding_norm: bool = False
@@ -65,7 +67,16 @@ class Convention:
 
 LLAMA = Convention()
 LAYER_NORM = Convention(norm_vectors=2)
-_GPT = Convention(tied=True, gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True, positions=0)
+_GPT = Convention(
+    tied=True,
+    gated=False,
+    norm_vectors=2,
+    query_bias=True,
+    out_bias=True,
+    mlp_bias=True,
+    positions=0,
+    fused_queries=True,
+)
 _GEMMA = Convention(tied=True)
 _GEMMA2 = Convention(tied=True, norms=4, window_period=2)
 _GEMMA3 = Convention(tied=True, norms=4, qk_norm="head", window_period=6)
@@ -82,9 +93,9 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "axk1": Convention(expert_norm=True),
         "bailing_hybrid": Convention(full_rank_gates=True),
         "bamba": LLAMA,
-        "biogpt": replace(_GPT, positions=2),
+        "biogpt": replace(_GPT, positions=2, fused_queries=False),
         "bloom": replace(_GPT, positions=None, embedding_norm=True),
-        "chatglm": LLAMA,
+        "chatglm": Convention(fused_queries=True),
         "codegen": Convention(
             gated=False, norm_vectors=2, norms=1, mlp_bias=True, head_bias=True, parallel=True, out_bias=False
         ),
@@ -92,7 +103,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "cohere2": _COHERE,
         "cohere2_moe": _COHERE,
         "cwm": Convention(window_period=4),
-        "dbrx": Convention(norm_vectors=1),
+        "dbrx": Convention(norm_vectors=1, fused_queries=True),
         "deepseek": LLAMA,
         "deepseek_v2": LLAMA,
         "deepseek_v3": LLAMA,
@@ -103,7 +114,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "ernie4_5_moe": Convention(tied=True, router_scales="experts"),
         "exaone4": Convention(qk_norm="head", window_period=4),
         "exaone_moe": Convention(qk_norm="head", window_period=4),
-        "falcon": Convention(tied=True, gated=False, norm_vectors=2),
+        "falcon": Convention(tied=True, gated=False, norm_vectors=2, fused_queries=True),
         "falcon_h1": LLAMA,
         "falcon_mamba": Convention(tied=True),
         "flex_olmo": Convention(qk_norm="full"),
@@ -119,8 +130,10 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "glm_moe_dsa": LLAMA,
         "gpt2": _GPT,
         "gpt_bigcode": _GPT,
-        "gpt_neo": replace(_GPT, query_bias=False),
-        "gpt_neox": Convention(gated=False, norm_vectors=2, query_bias=True, mlp_bias=True, parallel=True),
+        "gpt_neo": replace(_GPT, query_bias=False, fused_queries=False),
+        "gpt_neox": Convention(
+            gated=False, norm_vectors=2, query_bias=True, mlp_bias=True, parallel=True, fused_queries=True
+        ),
         "gpt_oss": Convention(query_bias=True, sinks=True, router_bias=True, moe_bias=True, window_period=2),
         "gptj": Convention(
             gated=False, norm_vectors=2, norms=1, mlp_bias=True, head_bias=True, parallel=True, out_bias=False
@@ -162,7 +175,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "ministral": LLAMA,
         "mistral": LLAMA,
         "mixtral": LLAMA,
-        "mpt": Convention(tied=True, gated=False),
+        "mpt": Convention(tied=True, gated=False, fused_queries=True),
         "nanochat": Convention(gated=False, norm_vectors=0, qk_norm="free"),
         "nemotron": Convention(gated=False, norm_vectors=2),
         "nemotron-nas": LLAMA,
@@ -186,7 +199,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
             head_bias=True,
             parallel=True,
         ),
-        "phi3": LLAMA,
+        "phi3": Convention(fused_queries=True),
         "phimoe": LAYER_NORM,
         "qwen": Convention(query_bias=True, out_bias=False, fused_width=True),
         "qwen2": _QWEN2,
