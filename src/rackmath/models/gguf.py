@@ -5,7 +5,7 @@ some layers, the output projection is wider, norms and routers stay in 32 bit. W
 reads, follows from the mix, not from one mean per file type.
 
 Source: ``llama_tensor_get_type_impl``, ``tensor_allows_quantization`` and ``tensor_type_fallback`` in
-``src/llama-quant.cpp`` of llama.cpp (snapshot of 2026-09). Left out: the rules of Falcon. Types that need a matrix of
+``src/llama-quant.cpp`` of llama.cpp, commit 007dbbf3. Left out: the rules of Falcon. Types that need a matrix of
 importances are taken as made with one, others as made without. Files of other quantisers (Unsloth's dynamic ones)
 choose types by a model's own sensitivity, which nobody publishes as a rule.
 """
