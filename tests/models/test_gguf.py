@@ -83,6 +83,81 @@ def test_values_and_second_matrices_are_wider_at_both_ends_and_every_third_betwe
     assert set(types("llama-3.1-8b", "q4_k_m", "self_attn.q_proj")) == {"q4_k"}
 
 
+PARTS = {
+    "v": "self_attn.v_proj", "k": "self_attn.k_proj", "q": "self_attn.q_proj", "o": "self_attn.o_proj",
+    "g": "mlp.gate_proj", "u": "mlp.up_proj", "d": "mlp.down_proj",
+}  # fmt: skip
+# What is not of the main type in Llama 3.1 8B's first and its middle layer, by llama.cpp's rules.
+LAYERS = {
+    "q6_k": ("", ""), "q5_0": ("", ""), "q5_k_s": ("", ""), "q3_k_s": ("", ""),
+    "q5_k_m": ("v q6_k, d q6_k", ""),
+    "q4_k_m": ("v q6_k, d q6_k", ""),
+    "q4_k_s": ("v q5_k, d q5_k", ""),
+    "q3_k_l": ("v q5_k, o q5_k, d q5_k", "v q5_k, o q5_k, d q5_k"),
+    "q3_k_m": ("v q5_k, o q4_k, d q5_k", "v q4_k, o q4_k, d q4_k"),
+    "q2_k": ("v q4_k, o q3_k, d q3_k", "v q4_k, o q3_k, d q3_k"),
+    "q2_k_s": ("v q4_k, d q4_k", "v q4_k"),
+    "iq4_nl": ("v q5_k, d q5_k", "v q5_k"),
+    "iq4_xs": ("v q5_k, d q5_k", "v q5_k"),
+    "iq3_m": ("v q4_k, o q4_k, d q4_k", "v q4_k, o q4_k"),
+    "iq3_s": ("v q4_k", "v q4_k"),
+    "iq3_xs": ("v q4_k, k iq3_xxs, q iq3_xxs", "v q4_k, k iq3_xxs, q iq3_xxs, g iq3_xxs, u iq3_xxs"),
+    "iq3_xxs": ("v q4_k, k iq2_s, q iq2_s, o iq3_s", "v q4_k, k iq2_s, q iq2_s, o iq3_s"),
+    "iq2_m": ("v q4_k, o iq3_s, d iq3_s", "v q4_k, o iq3_s"),
+    "iq2_s": ("v q4_k, o iq3_s, d iq3_s", "v q4_k, o iq3_s"),
+    "iq2_xs": ("v q4_k, d q2_k", "v q4_k"),
+    "iq2_xxs": ("v q4_k, d q2_k", "v q4_k"),
+    "iq1_m": ("v q4_k, o iq2_xxs, d q2_k", "v q4_k, o iq2_xxs"),
+    "iq1_s": ("v q4_k, o iq2_xxs, d q2_k", "v q4_k, o iq2_xxs"),
+}  # fmt: skip
+# Values of Gemma 3 4B, where two query heads share one, in the first and a middle layer.
+FEW = {
+    "q2_k": "q3_k q3_k", "q2_k_s": "q2_k q2_k", "iq3_xxs": "iq3_xxs iq3_xxs", "iq3_xs": "iq3_s iq3_s",
+    "iq3_s": "iq3_s iq3_s", "iq3_m": "q4_k q4_k", "iq4_xs": "iq4_xs iq4_xs", "iq4_nl": "iq4_nl iq4_nl",
+    "q3_k_m": "q5_k q4_k", "q3_k_l": "q5_k q5_k", "q4_k_s": "q5_k q4_k", "q4_k_m": "q6_k q4_k",
+    "iq2_m": "iq3_s iq3_s", "iq2_s": "iq3_s iq3_s", "iq2_xs": "q2_k q2_k", "iq1_s": "q2_k q2_k",
+}  # fmt: skip
+# Values, keys and outputs of Mixtral in a middle layer: eight experts.
+EIGHT = {
+    "q6_k": "q8_0 q8_0 q6_k", "q5_k_m": "q8_0 q8_0 q5_k", "q4_k_m": "q8_0 q8_0 q5_k", "q3_k_l": "q8_0 q8_0 q3_k",
+    "q3_k_m": "q8_0 q8_0 q5_k", "q3_k_s": "q8_0 q8_0 q5_k", "q2_k": "q8_0 q8_0 q5_k", "q2_k_s": "q8_0 q8_0 q2_k",
+    "q4_0": "q8_0 q8_0 q4_0", "iq4_xs": "q8_0 q8_0 q5_k", "iq3_xxs": "q8_0 q8_0 q5_k", "iq3_xs": "q8_0 q8_0 q5_k",
+    "iq2_m": "q4_k q4_k q5_k", "iq2_xxs": "q4_k q4_k q5_k", "iq1_s": "q4_k q4_k q5_k",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "layers"), LAYERS.items())
+def test_each_tensor_of_a_layer_has_the_type_of_the_rules(file: str, layers: tuple[str, str]) -> None:
+    for place, exceptions in zip((0, 16), layers, strict=True):
+        changed = dict(entry.split() for entry in exceptions.split(", ") if entry)
+        wanted = {part: changed.get(part, GGUF_FILES[file]) for part in PARTS}
+        assert {part: types("llama-3.1-8b", file, name)[place] for part, name in PARTS.items()} == wanted, place
+
+
+@pytest.mark.parametrize(("file", "values"), FEW.items())
+def test_values_of_models_with_few_queries_per_key(file: str, values: str) -> None:
+    held = types("gemma-3-4b", file, PARTS["v"])
+    assert [held[0], held[16]] == values.split()
+
+
+@pytest.mark.parametrize(("file", "held"), EIGHT.items())
+def test_attention_of_models_with_eight_experts(file: str, held: str) -> None:
+    assert [types("mixtral-8x7b", file, PARTS[part])[16] for part in "vko"] == held.split()
+
+
+def test_second_matrices_of_eight_experts_are_wider_in_iq3_m_as_in_q4_k_m() -> None:
+    downs = types("mixtral-8x7b", "iq3_m", "mlp.experts.down_proj")
+    assert [t == "q4_k" for t in downs] == [
+        t == "q6_k" for t in types("mixtral-8x7b", "q4_k_m", "mlp.experts.down_proj")
+    ]
+
+
+def test_a_mixture_of_many_experts_has_wide_values_at_two_bits_however_few_queries_share_a_key() -> None:
+    # OLMoE: as many heads of keys as of queries, 64 experts.
+    assert set(types("olmoe-1b-7b", "iq2_xxs", PARTS["v"])) == {"q4_k"}
+    assert set(types("olmoe-1b-7b", "q2_k", PARTS["v"])) == {"q3_k"}
+
+
 def test_a_70b_model_has_wider_values_in_every_file() -> None:
     assert set(types("llama-3.1-70b", "q3_k_s", "self_attn.v_proj")) == {"q5_k"}
     assert set(types("llama-3.1-70b", "q4_k_m", "self_attn.v_proj")) == {"q5_k", "q6_k"}
