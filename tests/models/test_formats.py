@@ -9,8 +9,16 @@ import pytest
 
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.io import catalogue
+from rackmath.models.architecture import Weight
 from rackmath.models.config import read_config
-from rackmath.models.counts import weight_bytes
+from rackmath.models.counts import (
+    elements_by_format,
+    multiplied_params,
+    params_by_role,
+    tensor_bytes,
+    total_params,
+    weight_bytes,
+)
 from rackmath.models.formats import FORMATS, cache_format, weight_format
 from rackmath.models.requantise import requantise
 from tests.conftest import SHARED
@@ -26,6 +34,7 @@ from tests.conftest import SHARED
         ("int4", 4.5),
         ("awq", 4.15625),
         ("mxfp8", 8.25),
+        ("nf4", 4.126953125),
     ],
 )
 def test_bits_per_weight_match_the_formats_definition(name: str, bits: float) -> None:
@@ -38,6 +47,34 @@ def test_every_scale_of_an_odd_matrix_is_counted() -> None:
     # One byte per 16 elements of each row, and four for the tensor.
     assert weight_format("nvfp4").matrix_bytes(10, 33) == 10 * 33 / 2 + 10 * 3 + 4
     assert weight_format("int8").matrix_bytes(10, 33, copies=3) == 3 * (330 + 10 * 4)
+    # One scale for each row, of however many columns.
+    assert weight_format("fp8-channel").matrix_bytes(10, 33) == 330 + 10 * 4
+
+
+def test_tensors_have_their_scales_and_vectors_none() -> None:
+    form = weight_format("fp8")
+    assert tensor_bytes(Weight(name="a", role="attention", rows=200, columns=130), form) == 200 * 130 + 4 * 4
+    assert tensor_bytes(Weight(name="a", role="norm", rows=200), form) == 200
+    # What is known by its total alone has scales in proportion.
+    assert tensor_bytes(Weight(name="pool", role="feed_forward", rows=128**2, columns=1), form) == 128**2 + 4
+
+
+def test_formats_scale_weights_or_look_them_up() -> None:
+    assert [name for name, form in FORMATS.items() if form.codebook] == [
+        "iq3_m", "iq3_s", "iq3_xs", "iq3_xxs", "iq2_m", "iq2_s", "iq2_xs", "iq2_xxs", "iq1_m", "iq1_s",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["gemma-3-4b", "qwen3-30b-a3b", "gpt-oss-20b"])
+def test_parts_of_a_model_are_the_whole(name: str) -> None:
+    a = catalogue.model(name)
+    total, held = total_params(a), elements_by_format(a)
+    assert sum(params_by_role(a).values()) == total
+    assert sum(n for formats in held.values() for n in formats.values()) == total
+    assert {role: sum(formats.values()) for role, formats in held.items()} == params_by_role(a)
+    # Each token meets the head once more where the embedding is the head.
+    head = a.vocabulary * a.hidden
+    assert multiplied_params(a) - multiplied_params(a, head=False) == head
 
 
 def test_gpt_oss_weighs_what_its_checkpoint_does() -> None:

@@ -9,7 +9,7 @@ import pytest
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models import counts
-from rackmath.models.architecture import Architecture, Layer
+from rackmath.models.architecture import Architecture, Layer, Pool
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
@@ -245,3 +245,44 @@ def test_a_plain_encoder_that_merges_three_by_three_patches() -> None:
     patches, wide = 3 * 14 * 14 * 64 + 64, 9 * 64
     merger = wide * wide + wide + wide * 4096 + 4096
     assert counts.encoder_params(read_config(config, "x")) == blocks + patches + merger
+
+
+def test_a_model_known_by_totals_is_met_in_part() -> None:
+    a = Architecture(
+        name="closed",
+        hidden=8,
+        vocabulary=0,
+        head=False,
+        layers=(Layer(feed_forwards=(Pool(total=1000, active=250.5),)),),
+    )
+    assert counts.total_params(a) == 1000
+    # Counts that are no whole numbers stay so.
+    assert counts.active_params(a) == 250.5
+    assert counts.multiplied_params(a) == 250.5
+
+
+_PLAIN = {
+    "hidden_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 2,
+    "intermediate_size": 3072, "vocab_size": 32_000, "torch_dtype": "bfloat16",
+}  # fmt: skip
+
+
+def test_widths_of_heads_that_a_config_leaves_out_are_whole_numbers() -> None:
+    mixer = read_config({"model_type": "llama", **_PLAIN}).layers[0].mixers[0]
+    assert isinstance(mixer, Grouped)
+    assert (mixer.key_dim, type(mixer.key_dim)) == (128, int)
+
+
+@pytest.mark.parametrize(("kind", "tied"), [("minicpm", True), ("llama", False), ("gemma2", True)])
+def test_classes_that_tie_their_head_by_themselves(kind: str, tied: bool) -> None:
+    assert read_config({"model_type": kind, **_PLAIN}).tied == tied
+
+
+def test_flat_fields_of_a_block_index_count_in_layers_of_its_kind() -> None:
+    fields = {
+        "index_block_size": 64, "index_head_dim": 128, "index_n_heads": 4, "index_topk_blocks": 16,
+        "layer_types": ["full_attention", "minimax_m3_sparse"],
+    }  # fmt: skip
+    config = {"model_type": "minimax_m3", **_PLAIN, **fields}
+    mixers = [layer.mixers[0] for layer in read_config(config).layers]
+    assert [isinstance(m, Grouped) and m.blocks is not None for m in mixers] == [False, True]
