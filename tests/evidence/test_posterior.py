@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rackmath.evidence.configurations import AMOUNTS, NAMES, Configuration, Configurations, book_of, columns_of
+from rackmath.evidence.configurations import AMOUNTS, NAMES, Configuration, Configurations, book_of, columns_of, scaled
 from rackmath.evidence.kernel import Part, covariance, prior_variance
 from rackmath.evidence.posterior import (
     FAR,
@@ -226,3 +226,13 @@ def test_rows_as_near_stand_in_the_order_of_the_table_on_every_machine() -> None
         rounding = 1 + 1e-13 * np.random.default_rng(seed).normal(size=5)
         assert _nearest_first(process, cross * rounding).tolist() == [1, 3, 0, 2, 4]
     assert _nearest_first(process, cross + np.array([0, 0, 1e-4, 0, 0])).tolist() == [1, 3, 2, 0, 4]
+
+
+def test_amounts_lie_at_logarithms_within_bounds() -> None:
+    """Loads and accelerators from a thousandth to a million, tokens from none, behind sixteen, to a billion."""
+    year, cached, drafted = 2026.5, 0.25, 3.0
+    for load, tokens in ((1e-5, 0.0), (64.0, 1000.0), (1e9, 1e12)):
+        amounts = {"year": year, "load": load, "input": tokens, "output": tokens, "gpus": load}
+        row = scaled(np.array([[*amounts.values(), cached, drafted]]))[0]
+        many, long = np.log(np.clip(load, 0.001, 1_000_000)), np.log(min(tokens, 1_000_000_000) + 16)
+        assert row == pytest.approx([year, many, long, long, many, cached, drafted])

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.training.activations import kept
+from rackmath.training.budget import Life
 from rackmath.training.options import Recipe, all_options
+from rackmath.training.pipelines import Times, run
+from rackmath.training.rollouts import Array, Loop, writing_time
 
 
 def test_what_a_layer_of_experts_keeps() -> None:
@@ -32,3 +41,39 @@ def test_experts_are_spread_over_every_group_that_divides() -> None:
         if 16 % (tensor * stages) == 0 and (expert == 1 or (expert % tensor == 0 and (16 // stages) % expert == 0))
     }
     assert spread == expected
+
+
+@pytest.mark.parametrize(("layers", "gpus", "stages"), [(35, 36, {1, 2, 3, 4, 6, 12}), (32, 32, {1, 2, 4, 8, 16, 32})])
+def test_stages_are_from_one_to_all_layers(layers: int, gpus: int, stages: set[int]) -> None:
+    """Beyond eight they divide the layers or by four: nine and eighteen of 36 do not, and 36 are more than 35 layers."""
+    llama = catalogue.model("llama-3.1-8b")
+    deep = replace(llama, layers=llama.layers[:1] * layers)
+    options = all_options(deep, catalogue.system("h100-sxm"), gpus, Recipe(sequences=72.0 * gpus, length=4096))
+    assert {layout.pipeline for layout in options.layouts} == stages
+    for layout in options.layouts:
+        assert layout.tensor * layout.pipeline * layout.data == gpus
+
+
+def test_answers_that_follow_others_are_read_at_their_mean_age() -> None:
+    """Steps as long as their context. A token of answers up to 2 A, evenly long, has 2 A / 3 before it in the mean."""
+    loop = Loop(rollouts=1, answer=1000, prompt=500, straggle=2.0)
+
+    def step(batch: Array, context: Array) -> Array:
+        return 1e-6 * (context + 0 * batch)
+
+    once, thrice = (float(writing_time(10.0 * n, loop, np.array([10.0]), step)[0]) for n in (1, 3))
+    assert thrice - once == pytest.approx(2 * 1000 * 1e-6 * (500 + 2 * 1000 / 3))
+
+
+def test_efficiencies_lie_between_a_ten_thousandth_and_a_hundred() -> None:
+    for name in ("decode_efficiency", "prefill_efficiency"):
+        for value in (1e-4, 100.0):
+            Life(**{name: value})
+        for value in (0.9e-4, 101.0):
+            with pytest.raises(InputError, match=name.replace("_", "-")):
+                Life(**{name: value})
+
+
+def test_long_schedules_stop_where_less_than_a_pass_is_left() -> None:
+    ran = run("zb-2p", 8, 2600, Times(forward=1.0, backward_input=1.0, backward_weight=1.0))
+    assert 0 <= ran.longest_span - ran.work < 1.0
