@@ -49,7 +49,7 @@ def test_stages_are_from_one_to_all_layers(layers: int, gpus: int, stages: set[i
     llama = catalogue.model("llama-3.1-8b")
     deep = replace(llama, layers=llama.layers[:1] * layers)
     options = all_options(deep, catalogue.system("h100-sxm"), gpus, Recipe(sequences=72.0 * gpus, length=4096))
-    assert {layout.pipeline for layout in options.layouts} == stages
+    assert {float(layout.pipeline) for layout in options.layouts} == stages
     for layout in options.layouts:
         assert layout.tensor * layout.pipeline * layout.data == gpus
 
