@@ -1,16 +1,17 @@
 """Time llama.cpp on an accelerator with files of many types: published rows are others', and few of them on servers.
 
     python tools/device_files.py prepare FILES.json                # here: tensors of each file, as rackmath mixes them
-    python tools/device_files.py run FILES.json BENCH OUT.jsonl    # on the accelerator; BENCH is llama-bench
+    python tools/device_files.py run FILES.json BENCH OUT.csv      # on the accelerator; BENCH is llama-bench
 
 Files are written with random blocks of sane scales, one after the other, into memory; llama-bench times prompts and
-tokens at two depths. OUT gets its own lines, with type and model. ``tools/own_files.py`` compares with rackmath's
-answers.
+tokens at two depths, and prompts of one to 2,048 tokens. OUT gets a line for each test, with the median, the least
+and the most of its repeats in seconds. ``tools/own_files.py`` compares with rackmath's answers.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import struct
 import subprocess
@@ -26,19 +27,25 @@ MODELS = {
     ),
     "qwen3-30b-a3b": ("q4_k_m", "mxfp4_moe", "iq2_xxs", "q8_0", "iq3_xxs"),
 }  # fmt: skip
-BENCH = ("-p", "512", "-n", "64", "-d", "0,8192", "-r", "3", "-ngl", "99", "-fa", "on", "-lm", "none", "-o", "jsonl")
+COMMON = ("-r", "3", "-ngl", "99", "-fa", "on", "-lm", "none", "-o", "jsonl")
+BENCHES = (
+    ("-p", "512", "-n", "64", "-d", "0,8192"),
+    ("-p", "1,2,4,8,16,32,64,128,256,2048", "-n", "0", "-b", "2048", "-ub", "2048"),
+)
+"""Options of llama-bench: prompts and tokens as users have them, and as many rows as a matrix may meet."""
+COLUMNS = ("chip", "model", "type", "bytes", "prompt", "tokens", "depth", "ubatch", "median", "least", "most")
 TYPES = {
-    "f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q5_0": (6, 32, 22),
-    "q5_1": (7, 32, 24), "q8_0": (8, 32, 34), "q2_k": (10, 256, 84), "q3_k": (11, 256, 110), "q4_k": (12, 256, 144),
-    "q5_k": (13, 256, 176), "q6_k": (14, 256, 210), "iq2_xxs": (16, 256, 66), "iq2_xs": (17, 256, 74),
-    "iq3_xxs": (18, 256, 98), "iq1_s": (19, 256, 50), "iq4_nl": (20, 32, 18), "iq3_s": (21, 256, 110),
+    "f32": (0, 1, 4), "f16": (1, 1, 2), "q4_0": (2, 32, 18),
+    "q8_0": (8, 32, 34), "q2_k": (10, 256, 84), "q3_k": (11, 256, 110), "q4_k": (12, 256, 144),
+    "q5_k": (13, 256, 176), "q6_k": (14, 256, 210), "iq2_xxs": (16, 256, 66),
+    "iq3_xxs": (18, 256, 98), "iq1_s": (19, 256, 50), "iq3_s": (21, 256, 110),
     "iq2_s": (22, 256, 82), "iq4_xs": (23, 256, 136), "mxfp4": (39, 32, 17),
 }  # fmt: skip
 """Number of a type in files, elements of a block, bytes of it. Source: ``ggml.h``, ``ggml-common.h`` of llama.cpp."""
 SCALES = {
-    "q4_0": (0, 4.3e-3), "q5_0": (0, 2.2e-3), "q8_0": (0, 2.7e-4), "q2_k": (80, 1.5e-3), "q3_k": (108, 4.7e-4),
-    "q4_k": (0, 8e-5), "q5_k": (0, 4e-5), "q6_k": (208, 1.5e-5), "iq2_xxs": (0, 4e-4), "iq2_xs": (0, 4e-4),
-    "iq3_xxs": (0, 2e-4), "iq1_s": (0, 1.5e-3), "iq4_nl": (0, 2.8e-4), "iq3_s": (0, 1e-4), "iq2_s": (0, 4e-4),
+    "q4_0": (0, 4.3e-3), "q8_0": (0, 2.7e-4), "q2_k": (80, 1.5e-3), "q3_k": (108, 4.7e-4),
+    "q4_k": (0, 8e-5), "q5_k": (0, 4e-5), "q6_k": (208, 1.5e-5), "iq2_xxs": (0, 4e-4),
+    "iq3_xxs": (0, 2e-4), "iq1_s": (0, 1.5e-3), "iq3_s": (0, 1e-4), "iq2_s": (0, 4e-4),
     "iq4_xs": (0, 1.6e-5),
 }  # fmt: skip
 """Byte of a block at which its scale stands as a 16-bit float, and a scale that makes weights of about 0.02."""
@@ -60,11 +67,12 @@ def main() -> None:
     if args.step == "prepare":
         args.files.write_text(json.dumps(list(prepared())), encoding="utf-8")
         return
-    with args.out.open("w", encoding="utf-8") as out:
+    with args.out.open("w", newline="", encoding="utf-8") as out:
+        table = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        table.writeheader()
         for file in json.loads(args.files.read_text(encoding="utf-8")):
-            for line in timed(file, args.bench, args.folder):
-                out.write(json.dumps(line) + "\n")
-                out.flush()
+            table.writerows(timed(file, args.bench, args.folder))
+            out.flush()
 
 
 def prepared() -> Iterator[dict[str, Any]]:
@@ -154,18 +162,36 @@ def header(model: str, a: Any) -> dict[str, Any]:
 
 
 def timed(file: Mapping[str, Any], bench: Path, folder: Path) -> Iterator[dict[str, Any]]:
-    """Lines of llama-bench for one file, which is removed behind it."""
+    """Tests of one file, which is removed behind them."""
     path = folder / f"{file['model']}-{file['type']}.gguf"
     try:
         with path.open("wb") as out:
             write(out, file["header"], file["tensors"])
-        run = subprocess.run([bench, "-m", path, *BENCH], capture_output=True, text=True, check=False)
+        for options in BENCHES:
+            run = subprocess.run(
+                [bench, "-m", path, *options, *COMMON], stdout=subprocess.PIPE, encoding="utf-8", check=True
+            )
+            yield from (row(file, json.loads(line)) for line in run.stdout.splitlines() if line.startswith("{"))
     finally:
         path.unlink(missing_ok=True)
-    print(file["model"], file["type"], run.returncode, run.stderr[-500:] if run.returncode else "", flush=True)
-    for line in run.stdout.splitlines():
-        if line.startswith("{"):
-            yield {"model": file["model"], "type": file["type"], **json.loads(line)}
+
+
+def row(file: Mapping[str, Any], test: Mapping[str, Any]) -> dict[str, Any]:
+    """One test as a line of the table."""
+    least, median, most = (nanoseconds / 1e9 for nanoseconds in sorted(test["samples_ns"]))
+    return {
+        "chip": test["gpu_info"],
+        "model": file["model"],
+        "type": file["type"],
+        "bytes": test["model_size"],
+        "prompt": test["n_prompt"],
+        "tokens": test["n_gen"],
+        "depth": test["n_depth"],
+        "ubatch": test["n_ubatch"],
+        "median": median,
+        "least": least,
+        "most": most,
+    }
 
 
 def write(out: BinaryIO, header: Mapping[str, Any], tensors: list[tuple[str, list[int], str]]) -> None:

@@ -1,7 +1,7 @@
 """Hold answers for llama.cpp's files against timings of our own: writes docs/accuracy-of-own-files.md.
 
     python tools/device_files.py prepare FILES.json                # here
-    python tools/device_files.py run FILES.json BENCH OUT.jsonl    # on the accelerator
+    python tools/device_files.py run FILES.json BENCH OUT.csv      # on the accelerator
     python tools/own_files.py
 
 Each line of the data is one test of llama-bench, its seconds the median of three repeats. It is asked as a row of
@@ -31,10 +31,9 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Test:
-    """One test, timed and predicted."""
+class Timing:
+    """One test of llama-bench, timed and predicted."""
 
-    __test__ = False
     model: str
     type: str
     prompt: int
@@ -56,7 +55,7 @@ def main() -> None:
     PAGE.write_text("\n".join(page(rows, list(tests_of(rows)))) + "\n", encoding="utf-8")
 
 
-def tests_of(rows: Sequence[Row]) -> Iterator[Test]:
+def tests_of(rows: Sequence[Row]) -> Iterator[Timing]:
     """Each row with what ``predict`` says of it."""
     answers = run_prediction(PredictRequest(rows=[asked(i, row) for i, row in enumerate(rows)], no_evidence=True))
     for row, answer in zip(rows, answers.predictions, strict=True):
@@ -64,7 +63,7 @@ def tests_of(rows: Sequence[Row]) -> Iterator[Test]:
         assert answer.low
         assert answer.high
         count, seconds = int(row["prompt"]) or int(row["tokens"]), float(row["median"])
-        yield Test(
+        yield Timing(
             model=row["model"],
             type=row["type"],
             prompt=int(row["prompt"]),
@@ -115,14 +114,14 @@ def asked(place: int, row: Row) -> dict[str, str]:
     }
 
 
-def page(rows: Sequence[Row], tests: Sequence[Test]) -> Iterator[str]:
+def page(rows: Sequence[Row], tests: Sequence[Timing]) -> Iterator[str]:
     """Lines of the page."""
     files = {(row["model"], row["type"]): int(row["bytes"]) for row in rows}
     equal = sum(sum(weight_bytes(in_file(catalogue.model(m), t)).values()) == size for (m, t), size in files.items())
     yield from (
         "# Answers against llama.cpp files of our own",
         "",
-        f"{len(tests)} tests of llama-bench (llama.cpp of October 2026, CUDA 13) on one {rows[0]['chip']} of",
+        f"{len(tests)} tests of llama-bench (sources in llama-cpp-python 0.3.36, CUDA 13) on one {rows[0]['chip']} of",
         f"27 November 2026: {len(files)} files of Llama 3.1 8B and Qwen3-30B-A3B, with random blocks in the types that",
         "llama.cpp's rules give each tensor (`models/gguf.py`); FlashAttention on, caches in 16 bits, all layers on",
         "the accelerator. Of three repeats the median counts. Nothing is fitted to these; published rows of llama.cpp",
@@ -152,7 +151,7 @@ def page(rows: Sequence[Row], tests: Sequence[Test]) -> Iterator[str]:
         yield f"| {model} {type_} | {shown} |"
 
 
-def line(name: str, tests: Sequence[Test]) -> str:
+def line(name: str, tests: Sequence[Timing]) -> str:
     """Score of a group."""
     ratios = np.array([t.ratio for t in tests])
     errors = np.abs(ratios - 1)

@@ -85,7 +85,7 @@ def _clip(encoder: AudioEncoder) -> dict[str, float]:
 
 def model_facts(a: Architecture) -> dict[str, Any]:
     """Counts of a model under the keys of the contract."""
-    form = a.cache_format
+    form, stored = a.cache_format, counts.weight_bytes(a)
     return {
         "name": a.name,
         "total_params": counts.total_params(a),
@@ -103,9 +103,9 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "state_elements": cache.state_elements(a),
         "state_bytes": cache.state_bytes(a, form),
         "state_bytes_served": cache.state_bytes(a),
-        "weight_bytes": sum(counts.weight_bytes(a).values()),
-        "weight_bytes_by_class": counts.weight_bytes(a),
-        "bits_per_weight": 8 * sum(counts.weight_bytes(a).values()) / counts.total_params(a),
+        "weight_bytes": sum(stored.values()),
+        "weight_bytes_by_class": stored,
+        "bits_per_weight": 8 * sum(stored.values()) / counts.total_params(a),
         "elements_by_format": {
             role: {form.name: elements for form, elements in held.items()}
             for role, held in counts.elements_by_format(a).items()

@@ -82,16 +82,23 @@ def weight_format_of(architecture: Architecture, layer: Layer | None, weight: We
     return architecture.format
 
 
-def elements_by_format(architecture: Architecture) -> dict[str, dict[Format, float]]:
-    """Elements by tensor class and format, most first in each class. [elements]"""
-    sums: defaultdict[str, defaultdict[Format, float]] = defaultdict(lambda: defaultdict(float))
-    for weight in model_weights(architecture):
-        if weight.owned:
-            sums[weight.role][weight_format_of(architecture, None, weight)] += weight.elements
+def _stored(architecture: Architecture, *, outside: bool = True) -> Iterator[tuple[Weight, int, Format]]:
+    """Tensors that a model stores, with multiplicity and format; ``outside`` the layers too."""
+    if outside:
+        for weight in model_weights(architecture):
+            if weight.owned:
+                yield weight, 1, weight_format_of(architecture, None, weight)
     for layer, count in architecture.groups:
         for weight in layer_weights(layer, architecture.hidden):
             if weight.owned:
-                sums[weight.role][weight_format_of(architecture, layer, weight)] += count * weight.elements
+                yield weight, count, weight_format_of(architecture, layer, weight)
+
+
+def elements_by_format(architecture: Architecture) -> dict[str, dict[Format, float]]:
+    """Elements by tensor class and format, most first in each class. [elements]"""
+    sums: defaultdict[str, defaultdict[Format, float]] = defaultdict(lambda: defaultdict(float))
+    for weight, count, form in _stored(architecture):
+        sums[weight.role][form] += count * weight.elements
     return {
         role: {form: _whole(n) for form, n in sorted(held.items(), key=lambda pair: -pair[1])}
         for role, held in sorted(sums.items())
@@ -101,10 +108,8 @@ def elements_by_format(architecture: Architecture) -> dict[str, dict[Format, flo
 def main_format(architecture: Architecture) -> Format:
     """Format that most parameters inside layers are stored in."""
     held: defaultdict[Format, float] = defaultdict(float)
-    for layer, count in architecture.groups:
-        for weight in layer_weights(layer, architecture.hidden):
-            if weight.owned:
-                held[weight_format_of(architecture, layer, weight)] += count * weight.elements
+    for weight, count, form in _stored(architecture, outside=False):
+        held[form] += count * weight.elements
     return max(held, key=lambda form: held[form], default=architecture.format)
 
 
@@ -120,13 +125,8 @@ def tensor_bytes(weight: Weight, form: Format) -> float:
 def weight_bytes(architecture: Architecture) -> dict[str, float]:
     """Bytes of the weights by tensor class, at the config's own formats. [B]"""
     sums: defaultdict[str, float] = defaultdict(float)
-    for weight in model_weights(architecture):
-        if weight.owned:
-            sums[weight.role] += tensor_bytes(weight, weight_format_of(architecture, None, weight))
-    for layer, count in architecture.groups:
-        for weight in layer_weights(layer, architecture.hidden):
-            if weight.owned:
-                sums[weight.role] += count * tensor_bytes(weight, weight_format_of(architecture, layer, weight))
+    for weight, count, form in _stored(architecture):
+        sums[weight.role] += count * tensor_bytes(weight, form)
     return dict(sorted(sums.items()))
 
 
