@@ -15,6 +15,7 @@ from rackmath.api.simulation.copies import Copies
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.api.size import run_size
+from rackmath.cli.size_text import show_size
 from rackmath.errors import DoesNotFit, InputError
 
 QUESTION: dict[str, Any] = {
@@ -59,6 +60,15 @@ def test_one_copy_less_does_not_keep_the_limits(facts: dict[str, Any]) -> None:
     assert facts["accelerators"] == facts["copies"] * facts["accelerators_per_copy"]
     assert facts["accelerators"] % 8 == 0
     assert [row["percentile"] for row in facts["chosen"]["limits"]] == ["p99", "p95"]
+
+
+def test_the_headline_counts_all_units_of_a_box(facts: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    """A box of eight holds several units: all of them are named, not the one that is copied."""
+    d = facts["deployment"]
+    show_size(facts)
+    text = " ".join(capsys.readouterr().out.split())
+    assert d["units"] > 1
+    assert f"{facts['copies'] * d['units']:.0f} x ({d['layout']})" in text
 
 
 def test_its_range_and_what_would_change_it(facts: dict[str, Any]) -> None:

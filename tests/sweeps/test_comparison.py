@@ -50,6 +50,27 @@ def test_changes_are_made_to_every_name_of_a_list() -> None:
     assert all(new["fastest"] > old["fastest"] for new, old in zip(thin, plain, strict=True))
 
 
+def test_prices_are_an_axis_or_go_by_system() -> None:
+    def cases(price: object) -> list[tuple[str, float | None]]:
+        return [(c["on"], c["usd-per-gpu-hour"]) for c in cases_of(CompareRequest(**ASKED, usd_per_gpu_hour=price))]
+
+    assert cases(None) == [("h100-sxm", None), ("a100-sxm", None)]
+    assert cases(2.5) == [("h100-sxm", 2.5), ("a100-sxm", 2.5)]
+    assert cases("2,3") == [("h100-sxm", 2), ("h100-sxm", 3), ("a100-sxm", 2), ("a100-sxm", 3)]
+    assert cases("a100-sxm=1.5") == [("h100-sxm", None), ("a100-sxm", 1.5)]
+    changed = CompareRequest(**(ASKED | {"on": "a100-sxm[bandwidth=2x]"}), usd_per_gpu_hour="a100-sxm=1.5")
+    assert [c["usd-per-gpu-hour"] for c in cases_of(changed)] == [1.5]
+    for wrong in ("l4=1", "cheap", "a100-sxm=", "-1"):
+        with pytest.raises(InputError, match="--usd-per-gpu-hour"):
+            cases(wrong)
+
+
+def test_a_bar_says_all_that_differs() -> None:
+    figure = run_compare(CompareRequest(**(ASKED | {"on": "h100-sxm"}), engine="vllm,sglang")).picture()
+    bars = figure.panels[0].series[0].x
+    assert len(set(bars)) == len(bars) == 2
+
+
 def test_what_cannot_be_compared_is_refused() -> None:
     for field, value in (("speed", 0), ("cost", -1), ("gpus", 0), ("basis", "nobody"), ("engine", "nobody")):
         with pytest.raises(InputError, match=f"--{field}"):

@@ -31,6 +31,19 @@ def test_order_and_margin() -> None:
     assert not list(winners([row("a", None), row("a", None)]))
 
 
+def test_a_question_is_no_choice() -> None:
+    """Short prompts and low prices win over nothing: each has a cheapest of its own."""
+    rows = [
+        row("a", cost) | {"input": size, "engine": engine, "usd-per-gpu-hour": price}
+        for cost, size, engine, price in (
+            (1.0, 100, "vllm", 2.0), (1.5, 100, "sglang", 2.0), (4.0, 800, "vllm", 2.0), (5.0, 800, "sglang", 2.0),
+        )
+    ]  # fmt: skip
+    small, large = winners(rows, ["engine", "input"])
+    assert (small.question, small.row["engine"], small.margin) == ({"input": 100}, "vllm", pytest.approx(1 / 3))
+    assert (large.question, large.row["engine"], large.margin) == ({"input": 800}, "vllm", pytest.approx(1 / 5))
+
+
 @given(st.lists(st.one_of(st.none(), st.floats(0.01, 100)), min_size=2, max_size=9))
 def test_nothing_is_cheaper_than_the_winner(costs: list[float | None]) -> None:
     rows = [row("m", cost) for cost in costs]

@@ -176,7 +176,7 @@ def _per_request(candidate: _Candidate) -> float:
 
 
 def _tried(fleet: Copies, copies: int, box: int) -> Facts:
-    names = ("layout", "weights", "kv", "batch", "drafted")
+    names = ("layout", "units", "weights", "kv", "batch", "drafted")
     return {
         **{name: fleet.point[name] for name in names},
         "copies": copies,

@@ -57,7 +57,7 @@ def compare(
         return
     others = [key for key in request.keys if key not in ("model", "on", "weights")]
     _show(table, request.speed, request.cost, others)
-    won = [_won(winner, others) for winner in winners(result.facts)]
+    won = [_won(winner, others) for winner in winners(result.facts, others)]
     if won:
         render.show_lines("the cheapest", won)
     render.show_lines("prices", _priced(request))
@@ -109,21 +109,30 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
 
 def _priced(r: CompareRequest) -> Iterator[str]:
     """What each system is paid at, or why its costs are missing."""
-    price, basis = r.usd_per_gpu_hour, r.basis
+    if "usd-per-gpu-hour" in r.keys:
+        yield "one row for each price given"
+        return
     for name in r.systems:
         system = catalogue.system(name)
-        if price is not None or system.price is None or basis in ("any", system.price_basis):
+        price = r.price_of(name)
+        if price is not None or system.price is None or r.basis in ("any", system.price_basis):
             yield f"{system.name}: {catalogue.price_note(system, price)[0]}"
         else:
             known = f"its known price, {system.price * 3600:.2f} $ per GPU-hour, is {system.price_basis}"
-            yield f"{system.name}: {known}, not {basis}: give --usd-per-gpu-hour, or --basis any"
+            yield f"{system.name}: {known}, not {r.basis}: give --usd-per-gpu-hour, or --basis any"
 
 
 def _won(winner: Winner, keys: Sequence[str]) -> str:
     """The cheapest of a model, and by how much, beside how well either is known."""
     row, second = winner.row, winner.second
+    keys = [key for key in keys if key not in winner.question]
+    asked = "".join(
+        f", {key} {value:,g}" if isinstance(value, float) else f", {key} {value}"
+        for key, value in winner.question.items()
+    )
     text = (
-        f"{row['model']}: {_named(row, keys)} is cheapest, {row['usd_per_million_at_speed']:.3g} $ per million tokens"
+        f"{row['model']}{asked}: {_named(row, keys)} is cheapest, "
+        f"{row['usd_per_million_at_speed']:.3g} $ per million tokens"
     )
     if second is None:
         return f"{text}; nothing else keeps the speed"

@@ -30,7 +30,7 @@ def show_size(f: Mapping[str, Any]) -> None:
         ["layout", "weights", "kv", ">batch", ">copies", ">accelerators"],
         [
             (
-                row["layout"],
+                f"{row['units']:.0f} x ({row['layout']})" if row["units"] > 1 else row["layout"],
                 row["weights"],
                 row["kv"],
                 f"{row['batch']:.0f}",
@@ -48,7 +48,7 @@ def _headline(f: Mapping[str, Any]) -> str:
     cost = "" if f["usd_per_hour"] is None else f", {f['usd_per_hour']:,.4g} $/h"
     power = f["chosen"]["kilowatts"]
     cost += "" if power is None else f", {power:.3g} kW"
-    boxes = "" if f["boxes"] == f["accelerators"] else f" in {f['boxes']:,} boxes"
+    boxes = "" if f["boxes"] == f["accelerators"] else f" in {f['boxes']:,} box{'es' if f['boxes'] > 1 else ''}"
     return f"{f['model']} at {f['rate']:g} requests/s: {f['accelerators']:,} of {f['system']}{boxes}{cost}"
 
 
@@ -62,7 +62,7 @@ def _sentences(f: Mapping[str, Any]) -> list[str]:
         else f"{high:,} if steps take the upper end of their range"
     )
     return [
-        f"{f['copies']} x ({d['layout']}), {d['weights']} weights, {d['kv']} cache: {reached}.",
+        f"{f['copies'] * d['units']:.0f} x ({d['layout']}), {d['weights']} weights, {d['kv']} cache: {reached}.",
         f"{low:,} if steps take the lower end of their range; {wide}.",
     ]
 

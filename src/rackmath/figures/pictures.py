@@ -211,8 +211,8 @@ def memory_figure(title: str, curve: Estimate, batch: Sequence[float], note: str
     )
 
 
-def cost_figure(plans: Sequence[Mapping[str, Any]], speed: float) -> Figure:
-    """Cost at a fixed speed, a bar for each row of ``compare`` that has one."""
+def cost_figure(plans: Sequence[Mapping[str, Any]], speed: float, keys: Sequence[str]) -> Figure:
+    """Cost at a fixed speed, a bar for each row of ``compare`` that has one; ``keys`` differ as well."""
     rows = [r for r in plans if r["usd_per_million_at_speed"] is not None]
     return Figure(
         title=f"cost at {speed:g} tokens/s for each user",
@@ -224,7 +224,7 @@ def cost_figure(plans: Sequence[Mapping[str, Any]], speed: float) -> Figure:
                     Series(
                         name=system,
                         kind="bars",
-                        x=[f"{r['model']}\n{r['on']}\n{r['weights']}" for r in rows],
+                        x=["\n".join(str(r[key]) for key in ("model", "on", "weights", *keys)) for r in rows],
                         y=[r["usd_per_million_at_speed"] if r["on"] == system else 0.0 for r in rows],
                     )
                     for system in dict.fromkeys(r["on"] for r in rows)

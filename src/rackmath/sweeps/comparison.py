@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any
 
 import polars as pl
 
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
+from rackmath.api.lists import numbers
 from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.figures.pictures import cost_figure
@@ -21,6 +23,7 @@ from rackmath.sweeps.workers import on_cluster, on_this_machine
 Progress = Callable[[str], None]
 
 BASES = ("on-demand", "reserved", "at cost", "blended", "any")
+_PRICE = "--usd-per-gpu-hour"
 _LARGEST = 100_000
 """Plans that one comparison may ask for."""
 
@@ -49,7 +52,13 @@ class CompareRequest:
         Option(help="Layouts of one copy, as 'tp8;tp1,ep8,dp8' (default: any).", metavar="LAYOUT[;LAYOUT...]"),
     ] = None
     usd_per_gpu_hour: Annotated[
-        float | None, Option(help="Price of one accelerator of every system.", kind=kinds.NUMBER)
+        str | None,
+        Option(
+            help="Price of one accelerator: of every system, one row for each of several (2,3), or of systems by name "
+            "(h100-sxm=2,b200-sxm=4.5).",
+            kind=kinds.NUMBERS,
+            metavar="PRICE[,PRICE...]",
+        ),
     ] = None
     basis: Annotated[str, Option(help="Of the catalogue's prices.", kind=kinds.choice(*BASES))] = "on-demand"
     ttft: Annotated[float | None, options.TTFT] = None
@@ -72,6 +81,37 @@ class CompareRequest:
         return self.on.split(",")
 
     @property
+    def prices(self) -> list[float]:
+        """Prices of one accelerator of every system, a row each; none where they go by system, or are not given. [USD/h]
+
+        Errors: :class:`InputError` for what is no number.
+        """
+        text = self.usd_per_gpu_hour
+        return [] if text is not None and "=" in text else numbers(text, _PRICE, 0, inf)
+
+    @property
+    def named_prices(self) -> dict[str, float]:
+        """Prices of one accelerator by the names of systems; none where they are of every system. [USD/h]
+
+        Errors: :class:`InputError` for what is no number, and for systems that are not compared.
+        """
+        if self.usd_per_gpu_hour is None or "=" not in self.usd_per_gpu_hour:
+            return {}
+        known = [_unchanged(name) for name in self.systems]
+        prices: dict[str, float] = {}
+        for part in self.usd_per_gpu_hour.split(","):
+            name, _, price = (word.strip() for word in part.partition("="))
+            if name not in known:
+                raise InputError(_PRICE, part.strip(), f"name a system of --on {self.on}, as {known[0]}=2.5")
+            prices[name] = numbers(price, _PRICE, 0, inf)[0]
+        return prices
+
+    def price_of(self, system: str) -> float | None:
+        """What one accelerator of a system is paid where all rows pay the same; None for the catalogue's. [USD/h]"""
+        every = self.prices
+        return every[0] if len(every) == 1 else self.named_prices.get(_unchanged(system))
+
+    @property
     def keys(self) -> dict[str, list[Any]]:
         """What differs between rows, by the names of options, with all values.
 
@@ -82,6 +122,8 @@ class CompareRequest:
             keys["engine"] = plans.swept(f"engine={self.engine}", "--engine")[1]
         if self.layout is not None:
             keys["layout"] = plans.swept(f"layout={self.layout}", "--layout")[1]
+        if len(prices := self.prices) > 1:
+            keys["usd-per-gpu-hour"] = prices
         for text in self.sweep:
             key, values = plans.swept(text)
             keys[key] = values
@@ -94,11 +136,18 @@ def cases_of(r: CompareRequest) -> list[dict[str, Any]]:
     Errors: :class:`InputError` for what is unknown, and for more plans than one comparison may ask for.
     """
     fields = ("gpus", "input", "output", "speed", "cost", "weights", "ttft", "basis")
-    same = {name: getattr(r, name) for name in fields} | {"usd-per-gpu-hour": r.usd_per_gpu_hour}
+    same = {name: getattr(r, name) for name in fields}
     cases = list(plans.cases(same, r.keys))
+    if "usd-per-gpu-hour" not in r.keys:
+        cases = [{**case, "usd-per-gpu-hour": r.price_of(case["on"])} for case in cases]
     if len(cases) > _LARGEST:
         raise InputError("--sweep", len(cases), f"asks for more than {_LARGEST:,} plans; split it")
     return cases
+
+
+def _unchanged(system: str) -> str:
+    """Name of a system without what ``--set`` changed."""
+    return system.partition("[")[0]
 
 
 def joined(chunks: Sequence[Chunk], parts: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
@@ -127,7 +176,8 @@ def rows_of(
 def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
     """The answer that rows make: a mapping for each, in the order of the cases; ``details`` is the table."""
     rows = table.to_dicts()
-    return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed), details=table)
+    others = [key for key in r.keys if key not in ("model", "on", "weights")]
+    return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed, others), details=table)
 
 
 def run_compare(r: CompareRequest, progress: Progress = lambda text: None) -> Result:

@@ -12,9 +12,11 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """The cheapest row of a model at the asked speed."""
+    """The cheapest row at the asked speed, of those that answer the same question."""
 
     row: Row
+    question: Mapping[str, Any]
+    """What the rows it is compared with have in common, of what differs between questions."""
     second: Row | None
     """The next cheapest; None where nothing else keeps the speed."""
 
@@ -37,13 +39,31 @@ def ranked(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (models.index(row["model"]), _cost(row)))
 
 
-def winners(rows: Sequence[Row]) -> Iterator[Winner]:
-    """The cheapest row of each model that has more than one row; none where no row of it has a cost."""
-    for model in dict.fromkeys(row["model"] for row in rows):
-        mine = sorted((row for row in rows if row["model"] == model), key=_cost)
-        priced = [row for row in mine if _cost(row) < inf]
+QUESTIONS = (
+    "input", "output", "ttft", "tpot", "cached-prefix", "rate", "acceptance", "year", "usd-per-gpu-hour", "adapters",
+    "max-lora-rank", "lora-target-modules", "adapter-share", "adapter-skew", "expert-skew", "expert-load",
+    "expert-correlation", "images", "image-size", "audio", "speed", "cost",
+)  # fmt: skip
+"""Inputs that say what is asked, and that nobody chooses for being cheaper."""
+
+
+def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[Winner]:
+    """The cheapest row of each model and question with more than one row; none where no row has a cost.
+
+    Parameters
+    ----------
+    keys : sequence of str
+        Inputs that differ between rows, of which :data:`QUESTIONS` tell questions apart.
+    """
+    asked = [key for key in keys if key in QUESTIONS]
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["model"], *(row[key] for key in asked)), []).append(row)
+    for (_, *values), mine in groups.items():
+        priced = sorted((row for row in mine if _cost(row) < inf), key=_cost)
         if len(mine) > 1 and priced:
-            yield Winner(row=priced[0], second=priced[1] if len(priced) > 1 else None)
+            second = priced[1] if len(priced) > 1 else None
+            yield Winner(row=priced[0], question=dict(zip(asked, values, strict=True)), second=second)
 
 
 def _cost(row: Row) -> float:
