@@ -82,7 +82,7 @@ class CompareRequest:
 
     @property
     def prices(self) -> list[float]:
-        """Prices of one accelerator of every system, a row each; none where they go by system, or are not given. [USD/h]
+        """Prices of one accelerator of every system, a row each; none where they go by system, or none is given. [$/h]
 
         Errors: :class:`InputError` for what is no number.
         """
@@ -117,7 +117,7 @@ class CompareRequest:
 
         Errors: :class:`InputError` for keys and values that no plan has.
         """
-        keys = {"model": self.models.split(","), "on": self.systems}
+        keys: dict[str, list[Any]] = {"model": self.models.split(","), "on": self.systems}
         if self.engine != DEFAULT_ENGINE:
             keys["engine"] = plans.swept(f"engine={self.engine}", "--engine")[1]
         if self.layout is not None:
