@@ -130,7 +130,7 @@ def test_each_constant_of_a_kernel_by_a_known_answer(curve: Curve, load: dict, s
 
 
 def test_each_factor_of_an_engine_by_a_known_answer() -> None:
-    found = KernelSeconds(fixed=1.0, compute=3.0, memory=4.0)
+    found = KernelSeconds(fixed=1.0, compute=3.0, memory=4.0, least=0.0)
 
     def time(kind: str, scores: float = 0.0, ranks: float = 1.0, **changes: float) -> float:
         return float(kernel_time(kind, 0.0, found, scores, ranks, IDEAL._replace(**changes)))
@@ -155,13 +155,18 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
     )
     assert time("product.wide", sustained=2.0) == pytest.approx(6.0)
     assert time("other.train", train_touches=1.0) == pytest.approx(1 + np.hypot(3.0, 8.0))
-    # Faster than the roofline is not to be had.
+    # Faster than the largest part of a peak, or than the roofline, is not to be had.
+    bounded = found._replace(least=2.0)
+    assert kernel_time("product.wide", 0.0, bounded, 0.0, 1.0, IDEAL._replace(compute=0.1)) == pytest.approx(
+        1 + np.hypot(2.0, 4.0)
+    )
+    assert Curve(part=0.5, most=0.8).seconds(LOAD._replace(compute=1.2)).least == pytest.approx(1.5)
     assert kernel_time("product.wide", 10.0, found, 0.0, 1.0, IDEAL) == 10.0
 
 
 @pytest.mark.parametrize("kind", ["product.wide", "experts.byte", "attention.prompt", "attention.decode", "other"])
 def test_factors_of_a_kind_are_all_that_move_it(kind: str) -> None:
-    found, usual = KernelSeconds(1.0, 3.0, 4.0), IDEAL
+    found, usual = KernelSeconds(1.0, 3.0, 4.0, 0.0), IDEAL
     scores = 0.1 * kind.startswith("attention")
     base = kernel_time(kind, 0.0, found, scores, 4.0, usual, 1.0)
     for name in Factors._fields:

@@ -16,8 +16,15 @@ from rackmath.engine.timer import engine_timer
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import Times
 from rackmath.serving.prompts import time_beside
-from rackmath.serving.steady import settled, settled_pools
-from rackmath.serving.waits import prompts_met, started, time_per_output_token, time_to_first_token, until_begun
+from rackmath.serving.steady import ending, settled, settled_pools
+from rackmath.serving.waits import (
+    burst,
+    prompts_met,
+    started,
+    time_per_output_token,
+    time_to_first_token,
+    until_begun,
+)  # fmt: skip
 from tests.conftest import make_system
 
 TIMES = Times(step=0.03, prompt=0.1, alone=0.1, beside=0.1)
@@ -205,6 +212,25 @@ def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
     assert state.time_to_first_token - state.median_to_first_token == pytest.approx(0.05 * 10 * 0.1)
     wave = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0, wave=True), 1.0, s)
     assert wave.time_to_first_token == wave.median_to_first_token == pytest.approx(0.1 + 0.5 * 10 * 0.1)
+
+
+def test_a_burst_passes_one_process_before_it_is_read() -> None:
+    """Prompts of 100 ms hide what the server takes of each, those of 2 ms wait for its 5 ms; it bounds the rate."""
+    slow, s = Times(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(frontend=5e-3, interruption=0.0)
+    quick = slow._replace(prompt=2e-3, alone=2e-3, beside=2e-3)
+    wave = Load(concurrency=101.0, input=1.0, output=1.0, wave=True)
+    assert burst(slow, 101.0, wave, 1.0, s) == pytest.approx(0.5 * 100 * 0.1)
+    assert burst(quick, 101.0, wave, 1.0, s) == pytest.approx(0.5 * 100 * 5e-3)
+    assert ending(quick, 101.0, wave, 1.0, s) == pytest.approx(2e-3 + 100 * 5e-3 + 0.01)
+    assert ending(quick, 101.0, wave, 2.0, s) == pytest.approx(2e-3 + 49.5 * 5e-3 + 0.01)
+    users = replace(wave, concurrency=1000.0, wave=False)
+    for groups in (1.0, 2.0):
+        state = settled(quick, 1e9, users, groups, s)
+        assert state.requests_per_second == pytest.approx(groups / 5e-3)
+        # Little's law: whoever is not answered waits for the server.
+        assert state.time_to_first_token == pytest.approx(1000 / state.requests_per_second - 0.01)
+    free = settled(quick, 1e9, users, 1.0, replace(s, frontend=0.0))
+    assert free.requests_per_second > 1.5 / 5e-3
 
 
 def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_others(llama) -> None:

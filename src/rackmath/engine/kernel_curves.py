@@ -53,6 +53,8 @@ class KernelSeconds(NamedTuple):
     """Multiplying. [s]"""
     memory: Number
     """Reading and writing. [s]"""
+    least: Number
+    """Multiplying at the largest part of the peak that any kernel reaches. [s]"""
 
     @property
     def total(self) -> Number:
@@ -89,6 +91,8 @@ class Curve:
     """r: part of the peak rate of kernels that multiply row by row, for few rows; 0 where there are none."""
     expansion: float = 0.0
     """x: rows that take such kernels as long as expanding the matrix. [tokens]"""
+    most: float = 1.0
+    """Part of the peak rate that no engine's factor on this curve exceeds."""
 
     def __post_init__(self) -> None:
         """Refuse curves that would beat the roofline."""
@@ -96,7 +100,7 @@ class Curve:
             value = getattr(self, f.name)
             if not 0 <= value < inf:
                 raise InputError(f.name, value, "a constant of a kernel is a finite number of at least 0")
-            if f.name in ("part", "stream") and not 0 < value <= 1:
+            if f.name in ("part", "stream", "most") and not 0 < value <= 1:
                 raise InputError(f.name, value, "a part of a peak lies above 0 and is at most 1")
 
     def seconds(self, load: KernelLoad) -> KernelSeconds:
@@ -108,6 +112,7 @@ class Curve:
             fixed=load.launches * self.floor + load.depth * self.depth + load.matrices * self.matrix,
             compute=load.compute * wasted,
             memory=load.memory / self.stream,
+            least=load.compute / self.most,
         )
 
 

@@ -174,6 +174,7 @@ def kernel_time(
         compute, memory = compute * k.narrow, memory * k.narrow
     if kind.endswith("prompt"):
         compute, memory = compute * k.prompt_attention, memory * k.prompt_attention
+    compute = maximum(compute, curve.least)
     if kind.startswith("other"):
         memory = memory * (1 + (k.train_touches if kind == "other.train" else k.touches))
     # What was timed as a whole block is no kernel whose start hides behind another's end.

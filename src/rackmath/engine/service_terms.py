@@ -50,6 +50,16 @@ SERVICE_TERMS = (
         meaning="time of a request outside the engine: network, tokeniser, first scheduling",
     ),
     Term(
+        name="frontend",
+        unit="s",
+        scale=LOG,
+        applies=SERVICE,
+        centre=4e-3,
+        spread=0.7,
+        axes=("family",),
+        meaning="part of that which the server's one process takes for each request in turn",
+    ),
+    Term(
         name="acceptance",
         scale=PART,
         applies=SERVICE,

@@ -15,7 +15,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
 from rackmath.serving.load import Load, Scheduling, Steady, Times
 from rackmath.serving.steady import added_by_prompt, capacity_of, decode_time, prompt_times, waited_beside
-from rackmath.serving.waits import prompts_met, time_per_output_token, until_begun
+from rackmath.serving.waits import INSTANT, in_turn, prompts_met, time_per_output_token, until_begun
 
 _MEAN_OF_SLOWEST = 0.9
 """Mean time per token over its 99th percentile: 0.82 to 0.92 in MLPerf's results where that limit binds. [1]"""
@@ -161,7 +161,7 @@ def at_rate(
     busy = load.output * tpot
     # A batch with room left grows with its steps: only one that is full sends requests to wait.
     full = np.greater_equal(running, held * (1 - _FULL))
-    served = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(prompt, 1e-12))
+    served = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(in_turn(prompt, s), INSTANT))
     unmet = (
         s.arrival
         + until_begun(t.step, running / layout.data, load.looks, s)

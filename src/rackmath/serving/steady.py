@@ -19,7 +19,9 @@ from rackmath.models.numbers import Number, ceiling, maximum, minimum
 from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
+    INSTANT,
     burst,
+    in_turn,
     others,
     prompts_met,
     prompts_of_a_step,
@@ -126,17 +128,18 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
 
     By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
     with t the time per token and f the time to the first. No more decode than prompts are read for: where mixed steps
-    take in a budget of tokens, the others wait for theirs.
+    take in a budget of tokens, the others wait for theirs; nor than the server passes on.
     """
     limit = admitted(load, capacity)
     unmet = time_to_first_token(t, limit, load, groups, s)
     first, running = unmet, limit
     most = prompts_read(load, s) * groups * load.output
+    passed = groups / maximum(s.frontend, INSTANT)
     tpot = time_per_output_token(t, running, limit, load, groups, s)
     for _ in range(_SETTLING):
         busy = load.output * tpot
         first = unmet + prompts_met(t, running, busy, load, groups)
-        running = maximum(minimum(limit * busy / (busy + first), most), 1.0)
+        running = maximum(minimum(minimum(limit * busy / (busy + first), most), passed * busy), 1.0)
         tpot = time_per_output_token(t, running, limit, load, groups, s)
     if not load.wave:
         first = maximum(first, limit * load.output * tpot / running - load.output * tpot)
@@ -164,12 +167,12 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
 def ending(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     r"""Time of a wave from its start to its last token, where all of its requests find a seat. [s]
 
-    .. math:: T = a + P_1 + (N/g - 1) \, P + O \, s / a_d + \text{tail}
+    .. math:: T = a + P_1 + (N/g - 1) \, \max(P, h) + O \, s / a_d + \text{tail}
 
     The last one is read when all prompts of its group are, and meets none of them afterwards. The longest of n
     exponential answers is ln n times the mean one; few sequences run beside it.
     """
-    read = s.arrival + t.alone + others(limit, groups) * t.prompt
+    read = s.arrival + t.alone + others(limit, groups) * in_turn(t.prompt, s)
     tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
     return read + load.output * t.step / s.accepted(load.drafted) + tail
 

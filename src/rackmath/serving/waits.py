@@ -12,6 +12,9 @@ from rackmath.serving.load import Load, Scheduling, Times
 
 Mask = NDArray[np.bool_]
 
+INSTANT = 1e-12
+"""Least time of a request where rates are one over it. [s]"""
+
 
 def time_per_output_token(
     t: Times, running: Number, users: Number, load: Load, groups: Number, s: Scheduling
@@ -48,9 +51,9 @@ def prompts_read(load: Load, s: Scheduling) -> Number:
 
 
 def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
-    """Whether prompts are read as fast as answers end: within the time, and within the budget of mixed steps."""
+    """Whether prompts come in and are read as fast as answers end: within the time, and the budget of mixed steps."""
     per_group = running / groups / maximum(load.output, 1.0)
-    return np.less_equal(per_group * t.beside, tpot) & np.less_equal(per_group, prompts_read(load, s))
+    return np.less_equal(per_group * in_turn(t.beside, s), tpot) & np.less_equal(per_group, prompts_read(load, s))
 
 
 def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
@@ -73,7 +76,12 @@ def burst(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) ->
     starts with such a burst and spreads out: few of its requests wait, so that the median does not.
     """
     part = 0.5 if load.wave else s.queueing
-    return part * others(limit, groups) * t.prompt
+    return part * others(limit, groups) * in_turn(t.prompt, s)
+
+
+def in_turn(prompt: Number, s: Scheduling) -> Number:
+    """Time from one prompt of a burst to the next: the server passes them on while the engine reads. [s]"""
+    return maximum(prompt, s.frontend)
 
 
 def prompts_met(t: Times, running: Number, busy: Number, load: Load, groups: Number) -> Number:

@@ -23,6 +23,8 @@ from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_t
 from rackmath.models.numbers import Number
 from rackmath.validation.answers import Array, Group, Ints, taken
 
+_SECONDS = len(KernelSeconds._fields)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operators:
@@ -142,7 +144,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[str, Operators]:
     for kind, rows in parts.items():
         columns = [np.concatenate(column) for column in zip(*(numbers for numbers, _ in rows), strict=True)]
         owner = np.concatenate([owner for _, owner in rows])
-        result[kind] = Operators(KernelSeconds(*columns[:3]), *columns[3:], owner=owner)
+        result[kind] = Operators(KernelSeconds(*columns[:_SECONDS]), *columns[_SECONDS:], owner=owner)
     return result
 
 

@@ -16,6 +16,8 @@ from rackmath.serving.engines import default_seats
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.waits import started
 
+_GATHERED = ("static", "train")
+"""Policies under which the scheduler says when a batch begins, whoever has come."""
 _UNBOUNDED = 4096.0
 """Sequences in a step where an engine sets no bound but its memory: the most that SGLang takes. [sequences]"""
 
@@ -50,6 +52,7 @@ def batching_of(
         captured=0 if scheduling is None else int(scheduling.captured),
         start_captured=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, 1.0)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
+        frontend=_frontend(r, scheduling),
         period=r.period,
     )
 
@@ -59,9 +62,14 @@ def _seats(r: SimulateRequest, chip: Chip, drafted: int) -> int:
     return max(int(min(default_seats(r.engine, chip), _UNBOUNDED, r.budget / (1 + drafted))), 1)
 
 
+def _frontend(r: SimulateRequest, scheduling: Scheduling | None) -> float:
+    """Time of a request in the server's one process; none where batches wait for their last ones or for a timetable."""
+    return 0.0 if scheduling is None or r.scheduler.policy in _GATHERED else float(scheduling.frontend)
+
+
 def _ahead(r: SimulateRequest, scheduling: Scheduling | None) -> bool:
     """Whether steps are scheduled when the ones before begin: as asked, else as the engine does that forms batches."""
     if r.async_scheduling and r.no_async_scheduling:
         raise InputError("--async-scheduling", "with --no-async-scheduling", "write one of them")
-    own = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in ("static", "train")
+    own = scheduling is not None and bool(scheduling.ahead) and r.scheduler.policy not in _GATHERED
     return r.async_scheduling or (own and not r.no_async_scheduling)

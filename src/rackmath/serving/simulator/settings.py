@@ -86,6 +86,8 @@ class Batching:
     """Time in which the host starts one of these. [s]"""
     outside: float = 0.0
     """Time of a request outside of the engine. [s]"""
+    frontend: float = 0.0
+    """Part of that in which it holds up the requests behind it: that of the server's one process. [s]"""
     period: float = 0.02
     """Of the train. [s]"""
     host: float = 25e9
@@ -111,6 +113,7 @@ class Batching:
             ("start", self.start, 0, 1e4),
             ("start_captured", self.start_captured, 0, 1e4),
             ("--outside", self.outside, 0, 1e4),
+            ("frontend", self.frontend, 0, 1e4),
             ("--period", self.period, 1e-6, 1e4),
             ("--host", self.host, 1e3, 1e15),
         )
