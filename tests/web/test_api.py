@@ -98,6 +98,7 @@ def test_pages_of_a_system_have_sliders_for_another_chip(name: str) -> None:
     group = [c for c in shown_controls if c["group"]]
     assert [c["name"] for c in group] == [
         "bandwidth_factor", "memory_factor", "flops_factor", "scale_up_factor", "price_factor",
+        *(["host_factor"] if name not in ("memory", "cache") else []),
     ]  # fmt: skip
     assert [c["name"] for c in group if c["changed"]] == ["memory_factor"]
     # At a factor of one the slider stands in the middle.
@@ -116,6 +117,8 @@ def test_another_chip_is_answered_as_set_does(client: TestClient) -> None:
     line = "estimate llama-3.1-8b --on h100-sxm --set bandwidth=4x --gpus 1 --batch 8 --context 8192 --ideal --json"
     typed = CliRunner().invoke(cli, shlex.split(line))
     assert json.loads(typed.stdout)["time"] == pytest.approx(faster["facts"]["time"], rel=1e-12)
+    slow = query | {"ideal": False, "host_factor": 8}
+    assert "h100-sxm[price=3x;engine.host=8x]" in client.get("/api/estimate", params=slow).json()["command"]
     refused = client.get("/api/estimate", params={"on": "rtx-4090", "scale_up_factor": 2})
     assert refused.status_code == 422
     assert "scale_up" in refused.text

@@ -9,7 +9,6 @@ from typing import Any
 
 from rackmath.errors import InputError
 from rackmath.hardware import System
-from rackmath.hardware.changes import changed_system
 from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
@@ -75,13 +74,14 @@ class Cluster:
             As of :func:`~rackmath.hardware.changes.changed_system`: ``bandwidth`` and ``memory`` of each accelerator,
             ``flops`` (a factor of every precision), ``power``, ``price``; ``scale_up``, ``scale_out`` and their
             ``_latency``; ``host_link``; and ``domain``, in accelerators. In SI, with a unit, or as a factor, "2x".
+            With ``engine.`` before it a constant of the engine: ``set(**{"engine.host": "0.5x"})``.
 
         What is measured of the chip's kernels, as parts of its peaks, is kept.
         Errors: :class:`~rackmath.errors.InputError` for keys and values that there are not.
         """
         system = self.system
         for key, value in changes.items():
-            system = changed_system(system, key, value)
+            system = catalogue.changed_by(system, key, value)
         said = ", ".join(f"{key} {value}" for key, value in changes.items())
         return replace(self, system=replace(system, name=f"{self.system.name} with {said}" if said else system.name))
 

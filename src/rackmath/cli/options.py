@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +15,12 @@ from rackmath.io.changed_names import changed_name
 
 Request = TypeVar("Request")
 _SUBJECTS = {"on", "model"}
-_SET = "Change a number of the system (bandwidth=2x, chip.capacity=288GB, price=2.5) or model (model.experts=512)."
+_SET = (
+    "Change a number of the system (bandwidth=2x, chip.capacity=288GB, price=2.5), of the model (model.experts=512) or "
+    "of the engine (engine.host=0.5x)."
+)
+_ENGINES = ("engine", "framework")
+"""Fields that say whose constants an answer has."""
 
 
 def request_options(
@@ -82,6 +87,8 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Fi
         key, equals, value = change.partition("=")
         if not equals:
             raise InputError("--set", change, "write key=value, as bandwidth=2x or model.experts=512")
+        if key.startswith("engine."):
+            _check_engine(change, values, fields)
         subjects = ("model", "models") if key.startswith("model.") else ("on",)
         named = [field for field in fields if field.name in subjects and isinstance(values[field.name], str)]
         if not named:
@@ -90,6 +97,16 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Fi
         (field,) = named
         names = values[field.name].split(",") if "," in (field.option.metavar or "") else [values[field.name]]
         values[field.name] = ",".join(changed_name(name, (key.removeprefix("model."), value)) for name in names)
+
+
+def _check_engine(change: str, values: Mapping[str, Any], fields: Sequence[Field]) -> None:
+    """Refuse to change constants of an engine where there is none."""
+    names = {field.name for field in fields}
+    # What an engine takes of memory are rules of its versions, and no constants.
+    if not names & set(_ENGINES) or "engine_version" in names:
+        raise InputError("--set", change, "this command has no engine to change")
+    if values.get("ideal"):
+        raise InputError("--set", change, "without --ideal: the bound has no engine to change")
 
 
 def _declared(field: Field) -> Callable[..., Any]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import exp, log
+from math import exp, inf, log
 from typing import Any
 
 from rackmath.engine.kernel_curves import TIMED, Kernels
 from rackmath.engine.losses import Losses
-from rackmath.engine.term import FACTOR, PART
+from rackmath.engine.term import FACTOR, PART, Term
 from rackmath.engine.terms import OF_LOSSES, TERM
+from rackmath.errors import InputError
+from rackmath.units import parse
 
 _NEAR = 1e-9
 _LEAST = 1e-30
@@ -46,6 +48,8 @@ class Engine:
     """Whether steps that read few prompts replay graphs of all but attention."""
     fused_experts: bool = False
     """Whether a framework trains the experts of a layer with one fused kernel, not each by itself."""
+    changes: tuple[tuple[str, str], ...] = ()
+    """Constants that are to be others than its rows say: name and value, or a factor such as 2x."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -87,7 +91,17 @@ class Constants:
     """Chips that rows of the fit were measured on."""
 
     def value(self, name: str, engine: Engine, step: float = 0.0) -> float:
-        """Return one constant in its own unit, ``step`` further on its inner scale; what was not fitted is not lost."""
+        """Return one constant in its own unit, ``step`` further on its inner scale; what was not fitted is not lost.
+
+        Errors: :class:`InputError` for a change of it that leaves its range.
+        """
+        value = self._fitted(name, engine, step)
+        for changed, text in engine.changes:
+            if changed == name:
+                value = changed_constant(name, text, value)
+        return value
+
+    def _fitted(self, name: str, engine: Engine, step: float) -> float:
         if name == "started":
             return self.value("dispatch", engine, step) if engine.eager else 0.0
         if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
@@ -141,6 +155,31 @@ class Constants:
         """Losses of an engine with a chip's kernels, with a range around its times."""
         values: dict[str, Any] = {name: self.value(name, engine) for name in (*OF_LOSSES, "started")}
         return Losses(**values, kernels=kernels, low=low, high=high, basis=self.basis)
+
+
+def changed_constant(name: str, text: str, value: float = 1.0) -> float:
+    """A constant at another value, in its own unit, or at a factor of the one it has, such as 0.5x.
+
+    Errors: :class:`InputError` for a constant that no engine has, text that is no number, and what leaves its range.
+    """
+    key, term = f"engine.{name}", term_named(name, text)
+    factor = text.rstrip().endswith("x")
+    amount = parse(text.rstrip()[:-1], "1", key) * value if factor else parse(text, term.unit, key)
+    low, high = {PART: (0.0, 1.0), FACTOR: (1.0, inf)}.get(term.scale, (0.0, inf))
+    if not (low <= amount <= high and amount < inf):
+        most = f" to {high:g}" if high < inf else ""
+        raise InputError(key, text, f"write what makes it a number from {low:g}{most}: {term.meaning}")
+    return amount
+
+
+def term_named(name: str, text: str) -> Term:
+    """The term of a constant that is to be changed to ``text``.
+
+    Errors: :class:`InputError` for a constant that no engine has.
+    """
+    if name not in TERM:
+        raise InputError(f"engine.{name}", text, f"constants of an engine are {', '.join(TERM)}")
+    return TERM[name]
 
 
 def engine_key(engine: Engine) -> tuple[str, str]:

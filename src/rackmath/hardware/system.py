@@ -48,6 +48,8 @@ class System:
     host_dram: float | None = None
     host_dram_bandwidth: float | None = None
     host_flash: float | None = None
+    software: tuple[tuple[str, str], ...] = ()
+    """Constants of whichever engine runs here that are to be others: name and value, or a factor such as 2x."""
     aliases: tuple[str, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, hash=False)
 

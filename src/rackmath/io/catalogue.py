@@ -14,6 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from rackmath.engine.constants import term_named
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, MemoryTier, System
 from rackmath.hardware.changes import changed_system
@@ -63,7 +64,7 @@ def system(name: str) -> System:
     if changes:
         changed = system(base)
         for key, value in changes:
-            changed = changed_system(changed, key, value)
+            changed = changed_by(changed, key, value)
         return replace(changed, name=changed_name(changed.name, *changes))
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
@@ -75,6 +76,18 @@ def system(name: str) -> System:
     if wanted in aliases:
         return _catalogue_system(aliases[wanted])
     raise InputError("SYSTEM", name, _near(name, [*system_names(), *aliases], "systems"))
+
+
+def changed_by(system: System, key: str, value: float | str) -> System:
+    """A system with one number changed, or with ``engine.`` before it a constant of whichever engine runs on it.
+
+    Errors: as of :func:`changed_system`; :class:`InputError` for a constant that no engine has.
+    """
+    if not key.startswith("engine."):
+        return changed_system(system, key, value)
+    name, text = key.removeprefix("engine."), str(value)
+    term_named(name, text)
+    return replace(system, software=(*system.software, (name, text)))
 
 
 def chip(name: str) -> Chip:

@@ -96,7 +96,7 @@ def engine_of(system: System, family: str, year: float, eager: bool = False) -> 
     """What the constants of an engine on a system depend on; ``eager`` where it is told to replay no graphs."""
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
-    return engine_at(system.chip, family, year, eager)
+    return replace(engine_at(system.chip, family, year, eager), changes=system.software)
 
 
 def framework_of(architecture: Architecture, system: System, framework: str, year: float) -> Engine:

@@ -42,13 +42,21 @@ class OtherNumbers(Inputs):
     price_factor: float = _factor("price")
 
 
-OTHER_NUMBERS = tuple(OtherNumbers.model_fields)
-"""Its fields, each a key of ``--set`` with ``_factor`` behind it."""
+class OtherEngine(OtherNumbers):
+    """Base of questions that an engine answers: a factor of its host's time as well."""
+
+    host_factor: float = _factor("time of the engine's host")
+
+
+OTHER_NUMBERS = {name: name.removesuffix("_factor") for name in OtherNumbers.model_fields} | {
+    "host_factor": "engine.host"
+}
+"""Their fields, and the key of ``--set`` that each stands for."""
 
 
 def changed_system_name(name: str, inputs: Inputs) -> str:
     """A system's name with the changes behind it that the sliders stand for."""
-    factors = {key.removesuffix("_factor"): getattr(inputs, key, 1.0) for key in OTHER_NUMBERS}
+    factors = {key: getattr(inputs, name, 1.0) for name, key in OTHER_NUMBERS.items()}
     return changed_name(name, *((key, f"{factor:g}x") for key, factor in factors.items() if factor != 1))
 
 

@@ -17,6 +17,7 @@ from rackmath.units import show
 from rackmath.web.inputs import (
     Model,
     Models,
+    OtherEngine,
     OtherNumbers,
     System,
     asking,
@@ -35,7 +36,7 @@ _MOST = 60
 """Lines of a table of what fits."""
 _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 _FILES = ("", *GGUF_FILES, "fp8-channel", "nvfp4", "awq")
-_NUMBERS = ("", *(name for name in UNITS if name != "domain"))
+_NUMBERS = ("", *(name for name in UNITS if name != "domain"), "engine.host")
 
 
 @asking(MemoryRequest)
@@ -102,7 +103,7 @@ def _gib(ends: Sequence[float]) -> str:
 
 
 @asking(FitRequest)
-class Fit(OtherNumbers):
+class Fit(OtherEngine):
     """What is there to run models on."""
 
     on: System = named("rtx-4090", "system", "system")
@@ -164,7 +165,7 @@ def _fitting(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
 
 
 @asking(EstimateRequest, own=("over", "low", "high"))
-class Explore(OtherNumbers):
+class Explore(OtherEngine):
     """One decode or prefill pass, and the number whose effect is followed."""
 
     model: Model = named("llama-3.1-70b", "model", "model")

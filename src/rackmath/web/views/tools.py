@@ -14,7 +14,7 @@ from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (
     Model,
-    OtherNumbers,
+    OtherEngine,
     System,
     asking,
     choice,
@@ -31,7 +31,7 @@ _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
 @asking(EstimateRequest, own=("picture",))
-class Estimate(OtherNumbers):
+class Estimate(OtherEngine):
     """One decode or prefill pass."""
 
     model: Model = named("deepseek-v3", "model", "model")
@@ -112,7 +112,7 @@ def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
 
 
 @asking(PlanRequest)
-class Plan(OtherNumbers):
+class Plan(OtherEngine):
     """A budget of accelerators, requests, limits."""
 
     model: Model = named("deepseek-v3", "model", "model")

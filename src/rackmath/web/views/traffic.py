@@ -10,7 +10,7 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
 from rackmath.web import uploads
-from rackmath.web.inputs import Model, OtherNumbers, System, asking, choice, named, number, slider, text, values_of
+from rackmath.web.inputs import Model, OtherEngine, System, asking, choice, named, number, slider, text, values_of
 from rackmath.web.shown import Shown, Table, View, answered, drawn
 
 _ROUTERS = tuple(ROUTERS)
@@ -18,7 +18,7 @@ _POLICIES = tuple(POLICIES)
 
 
 @asking(SimulateRequest, renamed={"rate": "poisson"})
-class Simulate(OtherNumbers):
+class Simulate(OtherEngine):
     """A fleet and what it is asked."""
 
     model: Model = named("llama-3.1-8b", "model", "model")
