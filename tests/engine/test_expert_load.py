@@ -15,6 +15,7 @@ from rackmath.engine import Layout
 from rackmath.engine.expert_load import fullest_rank, heaviest_load, in_order, packed, rank_shares, replicated
 from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import local_pass, timed_operators
+from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.operators import operators
 from rackmath.models.routing import Routing
@@ -133,6 +134,19 @@ def test_copies_take_memory() -> None:
     per_expert = 3 * 7168 * 2048 * 58
     added = more.step.memory.weights - base.step.memory.weights
     assert added == pytest.approx(per_expert * 1.0002441, rel=1e-3)
+
+
+def test_moving_experts_is_spread_over_the_steps_between() -> None:
+    """Of (256 + 32) / 32 experts of 58 layers on a rank 3/4 come from other boxes, at the network's 50 GB/s."""
+    ask = {"batch": 2048, "context": 2000, "gpus": 32, "redundant_experts": 32, "ideal": True}
+    often, seldom = (
+        rm.estimate("deepseek-v3", "h200-sxm", "tp1,ep32,dp32", **ask, eplb_step_interval=n).time for n in (10, 1000)
+    )
+    held = 9 * 58 * 3 * 7168 * 2048 * 1.0002441
+    moved = held * 3 / 4 / catalogue.system("h200-sxm").scale_out.bandwidth
+    assert often - seldom == pytest.approx(moved * (1 / 10 - 1 / 1000), rel=2e-3)
+    with pytest.raises(InputError, match="eplb-step-interval"):
+        rm.estimate("deepseek-v3", "h200-sxm", "tp1,ep32,dp32", batch=64, context=2000, eplb_step_interval=10)
 
 
 def test_plans_say_the_copies() -> None:

@@ -168,6 +168,14 @@ def test_copies_of_experts_that_were_asked() -> None:
     assert flag(sglang_command(replace(SERVER, redundant=20)), "--ep-num-redundant-experts") == 24
 
 
+def test_experts_that_move_say_how_often() -> None:
+    server = replace(SERVER, redundant=24, interval=500)
+    assert flag(sglang_command(server), "--eplb-rebalance-num-iterations") == 500
+    assert "--enable-eplb" in sglang_command(server)
+    assert '{"num_redundant_experts": 24, "step_interval": 500}' in vllm_command(server)
+    assert "--enable-eplb" not in sglang_command(replace(server, interval=None))
+
+
 def test_adapters_are_named() -> None:
     """Room on the accelerators, in host memory all of them; vLLM's ranks are those that it takes."""
     served = replace(SERVER, adapters=Adapters(rank=20, count=64, resident=8))

@@ -10,8 +10,9 @@ import numpy as np
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
-from rackmath.api.routing import LOAD, SKEW, routing_of
+from rackmath.api.routing import INTERVAL_OPTION, LOAD, SKEW, routing_of
 from rackmath.api.subjects import load_model, system_of
+from rackmath.engine.collectives import all_to_all
 from rackmath.engine.expert_load import fullest_rank, redundant_experts
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
@@ -20,7 +21,7 @@ from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
-from rackmath.models.routing import Routing
+from rackmath.models.routing import INTERVAL, Routing
 from rackmath.serving.launch import redundancy_flags
 from rackmath.serving.placement import Placement, place, place_by_load
 
@@ -43,6 +44,7 @@ class ExpertsRequest:
     ] = None
     expert_skew: Annotated[float | None, SKEW] = None
     expert_load: Annotated[str | None, LOAD] = None
+    eplb_step_interval: Annotated[int, INTERVAL_OPTION] = INTERVAL
     weights: Annotated[str | None, options.WEIGHTS] = None
 
     def __post_init__(self) -> None:
@@ -62,15 +64,18 @@ def run_experts(r: ExpertsRequest) -> Result:
     count, layers, active = _experts_of(a)
     ranks = system.domain if r.ranks is None else r.ranks
     routing = routing_of(r.expert_skew, r.expert_load)
+    if routing is None and r.eplb_step_interval != INTERVAL:
+        raise InputError("--eplb-step-interval", r.eplb_step_interval, "give --expert-skew or --expert-load as well")
     size = weight_bytes(a)["experts"] / count
     if routing is None:
         placement = place(count, ranks, r.redundant)
     else:
         placement = place_by_load(routing.chances(count, active).mean(axis=0), ranks, r.redundant)
-    facts = _facts(a, system.name, placement, layers, size, system.chip.memory_capacity)
+    interval = None if routing is None else r.eplb_step_interval
+    facts = _facts(a, system.name, placement, layers, size, system.chip.memory_capacity, interval)
     facts["placements"] = [] if routing is None else _placements(placement, routing, active)
-    link = system.scale_up or system.scale_out
-    facts["rebalancing"] = None if link is None else facts["bytes_per_rank"] / link.bandwidth
+    facts["rebalancing"] = None if ranks == 1 else float(all_to_all(facts["bytes_per_rank"], ranks, system))
+    facts["rebalanced_every"] = interval
     return Result(request=r, facts=facts, draw=lambda: _figure(facts, placement), details=placement)
 
 
@@ -105,7 +110,13 @@ def _experts_of(a: Architecture) -> tuple[int, int, float]:
 
 
 def _facts(
-    a: Architecture, system: str, placement: Placement, layers: int, size: float, memory: float
+    a: Architecture,
+    system: str,
+    placement: Placement,
+    layers: int,
+    size: float,
+    memory: float,
+    interval: int | None,
 ) -> dict[str, Any]:
     places = placement.held.shape[1]
     return {
@@ -122,7 +133,7 @@ def _facts(
         "heaviest_load": float(placement.load.max()),
         "held": placement.held,
         "copies": placement.copies,
-        "flags": redundancy_flags(placement.redundant),
+        "flags": redundancy_flags(placement.redundant, interval),
     }
 
 

@@ -47,6 +47,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
             activations=float(held.activations) / capacity,
             weights=float(held.weights) / capacity,
             redundant=0 if a.routing is None else a.routing.redundant or 0,
+            interval=None if a.routing is None or a.routing.redundant is None else a.routing.interval,
             adapters=a.adapters,
             eager=question.request.enforce_eager,
             encoder_data=variant.architecture.images is not None and variant.architecture.images.tp_mode == "data",

@@ -13,7 +13,7 @@ from rackmath.engine.layout import expert_count
 from rackmath.errors import InputError
 from rackmath.io import tables
 from rackmath.models.architecture import Architecture
-from rackmath.models.routing import Routing
+from rackmath.models.routing import INTERVAL, Routing
 
 SKEW = Option(
     help="Popularity of the i-th expert: 1 / i^s (default: even, and the fitted imbalance of its ranks).",
@@ -34,6 +34,14 @@ REDUNDANT = Option(
 )
 
 
+INTERVAL_OPTION = Option(
+    help="Steps from one placement of experts by load to the next, over which moving all of them is spread.",
+    kind=kinds.whole(1, 10**9),
+    names=("--eplb-step-interval",),
+    flags={"vllm": "--eplb-config", "sglang": "--eplb-rebalance-num-iterations"},
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFields(AdapterFields):
     """Fields of every request that serves a model: adapters, how tokens choose experts, whether steps are graphs."""
@@ -42,22 +50,30 @@ class ServedFields(AdapterFields):
     expert_load: Annotated[str | None, LOAD] = None
     expert_correlation: Annotated[float, CORRELATION] = 0.0
     redundant_experts: Annotated[int | None, REDUNDANT] = None
+    eplb_step_interval: Annotated[int, INTERVAL_OPTION] = INTERVAL
     enforce_eager: Annotated[bool, options.EAGER] = False
 
 
 def routing_of(
-    skew: float | None, load: str | None, correlation: float = 0.0, redundant: int | None = None
+    skew: float | None,
+    load: str | None,
+    correlation: float = 0.0,
+    redundant: int | None = None,
+    interval: int = INTERVAL,
 ) -> Routing | None:
     """How tokens choose; None where nothing is said.
 
-    Errors: :class:`InputError` for numbers out of range, files that cannot be read, and a law beside counts.
+    Errors: :class:`InputError` for numbers out of range, files that cannot be read, a law beside counts, and an
+    interval at which nothing is placed.
     """
+    if redundant is None and interval != INTERVAL:
+        raise InputError("--eplb-step-interval", interval, "say how many copies are placed: --redundant-experts 0")
     if skew is not None and load is not None:
         raise InputError("--expert-load", load, "give it or --expert-skew, not both")
     if skew is None and load is None and not correlation and redundant is None:
         return None
     counts = () if load is None else counts_of(Path(load))
-    return Routing(skew=skew or 0.0, counts=counts, correlation=correlation, redundant=redundant)
+    return Routing(skew=skew or 0.0, counts=counts, correlation=correlation, redundant=redundant, interval=interval)
 
 
 def with_routing(architecture: Architecture, r: ServedFields) -> Architecture:
@@ -65,7 +81,7 @@ def with_routing(architecture: Architecture, r: ServedFields) -> Architecture:
 
     Errors: :class:`InputError` as of :func:`routing_of`, and for models without experts.
     """
-    routing = routing_of(r.expert_skew, r.expert_load, r.expert_correlation, r.redundant_experts)
+    routing = routing_of(r.expert_skew, r.expert_load, r.expert_correlation, r.redundant_experts, r.eplb_step_interval)
     if routing is None:
         return architecture
     experts = expert_count(architecture)
@@ -83,7 +99,9 @@ def routing_note(architecture: Architecture) -> tuple[str, ...]:
         return ()
     law = "experts as counted" if routing.counts else f"the i-th expert is wanted as 1 / i^{routing.skew:g}"
     placed = (
-        "on ranks in order" if routing.redundant is None else f"on ranks by load, {routing.redundant} copies (EPLB)"
+        "on ranks in order"
+        if routing.redundant is None
+        else f"on ranks by load, {routing.redundant} copies (EPLB), all of them moved every {routing.interval:,} steps"
     )
     together = f", choices correlated by {routing.correlation:g}" if routing.correlation else ""
     return (f"{law}{together}; {placed}; the fullest rank's work is computed, the fitted imbalance left out",)

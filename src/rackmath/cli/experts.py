@@ -54,7 +54,7 @@ def _show(f: dict[str, Any], placement: Placement) -> None:
                 + ("" if f["placements"] else ", if experts are chosen equally often"),
             ),
             *(
-                [("rebalancing", f"{show(f['rebalancing'], 's')} to move all of them, at the network's bandwidth")]
+                [("rebalancing", _rebalancing(f["rebalancing"], f["rebalanced_every"]))]
                 if f["placements"] and f["rebalancing"] is not None
                 else []
             ),
@@ -77,6 +77,11 @@ def _show(f: dict[str, Any], placement: Placement) -> None:
     )
     if f["flags"]:
         render.show_lines("flags for these copies", [f"{engine}: {text}" for engine, text in f["flags"].items()])
+
+
+def _rebalancing(seconds: float, interval: int) -> str:
+    whole, part = show(seconds, "s"), show(seconds / interval, "s")
+    return f"{whole} to move all of them over the network, {part} of each step if every {interval:,} steps"
 
 
 def _row(rank: int, experts: Any, placement: Placement) -> tuple[str, str, str]:

@@ -15,10 +15,8 @@ from rackmath.io.changed_names import changed_name
 
 Request = TypeVar("Request")
 _SUBJECTS = {"on", "model"}
-_SET = (
-    "Change a number of the system (bandwidth=2x, chip.capacity=288GB, price=2.5), of the model (model.experts=512) or "
-    "of the engine (engine.host=0.5x)."
-)
+_SET = "Change a number of the system (bandwidth=2x, chip.capacity=288GB, price=2.5) or model (model.experts=512)"
+_SET_ENGINE = ", or of the engine (engine.host=0.5x)"
 _ENGINES = ("engine", "framework")
 """Fields that say whose constants an answer has."""
 
@@ -53,7 +51,8 @@ def request_options(
             _declared(field)(called)
         taken = {name for field in fields for name in field.names}
         if _SUBJECTS & {field.name for field in fields} and "--set" not in taken:
-            click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help=_SET)(called)
+            about = f"{_SET}{_SET_ENGINE if _has_engine(fields) else ''}."
+            click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help=about)(called)
         return called
 
     return decorated
@@ -99,11 +98,15 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Fi
         values[field.name] = ",".join(changed_name(name, (key.removeprefix("model."), value)) for name in names)
 
 
+def _has_engine(fields: Sequence[Field]) -> bool:
+    """Whether an answer has constants of an engine: what one takes of memory are rules of its versions."""
+    names = {field.name for field in fields}
+    return bool(names & set(_ENGINES)) and "engine_version" not in names
+
+
 def _check_engine(change: str, values: Mapping[str, Any], fields: Sequence[Field]) -> None:
     """Refuse to change constants of an engine where there is none."""
-    names = {field.name for field in fields}
-    # What an engine takes of memory are rules of its versions, and no constants.
-    if not names & set(_ENGINES) or "engine_version" in names:
+    if not _has_engine(fields):
         raise InputError("--set", change, "this command has no engine to change")
     if values.get("ideal"):
         raise InputError("--set", change, "without --ideal: the bound has no engine to change")

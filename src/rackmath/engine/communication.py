@@ -8,6 +8,7 @@ import numpy as np
 
 from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, distinct_ranks, domains, many_to_many, send
 from rackmath.engine.layout import Layout
+from rackmath.engine.sharding import expert_bytes, stage_share
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, Experts, Layer, Pool
 from rackmath.models.counts import weight_format_of
@@ -33,11 +34,13 @@ class Communication:
     """Embedding and logits of a split vocabulary. [s]"""
     pipeline: Number
     """Hand-over between all stages, and back to the first. [s]"""
+    placement: Number = 0.0
+    """One pass's part of moving experts to where their load places them. [s]"""
 
     @property
     def total(self) -> Number:
         """Sum of all kinds. [s]"""
-        return self.tensor + self.dispatch + self.combine + self.outside + self.pipeline
+        return self.tensor + self.dispatch + self.combine + self.outside + self.pipeline + self.placement
 
 
 def communication(
@@ -82,7 +85,24 @@ def communication(
         outside = reduction + all_gather(logits, layout.tensor, system)
     hand_over = size * architecture.residual_streams / layout.tensor
     hops = layout.pipeline * send(hand_over, layout.tensor * layout.data, layout.pipeline, system)
-    return Communication(tensor=tensor, dispatch=dispatch, combine=combine, outside=outside, pipeline=hops)
+    placement = _placement(architecture, layout, system)
+    return Communication(
+        tensor=tensor, dispatch=dispatch, combine=combine, outside=outside, pipeline=hops, placement=placement
+    )
+
+
+def _placement(architecture: Architecture, layout: Layout, system: System) -> Number:
+    """Time to move all experts of the ranks, spread over the passes from one placement by load to the next. [s]
+
+    An upper bound: experts that stay where they are do not move, and engines may move them beside their steps.
+    Source: vLLM's ``distributed/eplb``, SGLang's ``eplb_manager.py``.
+    """
+    routing = architecture.routing
+    if routing is None or routing.redundant is None:
+        return 0.0
+    layers = (count * expert_bytes(architecture, layer, layout) for layer, count in architecture.groups)
+    held = sum(layers, 0.0) * stage_share(architecture, layout)
+    return above_one(layout.expert) * all_to_all(held, layout.expert, system) / routing.interval
 
 
 def _reductions(layer: Layer) -> tuple[int, int]:

@@ -173,7 +173,7 @@ def collectives_time(work: PassWork, kernels: Kernels) -> CollectiveSeconds:
         tensor=reduction_time(w.tensor, t.tensor, kernels),
         outside=reduction_time(w.outside, t.outside, kernels),
         experts=dispatch_time(w.dispatch + w.combine, t.dispatch + t.combine, kernels),
-        hops=w.pipeline / kernels.wire + t.pipeline,
+        hops=(w.pipeline + w.placement) / kernels.wire + t.pipeline + t.placement,
     )
 
 

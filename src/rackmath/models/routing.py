@@ -17,6 +17,10 @@ Array = NDArray[np.float64]
 GRID = np.unique(np.concatenate([np.arange(0, 16, 0.25), np.arange(16.0, 33.0), np.geomspace(33, 1e7, 128)]))
 """Tokens at which distinct experts are computed; between them they are interpolated."""
 
+INTERVAL = 3000
+"""Passes between two placements of experts by load where nothing is said: vLLM's ``EPLBConfig.step_interval``; SGLang's
+``--eplb-rebalance-num-iterations`` is 1,000. [passes]"""
+
 _NONE = 1e-6
 """Correlation below which tokens choose independently."""
 
@@ -36,6 +40,8 @@ class Routing:
         requests do. [1]
     redundant : int or None
         Copies that are placed by load (EPLB); None where experts lie in order and nothing is copied.
+    interval : int
+        Passes from one placement by load to the next. [passes]
 
     Errors: :class:`InputError` for numbers out of range.
     """
@@ -44,6 +50,7 @@ class Routing:
     counts: tuple[float, ...] = ()
     correlation: float = 0.0
     redundant: int | None = None
+    interval: int = INTERVAL
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -51,6 +58,7 @@ class Routing:
             ("--expert-skew", self.skew, 0.0, 5.0),
             ("--expert-correlation", self.correlation, 0.0, 0.9),
             ("--redundant-experts", self.redundant or 0, 0, 100_000),
+            ("--eplb-step-interval", self.interval, 1, 10**9),
         ):
             if not low <= value <= high:
                 raise InputError(field, value, f"write a number from {low:g} to {high:g}")

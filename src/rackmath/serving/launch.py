@@ -72,6 +72,8 @@ class Server:
     """Part of it that weights take. [1]"""
     redundant: int = 0
     """Copies of experts beyond the fewest that make them divide."""
+    interval: int | None = None
+    """Steps from one placement of experts by load to the next; None where they stay where they are."""
     adapters: Adapters | None = None
     """Low-rank adapters that requests choose from."""
     eager: bool = False
@@ -131,7 +133,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     if server.experts and (x.expert > 1 or server.apart is not None):
         flags.append("--enable-expert-parallel")
     if server.experts and x.expert > 1 and (spare := redundant_experts(server.experts, ranks, server.redundant)):
-        flags.append(redundancy_flags(spare)["vllm"])
+        flags.append(redundancy_flags(spare, server.interval)["vllm"])
     flags += [
         f"--max-model-len {server.longest}",
         f"--max-num-seqs {math.ceil(server.batch / groups)}",
@@ -188,7 +190,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
     if x.expert > x.tensor:
         flags.append("--moe-a2a-backend deepep")
     if x.expert > 1 and (spare := redundant_experts(server.experts, int(x.expert), server.redundant)):
-        flags.append(redundancy_flags(spare)["sglang"])
+        flags.append(redundancy_flags(spare, server.interval)["sglang"])
     flags += [
         f"--context-length {server.longest}",
         f"--max-running-requests {math.ceil(server.batch)}",
@@ -242,13 +244,20 @@ def _adapters(server: Server, engine: str) -> list[str]:
     return ["--enable-lora", f"--max-loras {adapters.resident}", f"--max-lora-rank {rank}", *held]
 
 
-def redundancy_flags(copies: int) -> dict[str, str]:
-    """What each engine is told of copies of experts; empty without any."""
+def redundancy_flags(copies: int, interval: int | None = None) -> dict[str, str]:
+    """What each engine is told of copies of experts; empty without any.
+
+    ``interval`` steps lie between two placements by load; None where nothing is moved.
+    """
     if not copies:
         return {}
+    told, moved = {"num_redundant_experts": copies}, ""
+    if interval is not None:
+        told["step_interval"] = interval
+        moved = f" --enable-eplb --eplb-rebalance-num-iterations {interval}"
     return {
-        "vllm": f"--enable-eplb --eplb-config {quoted({'num_redundant_experts': copies})}",
-        "sglang": f"--ep-num-redundant-experts {copies}",
+        "vllm": f"--enable-eplb --eplb-config {quoted(told)}",
+        "sglang": f"--ep-num-redundant-experts {copies}{moved}",
     }
 
 
