@@ -11,6 +11,7 @@ import numpy as np
 
 from rackmath import units
 from rackmath.api import kinds, options
+from rackmath.api.energy import energy_of_run
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
@@ -57,6 +58,7 @@ class AgentRequest:
     batch: Annotated[float, Option(help="Sessions that it answers at a time.", kind=kinds.NUMBER)] = 64.0
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    grid: Annotated[float | None, options.GRID] = None
     log: Annotated[
         str | None, Option(help="Price a log of usage records instead of a session.", metavar="FILE.jsonl")
     ] = None
@@ -109,7 +111,9 @@ def run_agent(r: AgentRequest) -> Result:
     }
     if r.own is not None and r.on is not None:
         best = min((e for e in levers if e["model"] == r.model and not e["batch"]), key=lambda e: e["usd_per_session"])
-        facts["own"] = _own(session, r.own, r.on, r.layout, r.batch, r.engine, r.usd_per_gpu_hour, best, r.sessions)
+        facts["own"] = _own(
+            session, r.own, r.on, r.layout, r.batch, r.engine, r.usd_per_gpu_hour, best, r.sessions, r.grid
+        )
     facts["assumptions"] = [
         f"pauses are exponential with mean {r.think:g} s; every use renews a cached prefix",
         f"minutes: a prefix is kept for {MINUTES:g} s; hour: for {HOUR:g} s; your list may say otherwise",
@@ -178,6 +182,7 @@ def _own(
     price_given: float | None,
     listed: dict[str, Any],
     sessions: float,
+    grid: float | None,
 ) -> dict[str, Any]:
     """The compacted session, with its prefixes kept, on hardware of one's own."""
     architecture, system = load_model(model), system_of(on)
@@ -208,6 +213,7 @@ def _own(
         "sessions_per_day_capacity": 86_400 * gpus / seconds,
         "sessions_per_day_break_even": 86_400 * gpus * price / listed["usd_per_session"],
         "usd_per_day_rent": 86_400 * gpus * price,
+        "energy": energy_of_run(seconds, costs.memory_time, costs.compute_time, system.chip, grid),
         "sessions_per_day": sessions,
     }
 

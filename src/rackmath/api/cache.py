@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from rackmath.api import kinds, options
+from rackmath.api.energy import energy_of
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import names
 from rackmath.api.result import Result
@@ -68,6 +69,7 @@ class CacheRequest:
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    grid: Annotated[float | None, options.GRID] = None
 
     def __post_init__(self) -> None:
         """Read all values."""
@@ -115,6 +117,7 @@ def run_cache(r: CacheRequest) -> Result:
     )
     facts = _facts(architecture.name, system.name, costs, r.context, r.reuse)
     facts["prefill_range"] = [float(prompt.time_low / prompt.time), float(prompt.time_high / prompt.time)]
+    facts["recompute_energy"] = energy_of(prompt, system.chip, r.grid)
     facts["assumptions"] = [
         *catalogue.price_note(system, r.usd_per_gpu_hour),
         f"prompts of {r.context:g} tokens read by {r.engine} of {r.year:g} in {layout}",

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from rackmath.api import kinds, options
+from rackmath.api.energy import energy_of_tokens
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import system_of
@@ -102,7 +103,9 @@ def _model_facts(
     busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
     wide = estimate(model, system, busy, batch=float(busy.data), context=contexts, phase="prefill", losses=reads)
     spent = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
+    energy = energy_of_tokens(curve.gpu_seconds, curve.memory_time, curve.compute_time, system.chip)
     return _context_facts(name, curve, price) | {
+        "joules_per_token": energy,
         "fits": True,
         "reason": "",
         "read_time": quickest * usable,

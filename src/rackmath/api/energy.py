@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rackmath.engine import Estimate
 from rackmath.hardware import Chip
 from rackmath.hardware.power import KILOWATT_HOUR, Power, power_of
+
+Array = NDArray[np.float64]
 
 NOTE = "energy is that of accelerators alone: host, network and cooling are not counted"
 
@@ -78,6 +83,21 @@ def energy_of_run(
         "kwh_range": [power.low * hours, power.high * hours],
         "kg_co2": None if grid is None else power.value * hours * grid / 1000,
     }
+
+
+def energy_of_tokens(seconds: Array, memory_time: Array, compute_time: Array, chip: Chip) -> Array | None:
+    """Energy of a token at each of many points; None where nobody says the chip's power. (points,) [J]
+
+    Parameters
+    ----------
+    seconds, memory_time, compute_time : array
+        Accelerator-seconds of a token, and those at the peaks; not a number where there is no such point. (points,)
+    """
+    points = np.stack(np.broadcast_arrays(seconds, memory_time, compute_time), axis=-1).astype(float)
+    watts = [_power(chip, m, c, t) if np.isfinite(t) else None for t, m, c in points.tolist()]
+    if not any(watts):
+        return None
+    return np.array([np.nan if power is None else power.value for power in watts]) * points[:, 0]
 
 
 def _power(chip: Chip, memory_time: float, compute_time: float, time: float) -> Power | None:

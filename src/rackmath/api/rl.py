@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api import kinds, options
+from rackmath.api.energy import NOTE, energy_of_run
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.api.training_rates import read_token
 from rackmath.api.training_rates import trained as training_rate
+from rackmath.engine import estimate
 from rackmath.engine.capacity import largest_batch
 from rackmath.engine.constants import Engine
 from rackmath.engine.layout import Layout, candidate_layouts, stack_layouts
@@ -28,7 +30,7 @@ from rackmath.models.formats import BF16
 from rackmath.serving.engines import default_seats
 from rackmath.serving.load import CHUNK
 from rackmath.training.options import Recipe, divisible
-from rackmath.training.rollouts import Loop, Servers, StepTime, loop_cost
+from rackmath.training.rollouts import Loop, LoopCost, Servers, StepTime, loop_cost
 from rackmath.training.run import model_flops
 from rackmath.units import show
 
@@ -62,6 +64,7 @@ class RlRequest:
     )
     year: Annotated[float, options.YEAR] = NOW
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    grid: Annotated[float | None, options.GRID] = None
 
     def __post_init__(self) -> None:
         """Read all values."""
@@ -113,6 +116,7 @@ def run_rl(r: RlRequest) -> Result:
         "days_range": [r.steps * state.time / 86_400 for state in (quick, late)],
         "gpu_hours": r.steps * cost.time * r.gpus / 3600,
         "usd": None if price is None else r.steps * cost.time * r.gpus * price,
+        "energy": _energy(architecture, system, r, loop, layouts[cost.layout], cost, version, flops),
         "tokens_written": r.steps * r.rollouts * r.answer,
         "tokens_trained": r.steps * r.rollouts * r.trained * (r.prompt + r.answer),
         "server_layout": layouts[cost.layout].text(),
@@ -124,9 +128,38 @@ def run_rl(r: RlRequest) -> Result:
             f"training by {r.framework} in the quickest layout of all accelerators that fits, at 16 bit",
             f"new weights reach the servers in {show(refresh, 's')} per step, at the network's bandwidth",
             _overlap(r.lag),
+            NOTE,
         ],
     }
     return Result(request=r, facts=facts, details=cost)
+
+
+def _energy(
+    architecture: Architecture,
+    system: System,
+    r: RlRequest,
+    loop: Loop,
+    layout: Layout,
+    cost: LoopCost,
+    version: Engine,
+    flops: float,
+) -> dict[str, Any] | None:
+    """Energy of all accelerators over all steps; an accelerator that waits is taken to be running.
+
+    ``flops`` of a token that is trained on; reading or writing it takes a third.
+    """
+    step = estimate(
+        architecture,
+        system,
+        layout,
+        batch=cost.at_once,
+        context=loop.prompt + loop.answer / 2,
+        losses=constants_file.losses_of(system, version, "time per token"),
+    )
+    streaming = float(step.memory_time / step.time) * cost.servers * r.rollout_gpus * cost.writing_time
+    tokens = loop.rollouts * (loop.prompt + loop.answer)
+    multiplying = tokens * flops * (1 / 3 + loop.trained) / system.chip.rate("bf16")
+    return energy_of_run(r.steps * cost.time * r.gpus, r.steps * streaming, r.steps * multiplying, system.chip, r.grid)
 
 
 def _overlap(lag: int) -> str:

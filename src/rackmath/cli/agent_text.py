@@ -6,6 +6,7 @@ from typing import Any
 
 from rackmath.api.agent import KINDS
 from rackmath.cli import render
+from rackmath.cli.estimate_text import run_energy_text
 
 
 def show_session(facts: dict[str, Any]) -> None:
@@ -44,6 +45,7 @@ def show_session(facts: dict[str, Any]) -> None:
             (
                 ("session", f"${own['usd_per_session']:.4g} (${low:.4g} to ${high:.4g}), if never idle"),
                 ("rent", f"${own['usd_per_day_rent']:,.0f} a day"),
+                *([("energy", f"{run_energy_text(own['energy'])}, a session")] if own["energy"] else []),
                 ("capacity", f"{own['sessions_per_day_capacity']:,.0f} sessions a day"),
                 (
                     "break-even",

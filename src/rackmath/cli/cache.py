@@ -9,6 +9,7 @@ import click
 from rackmath.api.cache import CacheRequest, run_cache
 from rackmath.api.result import Result
 from rackmath.cli import render
+from rackmath.cli.estimate_text import energy_text
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
@@ -85,6 +86,8 @@ def _show(result: Result) -> None:
         ],
     )
     _show_keeping(facts)
+    if facts["recompute_energy"] is not None:
+        render.show_lines("energy of computing it again", [energy_text(facts["recompute_energy"])])
     render.show_sketch(result.picture())
     render.show_lines("assumed", facts["assumptions"])
 

@@ -82,7 +82,7 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
         [
             *("model", "system", "weights"),
             *(f">{key}" for key in keys),
-            *(">$/M out", ">range", ">tok/s/GPU", ">batch"),
+            *(">$/M out", ">range", ">J/token", ">tok/s/GPU", ">batch"),
             *([] if cost is None else [">tok/s at cost"]),
             *(">fastest", "deployment, or why not"),
         ],
@@ -96,6 +96,7 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
                 ""
                 if r["low_at_speed"] is None
                 else f"{cell(r['low_at_speed'], '.2f')} to {cell(r['high_at_speed'], '.2f')}",
+                cell(r["joules_per_token_at_speed"], ".2g"),
                 cell(r["tokens_per_second_per_gpu_at_speed"], ".0f"),
                 cell(r["batch_at_speed"], ".0f"),
                 *([] if cost is None else [cell(r["speed_at_cost"], ".0f")]),

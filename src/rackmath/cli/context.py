@@ -65,8 +65,19 @@ def _show_context(
             if f["fits"]
         ],
     )
+    with_energy = [f for f in facts if f["fits"] and f["joules_per_token"] is not None]
+    if with_energy:
+        render.show_table(
+            "energy of an output token, accelerators alone, J",
+            ["model", *(f">{show(float(contexts[i]))}" for i in decades)],
+            [(f["model"], *(_joules(f["joules_per_token"][i]) for i in decades)) for f in with_energy],
+        )
     render.show_lines("do not fit", (f["reason"] for f in facts if not f["fits"]))
     render.show_lines("WARNING", (text for f in facts for text in f["warnings"]))
+
+
+def _joules(energy: float) -> str:
+    return "-" if np.isnan(energy) else f"{energy:.3g}"
 
 
 def _read_text(seconds: float, cost: float) -> str:

@@ -120,6 +120,18 @@ def energy_text(energy: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def run_energy_text(energy: Mapping[str, Any]) -> str:
+    """Energy of accelerators over a run, and emissions where a grid is known."""
+    low, high = (show(1000 * end, "Wh") for end in energy["kwh_range"])
+    text = (
+        f"{show(1000 * energy['kwh'], 'Wh')} ({low} to {high}) of accelerators, {energy['power_per_gpu']:,.0f} W each"
+    )
+    kilograms = energy["kg_co2"]
+    if kilograms is None:
+        return text
+    return f"{text}, {f'{kilograms / 1000:.3g} t' if kilograms >= 1000 else show(1000 * kilograms, 'g')} of CO2"
+
+
 def explain_estimate(result: EstimateResult) -> None:
     """Print the equations with numbers put in, the operators and the collectives."""
     a, system, layout, e, settings = result.architecture, result.system, result.layout, result.step, result.settings

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.caching.sessions import Turns
-from rackmath.engine import Losses, estimate
+from rackmath.engine import Estimate, Losses, estimate
 from rackmath.engine.layout import Layout
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.models.numbers import Number
 from rackmath.prices.lists import Bill, PriceList, Tokens, bill
 
 Array = NDArray[np.float64]
@@ -29,6 +30,9 @@ class OwnHardware:
     seconds: float
     low: float
     high: float
+    memory_time: float
+    compute_time: float
+    """Of these, what memory traffic and multiplications take at the peaks."""
 
 
 def session_bill(prices: PriceList, calls: Turns, keep: float) -> Bill:
@@ -87,7 +91,7 @@ def own_hardware(
             phase="prefill",
             losses=prompt_losses,
         )
-        return [np.asarray(t) for t in (pass_estimate.time, pass_estimate.time_low, pass_estimate.time_high)]
+        return [np.asarray(t) for t in _times(pass_estimate)]
 
     # At least one token of a prompt is new, or there would be nothing to answer.
     warm, cold = reading(np.minimum(calls.prefix, calls.prompt - 1)), reading(0.0)
@@ -98,8 +102,15 @@ def own_hardware(
         raise DoesNotFit(f"{batch:g} sessions of up to {calls.prompt.max():,.0f} tokens", "take a smaller batch")
     gpus = float(np.max(layout.gpus))
     spans: list[float] = []
-    for cost, missed, step in zip(warm, cold, (saying.time, saying.time_low, saying.time_high), strict=True):
+    for cost, missed, step in zip(warm, cold, _times(saying), strict=True):
         prompt = calls.hit * cost + (1 - calls.hit) * missed
         spans.append(float(np.sum(prompt / group + step * calls.output / batch)) * gpus)
-    seconds, low, high = spans
-    return OwnHardware(gpus=gpus, seconds=seconds, low=low, high=high)
+    seconds, low, high, memory_time, compute_time = spans
+    return OwnHardware(
+        gpus=gpus, seconds=seconds, low=low, high=high, memory_time=memory_time, compute_time=compute_time
+    )
+
+
+def _times(e: Estimate) -> tuple[Number, ...]:
+    """Time of a pass, its range, and what memory and multiplications take of it at the peaks. [s]"""
+    return e.time, e.time_low, e.time_high, e.memory_time, e.compute_time

@@ -30,6 +30,9 @@ class ContextCost:
     layout: tuple[str, ...]
     time: Array
     """Per token of a user. [s]"""
+    memory_time: Array
+    compute_time: Array
+    """Accelerator time per token that memory traffic and multiplications take at the peaks. [s]"""
     servable_to: float
     """Longest context that fits and keeps the limit on time, between grid points; infinite beyond the grid. [tokens]"""
     stopped_by: str
@@ -107,7 +110,8 @@ def cost_against_context(
     if stopped:
         between = float(contexts[end - 1]), float(contexts[end])
         edge = _edge(architecture, system, layouts, between, slowest, losses, float(batches.min()))
-    low, high = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in (cost.time_low, cost.time_high))
+    times = (cost.time_low, cost.time_high, cost.memory_time, cost.compute_time)
+    low, high, memory_time, compute_time = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in times)
     return ContextCost(
         contexts=contexts,
         gpu_seconds=np.where(servable, spent[chosen], np.nan),
@@ -118,6 +122,8 @@ def cost_against_context(
             layouts[int(i)].text() if ok else "" for i, ok in zip(at_layout.tolist(), servable.tolist(), strict=True)
         ),
         time=np.where(servable, time[chosen], np.nan),
+        memory_time=np.where(servable, memory_time[chosen], np.nan),
+        compute_time=np.where(servable, compute_time[chosen], np.nan),
         servable_to=edge,
         stopped_by=stopped,
     )

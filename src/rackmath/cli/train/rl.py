@@ -8,6 +8,7 @@ import click
 
 from rackmath.api.rl import RlRequest, run_rl
 from rackmath.cli import render
+from rackmath.cli.estimate_text import run_energy_text
 from rackmath.cli.options import request_options
 from rackmath.training.rollouts import LoopCost
 from rackmath.units import show
@@ -39,6 +40,7 @@ def _show(facts: dict[str, Any], cost: LoopCost, gpus: int) -> None:
         ("time", f"{facts['days']:.3g} days, {early:.3g} to {late:.3g} if all errors point the same way"),
         ("step", show(cost.time, "s")),
         ("cost", f"{facts['gpu_hours']:,.0f} accelerator hours, {dollars}"),
+        *([("energy", run_energy_text(facts["energy"]))] if facts["energy"] else []),
         (
             "tokens",
             f"{show(facts['tokens_written'])} written, {show(facts['tokens_trained'])} trained on, prompts included",
