@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from rackmath.api.agent import KINDS
+from rackmath.api.study_summaries import session_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import run_energy_text
 
 
 def show_session(facts: dict[str, Any]) -> None:
     """Print a session: levers, a day, and own hardware."""
+    render.show_lines("in short", session_summary(facts))
     render.show_table(
         f"{facts['model']} at {facts['provider']}: session of {facts['turns']:,} turns; $",
         (

@@ -8,6 +8,7 @@ import click
 
 from rackmath.api.cache import CacheRequest, run_cache
 from rackmath.api.result import Result
+from rackmath.api.study_summaries import cache_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import energy_text
 from rackmath.cli.options import request_options
@@ -36,6 +37,7 @@ def cache(request: CacheRequest, plot: str | None, as_json: bool) -> None:
 
 def _show(result: Result) -> None:
     facts = result.facts
+    render.show_lines("in short", cache_summary(facts))
     render.show_table(
         f"{facts['model']} on {facts['system']}, prefix of {facts['context']:,.0f} tokens; $ per million tokens",
         [

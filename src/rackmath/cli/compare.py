@@ -56,10 +56,9 @@ def compare(
         render.show_json(result.facts)
         return
     others = [key for key in request.keys if key not in ("model", "on", "weights")]
-    _show(table, request.speed, request.cost, others)
     won = [_won(winner, others) for winner in winners(result.facts, others)]
-    if won:
-        render.show_lines("the cheapest", won)
+    render.show_lines("in short", won)
+    _show(table, request.speed, request.cost, others)
     render.show_lines("prices", _priced(request))
 
 

@@ -8,6 +8,7 @@ import click
 import numpy as np
 
 from rackmath.api.context import ContextRequest, run_context
+from rackmath.api.study_summaries import context_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
@@ -38,6 +39,7 @@ def context(request: ContextRequest, plot: str | None, as_json: bool) -> None:
 def _show_context(
     system: System, gpus: int, facts: list[dict[str, Any]], contexts: Any, price: float | None, slowest: float
 ) -> None:
+    render.show_lines("in short", context_summary(facts, price))
     unit = "GPU-s per token" if price is None else "$ per million output tokens"
     decades = [i for i in range(len(contexts)) if i % 4 == 0]
     render.show_table(

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rackmath.api.experts import ExpertsRequest, run_experts
+from rackmath.api.study_summaries import experts_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
@@ -38,7 +39,8 @@ def experts(request: ExpertsRequest, plot: str | None, as_json: bool) -> None:
 
 
 def _show(f: dict[str, Any], placement: Placement) -> None:
-    render.show_title(f"{f['experts']} experts of {f['model']} on {f['ranks']} accelerators of {f['system']}")
+    title = f"{f['experts']} experts of {f['model']} on {f['ranks']} accelerators of {f['system']}"
+    render.show_lines(title, experts_summary(f))
     render.show_pairs(
         "each accelerator",
         [

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rackmath.api.fleet import FleetRequest, run_fleet
+from rackmath.api.study_summaries import fleet_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.units import show
@@ -41,6 +42,7 @@ def _show_fleet(facts: dict[str, Any], load: float) -> None:
         return f"{f['value']:{form}} ({f['low']:{form}} to {f['high']:{form}})"
 
     capital, memory = facts["capital"], facts["memory_capital"]
+    render.show_lines("in short", fleet_summary(facts, load))
     render.show_pairs(
         f"{facts['model']} on {facts['system']} for {load:,.0f} output tokens per second",
         [

@@ -9,6 +9,7 @@ import click
 
 from rackmath.api.plan_points import PointFacts
 from rackmath.api.plan_question import PlanQuestion, PlanRequest, question_of
+from rackmath.api.study_summaries import modes_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.quantities import NUMBER, SPEED
@@ -136,6 +137,7 @@ def _electricity(question: PlanQuestion, usd_per_kwh: float) -> float | None:
 
 def _show(facts: Mapping[str, Any], speedup: float) -> None:
     rows = [(name, facts[key]) for name, key in _MODES if facts[key] is not None]
+    render.show_lines("in short", modes_summary(facts))
     render.show_table(
         f"{facts['model']} on {facts['system']}",
         ["mode", ">speed", ">x", ">$/M out", ">price x", ">TTFT", ">batch", ">draft", "deployment"],

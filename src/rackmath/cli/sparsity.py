@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rackmath.api.sparsity import SparsityRequest, run_sparsity
+from rackmath.api.study_summaries import sparsity_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.units import show
@@ -31,6 +32,7 @@ def sparsity(request: SparsityRequest, as_json: bool) -> None:
 
 def _show_sparsity(facts: dict[str, Any], models: list[dict[str, Any]], users: list[float]) -> None:
     best = facts["best_experts"]
+    render.show_lines("in short", sparsity_summary(facts))
     render.show_table(
         f"mixtures worth {facts['dense_params'] / 1e9:g} G dense parameters on one domain of {facts['system']}:"
         " GPU time per token (* least)",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
+from rackmath.api.study_summaries import page_summary
 from rackmath.cli import render
 from rackmath.prices.forward import Curve, Page
 from rackmath.units import show
@@ -15,6 +16,7 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
     """Curve, page, rates, margin."""
     costs: Curve = facts["curve"]
     end = facts["servable_to"]
+    render.show_lines("in short", page_summary(facts["page"]))
     render.show_table(
         f"{facts['model']} on {facts['system']}: $ per million tokens by context, with the engine's 90 % range",
         [">context", ">input", ">from", ">to", ">output", ">from", ">to", ">output / input"],

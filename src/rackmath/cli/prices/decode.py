@@ -8,6 +8,7 @@ import click
 import numpy as np
 
 from rackmath.api.decode import PriceRequest, run_decoding
+from rackmath.api.study_summaries import decode_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.errors import InputError
@@ -68,6 +69,7 @@ def _equations(market: Market, decoded: Decoded) -> tuple[str, ...]:
 
 
 def _show(decoded: Decoded, offers: Sequence[Offer]) -> None:
+    render.show_lines("in short", decode_summary(decoded))
     rows = [
         (label, *(_shown(value, scale) for value in (span.median, span.low50, span.high50, span.low90, span.high90)))
         for label, span, scale in _quantities(decoded)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from rackmath.api.study_summaries import trend_summary
 from rackmath.cli import render
 from rackmath.cli.quantities import NUMBER
 from rackmath.errors import InputError
@@ -62,6 +63,7 @@ def trend_prices(
         )
         for fall in declines
     ]
+    render.show_lines("in short", trend_summary(benchmark, declines))
     render.show_table(
         f"{benchmark}: cheapest price of a score, $ per million tokens",
         ("score", "first model, and when", ">$", "cheapest model, and when", ">$", ">cheaper by", ">a year (90 %)"),

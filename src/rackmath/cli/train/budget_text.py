@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rackmath.api.study_summaries import budget_summary
 from rackmath.cli import render
 from rackmath.training.scaling_laws import LossLaw
 
 
 def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
     """Tables: the four ways to reach the loss, what they mean, the law's ranges."""
+    render.show_lines("in short", budget_summary(facts))
     rows = [("least cost", facts), ("compute optimum", facts["compute_optimal"]), ("as given", facts["given"])]
     if facts["heuristic"] is not None:
         rows.insert(1, ("equal costs (lecture)", facts["heuristic"]))

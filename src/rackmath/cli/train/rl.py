@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from rackmath.api.rl import RlRequest, run_rl
+from rackmath.api.study_summaries import rl_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import run_energy_text
 from rackmath.cli.options import request_options
@@ -34,6 +35,8 @@ def rl_command(request: RlRequest, as_json: bool) -> None:
 
 
 def _show(facts: dict[str, Any], cost: LoopCost, gpus: int) -> None:
+    title = f"reinforcement learning of {facts['model']} on {gpus:,} x {facts['system']}"
+    render.show_lines(title, rl_summary(facts, gpus))
     early, late = facts["days_range"]
     dollars = "no price is known" if facts["usd"] is None else f"{facts['usd']:,.0f} $"
     lines = [
@@ -55,7 +58,7 @@ def _show(facts: dict[str, Any], cost: LoopCost, gpus: int) -> None:
     ]
     if cost.trainers < gpus:
         lines.append(("overlap", f"{gpus - cost.trainers:,.0f} accelerators write while {cost.trainers:,.0f} train"))
-    render.show_pairs(f"reinforcement learning of {facts['model']} on {gpus:,} x {facts['system']}", lines)
+    render.show_pairs("in numbers", lines)
     parts = {
         "reading prompts": cost.reading_time,
         "writing answers": cost.writing_time,
