@@ -17,6 +17,8 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.models.cache_blocks import Blocks
+from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.startup.memory import Server, Startup, start
@@ -205,14 +207,31 @@ def _facts(
         "max_num_batched_tokens": account.tokens,
         "max_num_seqs": account.sequences,
         "max_model_len": r.max_model_len,
-        "block_size": account.blocks.block,
-        "blocks": account.count[0],
-        "cache_groups": len(account.blocks.groups),
-        "layers_per_group": account.blocks.group,
+        **_cut(account),
         "cache_tokens_all_groups": tokens.value * int(layout.data),
         "assumptions": list(_assumptions(r, model, system, layout, account, later)),
     }
     return facts
+
+
+def _cut(account: Startup) -> dict[str, Any]:
+    """How the cache is cut: blocks and their tables, or pools with what each holds."""
+    cut = account.blocks
+    if isinstance(cut, Blocks):
+        return {
+            "block_size": cut.block,
+            "blocks": account.count[0],
+            "cache_groups": len(cut.groups),
+            "layers_per_group": cut.group,
+            "pools": None,
+        }
+    tokens = account.count[0]
+    pools = {"full_attention_tokens": tokens}
+    if cut.windows:
+        pools["window_tokens"] = int(WINDOW_RATIO * tokens)
+    if cut.states:
+        pools["states"] = int(STATE_RATIO * tokens * cut.cell // cut.states)
+    return {"block_size": 1, "blocks": tokens, "cache_groups": len(pools), "layers_per_group": None, "pools": pools}
 
 
 def _assumptions(
@@ -233,8 +252,8 @@ def _assumptions(
             f"rules of vLLM {MEASURED_VERSION:g}, whose starts were measured; those of {NEWEST_VERSION:g} leave "
             f"{later:,.0f} tokens: --engine-version {NEWEST_VERSION:g}"
         )
-    if r.engine == "sglang":
-        yield "one pool for all layers: SGLang's ratio of sliding windows to full attention is not modelled"
+    if rules.pooled and isinstance(account.blocks, Blocks):
+        yield "one pool for all layers: SGLang's pools of compressed caches are not modelled"
     if layout.pipeline > 1:
         yield "of the last stage, which samples: the engine gives all stages the cache of the one that has least"
     if model.defaulted:

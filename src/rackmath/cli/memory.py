@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
@@ -12,10 +12,13 @@ from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.models.architecture import Architecture
+from rackmath.models.cache_blocks import Blocks
+from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO, Pools
 from rackmath.serving.startup.memory import Startup
 from rackmath.serving.startup.working import element_bytes
 
 _GIB = 2**30
+_POOLS = {"full_attention_tokens": "tokens", "window_tokens": "tokens in windows", "states": "states of sequences"}
 _PARTS = {
     "layers": "layers",
     "embedding": "embedding",
@@ -68,7 +71,7 @@ def _show(f: Mapping[str, Any]) -> None:
                 f"{f['max_num_batched_tokens']:,.0f} tokens of a pass, {f['max_num_seqs']:,.0f} sequences sampled",
             ),
             _row(f, "outside PyTorch", "other_bytes", "driver, kernels, buffers of collectives"),
-            _row(f, "cache", "cache_bytes", f"{f['blocks']:,} blocks of {f['block_size']} tokens"),
+            _row(f, "cache", "cache_bytes", _of_cache(f)),
             _row(f, "graphs", "graph_bytes", "captured after the cache is allocated"),
         ],
     )
@@ -95,6 +98,12 @@ def _row(f: Mapping[str, Any], name: str, key: str, meaning: str) -> tuple[str, 
     return name, f"{f[key] / _GIB:.2f}", f"{low / _GIB:.2f} to {high / _GIB:.2f}", meaning
 
 
+def _of_cache(f: Mapping[str, Any]) -> str:
+    if f["pools"] is None:
+        return f"{f['blocks']:,} blocks of {f['block_size']} tokens"
+    return ", ".join(f"{size:,} {_POOLS[name]}" for name, size in f["pools"].items())
+
+
 def _of_weights(f: Mapping[str, Any]) -> str:
     parts = sorted(((size, name) for name, size in f["weights"].items() if size), reverse=True)
     return ", ".join(f"{_PARTS[name]} {size / _GIB:.2f}" for size, name in parts[:4])
@@ -104,8 +113,12 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     gib = {key: f[f"{key}_bytes"] / _GIB for key in ("requested", "weights", "activation", "other", "cache", "graph")}
     rules, peak = account.rules, account.peak
     copies = 0 if rules.in_place else 12
+    blocks = account.blocks
     counted = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
-    if rules.by_concurrency:
+    if isinstance(blocks, Pools):
+        states = f" / {1 + STATE_RATIO:g}" if blocks.states else ""
+        counted = f"cache{states} / {blocks.cell:,.0f} B = {gib['cache']:.2f} GiB{states} / {blocks.cell:,.0f} B"
+    elif rules.by_concurrency:
         counted = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
     taken = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""
     share = f"{f['fraction']:g} x visible"
@@ -131,7 +144,18 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
             f"pass and sampling = the larger + experts' workspace {peak.experts / _GIB:.2f} + images "
             f"{peak.images / _GIB:.2f} + buffers {peak.buffers / _GIB:.2f} = {gib['activation']:.2f} GiB",
             f"tokens = {counted} = {f['cache_tokens']:,.0f}",
-            f"blocks = cache / (page of a layer {account.blocks.page:,.0f} B x {f['layers_per_group']} layers of "
-            "a table)",
+            *_of_blocks(blocks),
         ],
     )
+
+
+def _of_blocks(pools: Blocks | Pools) -> Iterator[str]:
+    if isinstance(pools, Blocks):
+        yield f"blocks = cache / (page of a layer {pools.page:,.0f} B x {pools.group} layers of a table)"
+        return
+    yield (
+        f"{pools.cell:,.0f} B = {pools.full:,.0f} B of a token in layers that keep all"
+        + (f" + {WINDOW_RATIO:g} x {pools.windows:,.0f} B of one in windows" if pools.windows else "")
+    )
+    if pools.states:
+        yield f"states have {STATE_RATIO:g} of what tokens have; a request takes up to 3 of {pools.states:,.0f} B"

@@ -178,6 +178,8 @@ class Architecture:
     defaulted: tuple[str, ...] = ()
     not_understood: tuple[str, ...] = ()
     source: str = ""
+    model_type: str = ""
+    """Class that interprets its config, by the name of its habits; empty where none is known."""
     groups: tuple[tuple[Layer, int], ...] = field(init=False)
     """Distinct layers in order of appearance, with their multiplicity."""
 

@@ -98,6 +98,7 @@ def read_config(
         max_context=longest,
         rotary_elements=rotary_elements(fields, hidden, longest) if convention.positions is None else 0,
         source="config.json",
+        model_type=known or "",
     )
     drafted = fields.optional("draft_vocab_size", kind="vocabulary", low=1)
     if drafted is not None:

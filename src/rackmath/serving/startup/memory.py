@@ -10,6 +10,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks, cache_blocks
+from rackmath.models.cache_pools import Pools, cache_pools
 from rackmath.models.counts import encoder_params
 from rackmath.models.loaded import Loaded, loaded_weights
 from rackmath.models.mixers import Grouped
@@ -89,7 +90,7 @@ class Startup:
     outside: Line
     graphs: Line
     cache: Line
-    blocks: Blocks
+    blocks: Blocks | Pools
     count: tuple[int, int, int]
     """Blocks of the cache, and the ends of their range. [blocks]"""
     fraction: float
@@ -141,7 +142,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
     weights = Line.within(size, size * 0.005 * wide * (1 if architecture.encoder_exact else 4))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
     stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
-    blocks = cache_blocks(stage, lambda count: float(cache_share(count, layout)), server.block or rules.block)
+    blocks = _cut(stage, layout, server, rules)
     cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
     return Startup(
         visible=total,
@@ -165,6 +166,16 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
         sequences=sequences,
         rules=rules,
     )
+
+
+def _cut(stage: Architecture, layout: Layout, server: Server, rules: Rules) -> Blocks | Pools:
+    """How the engine cuts the cache of a stage: into blocks of tables, or into pools of tokens and states."""
+
+    def share(parts: int | None) -> float:
+        return float(cache_share(parts, layout))
+
+    pools = cache_pools(stage, share) if rules.pooled else None
+    return pools or cache_blocks(stage, share, server.block or rules.block)
 
 
 def _passes_in_flight(rules: Rules, layout: Layout) -> float:

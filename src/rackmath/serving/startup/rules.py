@@ -75,6 +75,8 @@ class Rules:
         ahead.
     measured : bool
         Whether starts of the engine were measured.
+    pooled : bool
+        Whether tokens of full attention, of windows and states have pools of their own, instead of equal blocks.
     """
 
     fraction: Callable[[Chip, float, float], float]
@@ -88,6 +90,7 @@ class Rules:
     held_in_flight: bool
     measured: bool
     source: str
+    pooled: bool = False
 
 
 def rules_of(family: str, version: float | None, architecture: Architecture) -> Rules:
@@ -181,6 +184,7 @@ _RULES: Mapping[str, Rules | None] = MappingProxyType(
             in_place=False,
             by_concurrency=False,
             held_in_flight=False,
+            pooled=True,
             measured=False,
             source="SGLang's model_runner_kv_cache_mixin.py, profile_max_num_token",
         ),
