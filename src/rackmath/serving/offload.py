@@ -2,7 +2,8 @@
 
 The order is llama.cpp's ``--n-cpu-moe`` and ``-ngl``: routed experts of the last layers first, for they are read least,
 then whole layers with their caches. The processor multiplies what stands beside it (llama.cpp), or the accelerator
-reads it over the link in each step (vLLM's ``--cpu-offload-gb`` with unified addresses).
+reads it over the link in each step (vLLM's ``--cpu-offload-gb`` with unified addresses). KTransformers and llama.cpp's
+``--cpu-moe`` put all routed experts there, whatever fits.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from rackmath.models.counts import tensor_bytes, weight_format_of
 from rackmath.models.weights import layer_weights, model_weights
 
 STREAMED = 0.7
-"""Part of the bandwidth of the host's memory that a processor reads weights at: an inference, 0.5 to 0.85. [1]"""
-STREAMED_RANGE = (0.5, 0.85)
+"""Part of the bandwidth of the host's memory that a processor reads weights at: an inference. [1]"""
+STREAMED_RANGE = (0.28, 0.85)
+"""Its range. KTransformers' own figures for DeepSeek-R1 in Q4_K_M, 8.73 tokens/s on one socket of eight channels of
+DDR5-4800 and 11.26 on two (doc/en/DeepseekR1_V3_tutorial.md), are 0.42 and 0.29. [1]"""
 _HANDED_OVER = 15e-6
 """Time to hand activations to the host or back, for each layer that moved. [s]"""
 DESKTOP_BANDWIDTH = 89.6e9
@@ -59,9 +62,15 @@ class _Move:
 
 
 def offload(
-    architecture: Architecture, layout: Layout, capacity: float, *, sequences: float, context: float
+    architecture: Architecture,
+    layout: Layout,
+    capacity: float,
+    *,
+    sequences: float,
+    context: float,
+    all_experts: bool = False,
 ) -> Offload:
-    """Move the least that lets the rest fit.
+    """Move the least that lets the rest fit, or all routed experts at least.
 
     Parameters
     ----------
@@ -69,6 +78,8 @@ def offload(
         Of plain integers, one data-parallel group.
     capacity : float
         Memory of one accelerator. [B]
+    all_experts : bool
+        Whether all routed experts move, even where they would fit.
     """
     ranks = float(layout.gpus)
     used = memory(architecture, layout, sequences, context, sequences, capacity)
@@ -77,7 +88,7 @@ def offload(
     read = sum(move.read for move in everything) + _head(architecture)
     moved: list[_Move] = []
     for move in everything:
-        if excess <= 0:
+        if excess <= 0 and not (all_experts and move.experts):
             break
         moved.append(move)
         excess -= move.size
