@@ -92,7 +92,7 @@ def test_the_json_is_that_of_the_command_beside_it(client: TestClient, name: str
         assert json.loads(json.dumps(asked)) == found["facts"]
 
 
-@pytest.mark.parametrize("name", ["estimate", "plan", "memory", "fit", "explore", "simulate", "cache"])
+@pytest.mark.parametrize("name", ["estimate", "plan", "memory", "fit", "explore", "simulate", "cache", "train"])
 def test_pages_of_a_system_have_sliders_for_another_chip(name: str) -> None:
     shown_controls = controls(views()[name].inputs, {"memory_factor": "2"})
     group = [c for c in shown_controls if c["group"]]

@@ -107,8 +107,8 @@ def _money_and_time() -> list[Page]:
             path="/training",
             title="Training",
             short="Training",
-            views=["budget", "pipeline"],
-            text=["How large, how long, and in which order the stages of a pipeline work."],
+            views=["train", "budget", "pipeline"],
+            text=["What a run takes; how large, how long; and in which order the stages of a pipeline work."],
         ),
         Page(
             path="/simulate",

@@ -34,6 +34,7 @@ _VIEW_OF = {
     "SimulateRequest": "simulate",
     "CacheRequest": "cache",
     "AgentRequest": "agent",
+    "TrainRequest": "train",
     "BudgetRequest": "budget",
     "PipelineRequest": "pipeline",
     "PageRequest": "page",

@@ -1,22 +1,88 @@
-"""Training: budgets of a model's life, and schedules of pipelines side by side."""
+"""Training: a run on accelerators, budgets of a model's life, and schedules of pipelines side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from rackmath.api.budget import BudgetRequest
 from rackmath.api.pipeline import PipelineRequest
+from rackmath.api.summary import training_summary
+from rackmath.api.train_request import PRECISIONS, TrainRequest
 from rackmath.cli.train.gantt import COLOURS, NAMES
 from rackmath.errors import InputError
+from rackmath.io.constants_file import FRAMEWORKS
+from rackmath.training.activations import RECOMPUTE
 from rackmath.training.pipelines import Timeline
 from rackmath.training.pipelines.schedules import SCHEDULES
 from rackmath.training.scaling_laws import LAWS
-from rackmath.web.inputs import Inputs, asking, choice, slider, ticked, values_of
+from rackmath.units import show
+from rackmath.web.inputs import (
+    Inputs,
+    Model,
+    OtherEngine,
+    System,
+    asking,
+    choice,
+    named,
+    number,
+    slider,
+    text,
+    ticked,
+    values_of,
+)
 from rackmath.web.shown import Shown, Table, View, answered, drawn
 
-_LAWS, _SCHEDULES = tuple(LAWS), tuple(SCHEDULES)
+_LAWS, _SCHEDULES, _PRECISIONS = tuple(LAWS), tuple(SCHEDULES), tuple(PRECISIONS)
 _MOST = 6000
 """Operations of a chart that a browser still draws at once."""
+
+
+@asking(TrainRequest)
+class Train(OtherEngine):
+    """One training run."""
+
+    model: Model = named("llama-3.1-70b", "model", "model")
+    on: System = named("h100-sxm", "system", "system")
+    gpus: float = slider(512, 1, 100_000, "accelerators", whole=True)
+    tokens: float = slider(2.0, 0.001, 100, "tokens", unit="T", suffix="T")
+    batch_tokens: float = slider(16e6, 8192, 1e9, "tokens of a step")
+    length: float = slider(8192, 512, 1e6, "tokens of a sequence", whole=True)
+    layout: str = text("", "layout, or the quickest that fits", hint="tp8,pp4")
+    precision: Literal[_PRECISIONS] = choice("bf16", "precision of products")  # type: ignore[valid-type]
+    recompute: Literal[("", *RECOMPUTE)] = choice("", "recomputed activations, or the best")  # type: ignore[valid-type]
+    lora_rank: float | None = number(None, 1, 1024, "rank of adapters, or the model itself")
+    framework: Literal[FRAMEWORKS] = choice("megatron", "framework")  # type: ignore[valid-type]
+    grid: float | None = number(None, 0, 2000, "CO2 of the grid", unit="g/kWh")
+
+
+def train(i: Train) -> Shown:
+    """Days, dollars, and what an accelerator's memory holds."""
+    answer = answered("train run", TrainRequest(**values_of(i, *Train.__annotations__)))
+    f = answer.facts
+    return Shown(
+        figures=drawn(answer.result.picture()),
+        pairs=[("in short", " ".join(training_summary(f))), *(_of_run(f) if f["fits"] else [])],
+        facts=f,
+        command=answer.command,
+        python=answer.python,
+        notes=f["assumptions"],
+    )
+
+
+def _of_run(f: Mapping[str, Any]) -> list[tuple[str, str]]:
+    low, high = f["days_range"]
+    energy = [] if f["energy_mwh"] is None else [("energy", f"{f['energy_mwh']:,.3g} MWh of accelerators")]
+    co2 = [] if f["kg_co2"] is None else [("CO2", f"{f['kg_co2'] / 1000:,.3g} t")]
+    return [
+        ("days", f"{f['days']:,.3g}, {low:,.3g} to {high:,.3g}"),
+        ("cost", "no price is known" if f["usd"] is None else f"{f['usd']:,.0f} $"),
+        ("step", f"{show(f['step_time'], 's')}, MFU {f['mfu']:.1%}"),
+        ("layout", f"{f['layout']}, micro-batch {f['microbatch']:g}, recompute {f['recompute']}"),
+        ("memory", f"{f['memory_per_gpu'] / 1e9:.1f} of {f['capacity'] / 1e9:.1f} GB each"),
+        *energy,
+        *co2,
+    ]
 
 
 _CALLED = {"size": "params", "written": "inference_tokens", "read": "prompt_tokens"}
@@ -177,8 +243,16 @@ def _gantt(name: str, timeline: Timeline, until: float) -> dict[str, Any]:
 
 
 def views() -> list[View]:
-    """Budgets, pipelines."""
+    """A run, budgets, pipelines."""
     return [
+        View(
+            name="train",
+            title="A training run",
+            about="Days, dollars and memory, in the layout that is quickest of those that fit.",
+            inputs=Train,
+            answer=train,
+            uploads="config",
+        ),
         View(
             name="budget",
             title="A budget",
