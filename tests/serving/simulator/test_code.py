@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.setup import _size, setup_of
 from rackmath.io import machine_code
 from rackmath.serving.simulator import (
     Batching,
@@ -114,6 +116,32 @@ def test_a_small_first_run_is_interpreted_while_one_other_process_compiles(nothi
     # Compiled types know how many kinds there are.
     assert machine_code.code_for(10_000, 2, said.append).whole
     assert nothing_kept[-1][-1] == "2"
+
+
+@pytest.mark.parametrize(
+    ("more", "interpreted"),
+    [
+        ({"requests": 10_000}, True),
+        ({"requests": 200_000}, False),
+        # Six hundred conversations of 2,000 tokens in two tiers of two replicas.
+        ({"users": 20, "turns": 3, "grows": 100.0, "think": 5.0, "poisson": None, "requests": 600,
+          "tiers": "hbm=shared,ddr5=1TB"}, True),
+        ({"requests": 10_000, "scale_to": 4}, True),
+        ({"requests": 10_000, "mtbf": 600.0}, True),
+        # A fleet that is looked at every second for five minutes reads all requests as often.
+        ({"requests": 10_000, "upgrade_at": 1.0}, True),
+        ({"requests": 50_000, "upgrade_at": 1.0}, False),
+        ({"requests": 10_000, "mtbf": 0.01}, False),
+        ({"users": 20, "poisson": None, "requests": 600, "mtbf": 600.0}, False),
+    ],
+)  # fmt: skip
+def test_how_long_a_run_is_in_python_says_whether_it_waits_for_the_compiler(
+    more: dict[str, Any], interpreted: bool, nothing_kept: list[list[str]]
+) -> None:
+    asked: dict[str, Any] = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 2, "poisson": 30.0, "input": 1000.0,
+                             "output": 50.0}  # fmt: skip
+    setup = setup_of(SimulateRequest(**{key: value for key, value in (asked | more).items() if value is not None}))
+    assert machine_code.code_for(_size(setup), 1, lambda text: None).whole is interpreted
 
 
 def test_a_large_first_run_compiles_and_says_so(nothing_kept: list[list[str]]) -> None:

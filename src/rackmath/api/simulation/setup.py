@@ -23,9 +23,16 @@ from rackmath.serving.simulator.deployment import transfer_of, two_pools
 from rackmath.serving.simulator.encoders import Encoders
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
 from rackmath.serving.simulator.settings import Fleet, PrefixCache, Tier
+from rackmath.serving.simulator.upgrade import LOOKS
 from rackmath.serving.simulator.workload import Workload
 
 Array = NDArray[np.float64]
+
+
+_BLOCK = 0.1
+"""Time of a block of a prefix in one place over that of a request, where the loop is interpreted."""
+_CHANGE = 0.01
+"""Time of reading all requests, once more for each call of the loop, over that of serving them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,13 +166,25 @@ def run(
 
 
 def _size(setup: Setup) -> float:
-    """How long a run is for :func:`code_for`; one whose fleet changes calls the loop at every change."""
-    r, work = setup.request, setup.work
-    if r.mtbf or r.scale_to is not None or r.upgrade_at is not None:
-        return inf
+    """How long a run is for :func:`code_for`, in requests to a fleet that stays as it is."""
+    work = setup.work
     # Each tier of each replica has a place for every block that may come.
     places = len(setup.cache.tiers) * sum(group.replicas for group in setup.groups)
-    return len(work) + len(work.blocks) * (1 + places)
+    return (len(work) + _BLOCK * len(work.blocks) * (1 + places)) * (1 + _CHANGE * _changes(setup))
+
+
+def _changes(setup: Setup) -> float:
+    """How often the fleet is looked at and may change: each time the loop is called anew, and reads all requests.
+
+    Infinite where nobody knows how long the run lasts.
+    """
+    r, span = setup.request, setup.work.span
+    if setup.work.graph is not None:
+        return inf if r.mtbf or r.scale_to is not None or r.upgrade_at is not None else 0.0
+    failing = 2 * sum(group.replicas for group in setup.groups) / r.mtbf if r.mtbf else 0.0
+    deciding = 0.0 if r.scale_to is None else 1 / r.scale_interval
+    upgrading = 0.0 if r.upgrade_at is None else max(span - r.upgrade_at, 0.0) / LOOKS
+    return (failing + deciding) * span + upgrading
 
 
 def slowed(setup: Setup, factors: Mapping[str, float]) -> Setup:
