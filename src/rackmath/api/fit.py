@@ -24,6 +24,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.counts import active_params, main_format, total_params, weight_bytes
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.serving.engines import engine_of_unlike_cards, multiplies_on_host, reads_own_files
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
 
 _FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
@@ -111,7 +112,7 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
         raise InputError(
             "--host-memory", r.host_memory, f"{system.name} shares its memory with the host, or names no link to one"
         )
-    engine = r.engine or ("llama.cpp" if r.card else _most_measured(system))
+    engine = r.engine or (engine_of_unlike_cards() if r.card else _most_measured(system))
     machine = [system] * (r.gpus or system.default_gpus) + (systems_of(r.card) if r.card else [])
     names = [name.strip() for name in r.models.split(",")] if r.models else catalogue.model_names()
     rows: list[dict[str, Any]] = []
@@ -179,7 +180,7 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     if r.weights:
         return [text.strip() for text in r.weights.split(",")]
     bits = model.narrowest_bits
-    if engine == "llama.cpp":
+    if reads_own_files(engine):
         narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
         own = "mxfp4_moe" if main_format(model).name == "mxfp4" else _OWN
         return [own, *narrower] if bits < 8 else narrower
@@ -246,7 +247,7 @@ def _offloaded_time(
 
 def _multiplied_there(r: FitRequest, engine: str) -> bool:
     """Whether the host's processor multiplies what stands in its memory, instead of the accelerator over the link."""
-    return r.cpu_moe or engine == "llama.cpp"
+    return r.cpu_moe or multiplies_on_host(engine)
 
 
 def _facts(

@@ -54,6 +54,26 @@ _COMPILED = frozenset({"llama.cpp"})
 """Engines whose host code is compiled: it starts a kernel in no time to speak of."""
 
 
+_ON_ANY_CARD = "llama.cpp"
+"""Engine that deals layers to unlike accelerators, reads model files of its own, and whose processor multiplies what
+stands in the host's memory. Source: llama.cpp's ``tools/server``: ``--split-mode layer``, ``-ngl``, ``--n-cpu-moe``."""
+
+
+def reads_own_files(family: str) -> bool:
+    """Whether an engine converts checkpoints to files of its own, with formats of its own for each tensor."""
+    return family == _ON_ANY_CARD
+
+
+def multiplies_on_host(family: str) -> bool:
+    """Whether what stands in the host's memory is multiplied by its processor, instead of read over the link."""
+    return family == _ON_ANY_CARD
+
+
+def engine_of_unlike_cards() -> str:
+    """The engine whose layers may stand on unlike accelerators."""
+    return _ON_ANY_CARD
+
+
 def before_graphs(family: str, year: float) -> bool:
     """Whether an engine of this year starts each kernel of a decode step, rather than replaying a graph."""
     return year < GRAPHS_SINCE.get(family, 0.0)

@@ -10,7 +10,7 @@ from rackmath.errors import InputError, NotUnderstood
 from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import default_budget, default_seats
+from rackmath.serving.engines import default_budget, default_seats, reads_own_files
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import Deployment, deployment
@@ -85,7 +85,7 @@ def question(row: Row) -> Question:
     if kind == "train":
         return _training(row, system)
     cache = row.kv or _usual_cache(row)
-    architecture = model_at(_model(row), row.weights, cache, row.expert_weights, files=row.family == "llama.cpp")
+    architecture = model_at(_model(row), row.weights, cache, row.expert_weights, files=reads_own_files(row.family))
     answer = deployment(row, architecture)
     assumed = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
     if answer is None:
