@@ -62,7 +62,7 @@ def train(i: Train) -> Shown:
     f = answer.facts
     return Shown(
         figures=drawn(answer.result.picture()),
-        pairs=[("in short", " ".join(training_summary(f))), *(_of_run(f) if f["fits"] else [])],
+        pairs=_of_run(f) if f["fits"] else [("run", " ".join(training_summary(f)))],
         facts=f,
         command=answer.command,
         python=answer.python,
