@@ -34,6 +34,14 @@ def test_an_unknown_name_is_answered_with_near_ones() -> None:
         price_book.published("kimi-k26")
 
 
+def test_versions_are_the_same_with_points_and_hyphens() -> None:
+    """Anthropic writes claude-opus-4-8, a host claude-opus-4.8; the fullest list is the vendor's."""
+    for name in ("claude-opus-4.8", "claude-opus-4-8", "Claude-Opus-4.8"):
+        assert price_book.price_list(name, at=date(2026, 11, 21)).provider == "anthropic"
+    assert price_book.price_list("claude-opus-4.5", at=date(2026, 11, 21)).tiers[0].input == 5.0
+    assert {"anthropic", "google"} <= {offer.provider for offer in price_book.published("claude-opus-4.5")}
+
+
 def test_a_table_keeps_hosts_and_empty_prices(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text(HEADER + "x,a,1,,4,2026-11\nx,b,2,0.5,,2026-11-21\ny,a,1,,2,\n", encoding="utf-8")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ from rackmath.prices.page import HOURS, Change, Listing, changes
 from rackmath.units import decimal_year
 
 SOURCE = "genai-prices"
+_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 RESELLERS = frozenset({"openrouter"})
 """Providers that pass other hosts' prices on; they are no offers of their own."""
 _ROUTED = "huggingface_"
@@ -32,13 +34,15 @@ def published(model: str, at: date | None = None) -> list[Offer]:
 
     moment = _noon(at)
     wanted = _plain(model)
-    names: set[str] = set()
+    names: dict[str, str] = {}
     offers: list[Offer] = []
     for provider in get_snapshot().providers:
+        if provider.id in RESELLERS:
+            continue
         for entry in provider.models:
             name = _plain(entry.id)
-            names.add(name)
-            if name != wanted or provider.id in RESELLERS:
+            names.setdefault(name, _short(entry.id))
+            if name != wanted:
                 continue
             prices = entry.get_prices(moment)
             rates = {key: _base(getattr(prices, f"{key}_mtok", None)) for key in ("input", "cache_read", "output")}
@@ -54,7 +58,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
                     )
                 )
     if not offers:
-        near = ", ".join(get_close_matches(wanted, names, 3, 0.5)) or "none"
+        near = _near(wanted, names)
         raise InputError(
             "MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}; or give --input, --output"
         )
@@ -73,18 +77,20 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
     moment = _noon(at)
     wanted = _plain(model)
     sold: dict[str, tuple[int, Any]] = {}
-    names: set[str] = set()
+    names: dict[str, str] = {}
     for host in get_snapshot().providers:
+        if host.id in RESELLERS:
+            continue
         for entry in host.models:
-            names.add(_plain(entry.id))
+            names.setdefault(_plain(entry.id), _short(entry.id))
             matches = _plain(entry.id) == wanted or (host.id == provider and entry.is_match(model))
-            if matches and host.id not in RESELLERS and host.id not in sold:
+            if matches and host.id not in sold:
                 rates = entry.get_prices(moment)
                 known = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
                 if rates.input_mtok and rates.output_mtok:
                     sold[host.id] = known + bool(entry.price_variants), entry
     if not sold:
-        near = ", ".join(get_close_matches(wanted, names, 3, 0.5)) or "none"
+        near = _near(wanted, names)
         raise InputError("MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}")
     if provider is not None and provider not in sold:
         raise InputError("--provider", provider, f"does not sell {model}; those who do: {', '.join(sorted(sold))}")
@@ -213,8 +219,18 @@ def _rates(prices: Any) -> tuple[Rates, ...]:
 
 
 def _plain(name: str) -> str:
+    """Name without the vendor's prefix and without case, versions with hyphens: hosts write 4-5 and 4.5."""
+    return _POINT.sub("-", _short(name))
+
+
+def _short(name: str) -> str:
     """Name without the vendor's prefix and without case."""
     return name.strip().lower().rstrip("/").rsplit("/", 1)[-1]
+
+
+def _near(wanted: str, names: Mapping[str, str]) -> str:
+    """Names that are like one that nobody has, as somebody writes them."""
+    return ", ".join(names[name] for name in get_close_matches(wanted, names, 3, 0.5)) or "none"
 
 
 def _base(price: Any) -> float | None:
