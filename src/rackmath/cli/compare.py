@@ -90,7 +90,7 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
                 r["model"],
                 r["on"],
                 r["weights"],
-                *(str(r[key]) for key in keys),
+                *(f"{r[key]:,g}" if isinstance(r[key], float) else str(r[key]) for key in keys),
                 cell(r["usd_per_million_at_speed"], ".2f"),
                 ""
                 if r["low_at_speed"] is None
