@@ -57,6 +57,18 @@ def test_the_farther_the_rows_the_wider_the_range(rng) -> None:
     assert spans[0] < spans[-1]
 
 
+def test_early_enablements_widen_nobody_s_range_but_their_own(rng) -> None:
+    questions, values = rows_of(300, rng, 0.2)
+    late = constants_with(questions, values).ranges["time per token"]
+    early = [replace(q, row=replace(q.row, value=q.row.value * 10, flags="immature")) for q in questions[:60]]
+    both = constants_with([*questions, *early], np.concatenate([values, values[:60]]))
+    table = both.ranges["time per token"]
+    assert {key: table[key] for key in late} == late
+    assert table["immature"][1] > 9
+    assert covered(early, values[:60], both).mean() > 0.85
+    assert covered(questions, values, both).mean() == pytest.approx(0.9, abs=0.02)
+
+
 def test_nearness_goes_from_the_chip_to_nothing() -> None:
     c = Constants(base={}, moves={}, chips=frozenset({"A"}), evidence=(SEEN,))
     here, there = Engine(generation="hopper", family="vllm"), Engine(generation="ampere", family="vllm")

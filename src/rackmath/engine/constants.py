@@ -20,6 +20,8 @@ from rackmath.engine.terms import OF_LOSSES, TERM
 from rackmath.errors import InputError
 from rackmath.units import parse
 
+IMMATURE = "immature"
+"""Stage of runs of an early enablement."""
 _NEAR = 1e-9
 _LEAST = 1e-30
 
@@ -106,7 +108,7 @@ class Constants:
             return self.value("dispatch", engine, step) if engine.eager else 0.0
         if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
             return 0.0
-        if (name == "software" and engine.stage != "immature") or (name == "own_kernels" and engine.family in TIMED):
+        if (name == "software" and engine.stage != IMMATURE) or (name == "own_kernels" and engine.family in TIMED):
             return 1.0
         if name == "grouped" and engine.fused_experts:
             return 1.0
@@ -145,6 +147,8 @@ class Constants:
         An engine on a generation with rows enough has a range of its own.
         """
         table = self.ranges.get(kind, self.ranges.get("all", {}))
+        if engine.stage == IMMATURE:
+            return table.get(IMMATURE, table.get("none", (1.0, 1.0)))
         own = table.get(f"{engine.family} {engine.generation}")
         near = self.nearness(engine, chip, phase)
         if own is not None and near == "chip":

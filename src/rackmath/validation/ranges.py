@@ -6,7 +6,7 @@ the range: their 5th and 95th percentile, with the correction for a finite sampl
 generation with rows enough has a range of its own; without rows, a range is that of engines and
 generations left out as pairs, and wider still where neither was ever measured. The guarantee: for a
 further row whose group is exchangeable with the groups left out, the range covers at least 90 % on
-average over groups.
+average over groups. Runs of an early enablement have a range of their own: no answer is of one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.engine.constants import Constants
+from rackmath.engine.constants import IMMATURE, Constants
 from rackmath.validation.answers import Array, engine_of
 from rackmath.validation.questions import Question
 
@@ -78,9 +78,11 @@ def fitted_ranges(
     measured = np.array([q.row.value for q in questions], dtype=float)
     classes = np.array([class_of(q) for q in questions])
     pairs = np.array([pair(q) for q in questions])
+    early = np.array([engine_of(q).stage == IMMATURE for q in questions])
     entries: dict[str, Mapping[str, tuple[float, float]]] = {}
     for name in (ALL, *sorted(set(classes))):
-        inside = np.full(len(classes), True) if name == ALL else classes == name
+        of_class = np.full(len(classes), True) if name == ALL else classes == name
+        inside = of_class & ~early
         ratios = {key: (measured / left[key])[inside] for key in ("source", "chip", "engine on generation")}
         table = {
             "chip": _range(ratios["source"]),
@@ -89,6 +91,8 @@ def fitted_ranges(
         }
         low, high = table["member"]
         table["none"] = (low**_WIDER, high**_WIDER)
+        if (of_class & early).any():
+            table[IMMATURE] = _range((measured / left["source"])[of_class & early])
         for item in sorted(set(pairs[inside])):
             own = (measured / left["source"])[inside & (pairs == item)]
             own = own[np.isfinite(own)]
