@@ -16,10 +16,9 @@ YEARS = (2023.0, 2024.0, 2025.0, 2026.0, 2027.0)
 BATCHES = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
 HOST = 3e-3 + 35e-6 * BATCHES
 """Most that a host takes of a step. [s]"""
-TOO_FAST = "services alone say what CDNA4's kernels reach: multiplications at about half of the time of other generations' kernels"
 DATA_CENTRE = (
     "a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "mi300x",
-    pytest.param("mi355x", marks=pytest.mark.xfail(strict=True, reason=TOO_FAST)),
+    "mi355x",
 )  # fmt: skip
 
 
