@@ -17,7 +17,6 @@ class One:
     steps: int
     growth: float
     rank: int
-    passed: float = inf
     path: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
     """Blocks that its answer fills."""
@@ -56,7 +55,6 @@ class Reference:
     stall: float = 0.0
     looked: float = 0.0
     skipped: int = 0
-    passes: float = 0.0
     served: dict[int, float] = field(default_factory=dict)
     """Virtual token counters, by class."""
     last: int = -1
@@ -112,10 +110,8 @@ class Reference:
     def serve(self, requests: list[One]) -> None:
         todo = sorted(requests, key=lambda one: (one.arrival, one.name))
         while todo or self.waiting or self.reading or self.running:
-            known = any(one.passed <= self.clock for one in self.waiting)
-            next_one = min([one.arrival for one in todo[:1]] + [one.passed for one in self.waiting], default=inf)
-            if not (known or self.reading or self.running) and next_one > self.clock:
-                self.clock = next_one
+            if not (self.waiting or self.reading or self.running) and todo[0].arrival > self.clock:
+                self.clock = todo[0].arrival
                 if self.b.policy == "train":
                     self.clock = ceil(self.clock / self.b.period) * self.b.period
             while todo and todo[0].arrival <= self.clock:
@@ -126,8 +122,6 @@ class Reference:
         """A class of which nobody waits begins where those are who do, or the last one who did."""
         if self.full(one):
             return
-        one.passed = max(one.arrival, self.passes)
-        self.passes = one.passed + self.b.frontend
         self.served.setdefault(one.rank, 0.0)
         if not any(other.rank == one.rank for other in self.waiting):
             least = min((self.served[other.rank] for other in self.waiting), default=self.served.get(self.last, 0.0))
@@ -223,7 +217,7 @@ class Reference:
 
     def look(self) -> None:
         """See who has come: after so many decode steps, after one that reads prompts, and where nothing is to do."""
-        idle = not (self.running or self.reading or any(one.passed <= self.looked for one in self.waiting))
+        idle = not (self.running or self.reading or any(one.arrival <= self.looked for one in self.waiting))
         if idle or self.skipped >= self.b.looks:
             self.looked = self.began if self.b.ahead and not idle else self.clock
             self.skipped = 0
@@ -233,7 +227,7 @@ class Reference:
             return
         if self.b.policy == "static" and self.reading:
             return
-        seen = self.began if self.b.ahead and (self.running or self.reading) else self.clock
+        seen = self.began if self.b.ahead and (self.running or self.reading) else inf
         if self.b.looks > 1:
             seen = self.looked
         while True:
@@ -241,7 +235,7 @@ class Reference:
             self.waiting.sort(key=lambda one: (self.served[one.rank] if fair else 0, one.rank))
             known = [
                 one for at, one in enumerate(self.waiting)
-                if all(other.passed <= seen for other in self.waiting[: at + 1] if other.rank == one.rank)
+                if all(other.arrival <= seen for other in self.waiting[: at + 1] if other.rank == one.rank)
             ]  # fmt: skip
             if not known:
                 break

@@ -54,7 +54,7 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Workload, Batching]:
     batching = Batching(
         policy=policy, preemption=preemption, scheduling=scheduling, class_weights=weights, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
         seats=seats, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=looks, queue_limit=limit, drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
-        share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), captured=draw(st.sampled_from([0, 16])), start_captured=draw(st.sampled_from([0.0, 0.005])), period=draw(st.sampled_from([0.004, 0.05])), frontend=draw(st.sampled_from([0.0, 0.003, 0.5])), host=draw(st.sampled_from([1e5, 1e9])),
+        share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), captured=draw(st.sampled_from([0, 16])), start_captured=draw(st.sampled_from([0.0, 0.005])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
     )  # fmt: skip
     return work, batching
 

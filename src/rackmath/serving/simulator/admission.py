@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, isnan
+from math import ceil, inf, isnan
 
 from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.fairness import charge_prompt, next_class
@@ -51,11 +51,11 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
 
 @inlined
 def horizon(f: Fixed, s: Replicas, r: int) -> float:
-    """Moment until which the scheduler of the next step has seen requests. [s]"""
+    """Moment until which the scheduler of the next step has seen arrivals. [s]"""
     me = s.own[r]
     if f.looks > 1:
         return me.looked
-    return me.began if f.ahead and me.running + me.reading > 0 else me.clock
+    return me.began if f.ahead and me.running + me.reading > 0 else inf
 
 
 @inlined
@@ -77,12 +77,12 @@ def look(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
 
 @inlined
 def unseen(f: Fixed, s: Replicas, q: Requests, r: int) -> int:
-    """Requests that wait and were passed on after the last look: the last ones of their class."""
+    """Requests that wait and came after the last look: the last ones of their class."""
     me = s.own[r]
     n = 0
     for k in range(f.classes):
         i = s.queue[r, k, 1]
-        while i != NONE and q[i].passed > me.looked:
+        while i != NONE and q[i].arrival > me.looked:
             n += 1
             i = q[i].before
     return n

@@ -23,11 +23,11 @@ _PROMPT, _ANSWER = 1.0, 2.0
 
 @inlined
 def next_class(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> int:
-    """Class whose first request is next, of those passed on until a moment; ``NONE`` where nobody was."""
+    """Class whose first request is next, of those that had come until a moment; ``NONE`` where nobody had."""
     place = NONE
     for k in range(f.classes):
         i = s.queue[r, k, 0]
-        if i != NONE and q[i].passed <= until and (place == NONE or (f.fair and s.served[r, k] < s.served[r, place])):
+        if i != NONE and q[i].arrival <= until and (place == NONE or (f.fair and s.served[r, k] < s.served[r, place])):
             place = k
     return place
 
@@ -39,7 +39,7 @@ def steps_of_turn(f: Fixed, s: Replicas, q: Requests, r: int, until: float, k: i
     if turn != NONE:
         for other in range(f.classes):
             i = s.queue[r, other, 0]
-            if i != NONE and q[i].passed <= until:
+            if i != NONE and q[i].arrival <= until:
                 ahead = s.served[r, other] - s.served[r, turn]
                 nearer = _ANSWER * (s.growing[r, turn] / f.weights[turn] - s.growing[r, other] / f.weights[other])
                 if ahead < k * nearer:

@@ -56,8 +56,6 @@ class Fixed(NamedTuple):
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
     start: F
     """Time in which the host starts a step of so many tokens that reads prompts. (budget + 1,) [s]"""
-    frontend: float
-    """Time of a request in the server's one process, which the requests after it wait for. [s]"""
     images: float
     """Encoding the images of a request, before the step that reads the first piece of its prompt. [s]"""
     verified: int

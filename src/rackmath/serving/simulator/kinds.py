@@ -90,7 +90,6 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
         start=np.where(
             np.arange(batching.budget + 1) <= batching.captured, batching.start_captured, batching.start
         ).astype(float),
-        frontend=batching.frontend,
         images=times.images,
         verified=1 + batching.drafted,
         ahead=batching.ahead,

@@ -39,8 +39,6 @@ def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> N
         me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
         begin_ratio(s, r)
     request.place = r
-    request.passed = max(now, me.passes)
-    me.passes = request.passed + f.frontend
     me.unread += request.unread
     me.prompts += blocks_of(f, request.prompt)
     lift(f, s, r, request.rank)
@@ -67,7 +65,7 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
     if not drops:
         admit(f, s, q, c, r)
     if me.running == 0 and me.reading == 0:
-        return _wait(f, s, q, r)
+        return False
     tokens, pairs = prompt_work(f, s, q, r)
     if tokens > 0:
         _read(f, s, q, c, r, tokens, pairs)
@@ -77,29 +75,6 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
         # Prompts whose blocks are still on their way from a lower tier.
         me.clock = max(me.clock, _soonest(s, q, r))
     return True
-
-
-@inlined
-def _wait(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
-    """Go on to the moment at which the server passes a request on; false where none is on its way."""
-    me = s.own[r]
-    soonest = _passed_next(f, s, q, r)
-    if soonest == inf:
-        return False
-    me.clock = soonest if f.policy != TRAIN else ceil(soonest / f.period) * f.period
-    return True
-
-
-@inlined
-def _passed_next(f: Fixed, s: Replicas, q: Requests, r: int) -> float:
-    """When the server passes the next request on; infinity where none is on its way. [s]"""
-    soonest = inf
-    if s.own[r].passes > s.own[r].clock:
-        for k in range(f.classes):
-            i = s.queue[r, k, 0]
-            if i != NONE and q[i].passed > s.own[r].clock:
-                soonest = min(soonest, q[i].passed)
-    return soonest
 
 
 @inlined
@@ -175,7 +150,6 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
     for at in range(me.reading):
         # Blocks on their way: the step that finds them begins when they have come.
         until = min(until, float(q[s.prompts[r, at]].ready))
-    until = min(until, _passed_next(f, s, q, r))
     now = me.clock + me.stall
     if f.policy == TRAIN:
         if me.stall > 0 or base + slope * first > f.period:
@@ -239,8 +213,7 @@ def _others_may_follow(f: Fixed, s: Replicas, q: Requests, r: int, drops: bool) 
         me.departure = False
     if f.ahead and f.looks == 1:
         for k in range(f.classes):
-            i = s.queue[r, k, 0]
-            follow = follow or (i != NONE and me.began < q[i].passed <= me.clock)
+            follow = follow or (s.queue[r, k, 0] != NONE and q[s.queue[r, k, 0]].arrival > me.began)
     return follow
 
 

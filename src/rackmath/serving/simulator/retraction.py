@@ -110,7 +110,7 @@ def _append_seen(f: Fixed, s: Replicas, q: Requests, r: int, k: int, i: int) -> 
     """Put a request behind all of its class that the replica has seen, before those that it will see later."""
     me = s.own[r]
     after = s.queue[r, k, 1]
-    while f.looks > 1 and after != NONE and q[after].passed > me.looked:
+    while f.looks > 1 and after != NONE and q[after].arrival > me.looked:
         after = q[after].before
     if after == NONE:
         prepend(s.queue[r], q, k, i)

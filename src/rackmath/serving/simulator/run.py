@@ -15,6 +15,7 @@ from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
 from rackmath.serving.simulator.fixed import Fixed
+from rackmath.serving.simulator.frontend import with_servers
 from rackmath.serving.simulator.graph import no_edges
 from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
 from rackmath.serving.simulator.planner import Profile
@@ -156,7 +157,7 @@ def simulate(
     code.settle(fixed, s, q, c, float(np.nanmax(q["finish"])))
     if finished is not None:
         finished(_snapshot(q, s, c, line, turn, events))
-    return _outcome(q, s, c, batching, cache, events)
+    return _outcome(_seen(q, s, kinds, ready), s, c, batching, cache, events)
 
 
 def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
@@ -208,6 +209,13 @@ def _live(until: Callable[[float], bool], events: Events, q: Requests, s: Replic
 def _busy(line: Line, s: Replicas) -> bool:
     """Whether anything is left to send or to do."""
     return line.left() or bool(held(s).any())
+
+
+def _seen(q: Requests, s: Replicas, kinds: Sequence[Kind], ready: F | None) -> Requests:
+    """Requests as users see them: first tokens written here pass the servers of their replicas."""
+    if ready is not None:
+        return q
+    return with_servers(q, np.array([kind.batching.frontend for kind in kinds])[s.own["kind"]])
 
 
 def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: PrefixCache, events: Events) -> Outcome:

@@ -21,8 +21,6 @@ Requests: TypeAlias = Any
 REQUEST = np.dtype(
     [
         ("arrival", "f8"),
-        # When its replica's server has passed it on to the scheduler.
-        ("passed", "f8"),
         ("prompt", "i4"),
         # Decode steps that its answer takes after the first token, and tokens that one of them yields.
         ("steps", "i4"),
@@ -95,8 +93,6 @@ REPLICA = np.dtype(
         # Of replicas that do not look at new requests before each step: the last look, and decode steps since.
         ("looked", "f8"),
         ("skipped", "i4"),
-        # When its server is through with the requests that have come.
-        ("passes", "f8"),
         # Time that the next step loses to loads and swaps.
         ("stall", "f8"),
         ("busy", "f8"),
