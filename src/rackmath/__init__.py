@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rackmath.api.evidence import AddRequest, EvidenceRequest
     from rackmath.api.experts import ExpertsRequest
     from rackmath.api.explore import explore
-    from rackmath.api.fit import FitRequest
+    from rackmath.api.fit_request import FitRequest
     from rackmath.api.fleet import FleetRequest
     from rackmath.api.memory import MemoryRequest
     from rackmath.api.model import ModelRequest
@@ -74,7 +74,7 @@ _MODULES = {
     "EstimateResult": "rackmath.api.estimate",
     "EvidenceRequest": "rackmath.api.evidence",
     "ExpertsRequest": "rackmath.api.experts",
-    "FitRequest": "rackmath.api.fit",
+    "FitRequest": "rackmath.api.fit_request",
     "FleetRequest": "rackmath.api.fleet",
     "InputError": "rackmath.errors",
     "Layout": "rackmath.engine.layout",

@@ -309,7 +309,7 @@ def test_a_plan_says_how_to_check_it(own: Path) -> None:
 
 def test_every_point_of_a_plan_has_a_correction_of_its_own() -> None:
     words = ["plan", "deepseek-r1", "--on", "h200", "--gpus", "8", "--input", "2000", "--output", "500"]
-    facts = said(*words, "--engine", "sglang", "--tpot", "60ms")
+    facts = said(*words, "--engine", "sglang", "--tpot", "30ms")
     points = facts["frontier"]
     assert {p["evidence"] for p in points} <= {"near", "middling", FAR}
     spread = {round(p["time_per_output_token_high"] / p["time_per_output_token"], 4) for p in points}

@@ -8,7 +8,8 @@ import pytest
 
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
-from rackmath.api.fit import FitRequest, run_fit
+from rackmath.api.fit import run_fit
+from rackmath.api.fit_request import FitRequest
 from rackmath.errors import InputError
 from rackmath.models.formats import weight_format
 

@@ -22,7 +22,7 @@ from rackmath.models.counts import weight_bytes
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.models.routing import INTERVAL, Routing
-from rackmath.serving.launch import redundancy_flags
+from rackmath.serving.launch_redundancy import redundancy_flags
 from rackmath.serving.placement import Placement, place, place_by_load
 
 

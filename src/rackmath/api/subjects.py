@@ -10,6 +10,7 @@ from typing import Any
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import catalogue
+from rackmath.io.changed_names import changed_by
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.units import day, decimal_year
@@ -81,7 +82,7 @@ class Cluster:
         """
         system = self.system
         for key, value in changes.items():
-            system = catalogue.changed_by(system, key, value)
+            system = changed_by(system, key, value)
         said = ", ".join(f"{key} {value}" for key, value in changes.items())
         return replace(self, system=replace(system, name=f"{self.system.name} with {said}" if said else system.name))
 

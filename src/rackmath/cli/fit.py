@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from rackmath.api.fit import FitRequest, run_fit
+from rackmath.api.fit import run_fit
+from rackmath.api.fit_request import FitRequest
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.quantities import Whole

@@ -14,10 +14,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from rackmath.engine.constants import term_named
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, MemoryTier, System
-from rackmath.hardware.changes import changed_system
 from rackmath.io import tables
 from rackmath.io.catalogue_files import (
     BenchmarkFile,
@@ -27,7 +25,7 @@ from rackmath.io.catalogue_files import (
     TierFile,
     toml_text,
 )
-from rackmath.io.changed_names import changed_name, with_changes
+from rackmath.io.changed_names import changed_by, changed_name, with_changes
 from rackmath.io.paths import bounded_file, is_file, is_folder
 from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
@@ -76,18 +74,6 @@ def system(name: str) -> System:
     if wanted in aliases:
         return _catalogue_system(aliases[wanted])
     raise InputError("SYSTEM", name, _near(name, [*system_names(), *aliases], "systems"))
-
-
-def changed_by(system: System, key: str, value: float | str) -> System:
-    """A system with one number changed, or with ``engine.`` before it a constant of whichever engine runs on it.
-
-    Errors: as of :func:`changed_system`; :class:`InputError` for a constant that no engine has.
-    """
-    if not key.startswith("engine."):
-        return changed_system(system, key, value)
-    name, text = key.removeprefix("engine."), str(value)
-    term_named(name, text)
-    return replace(system, software=(*system.software, (name, text)))
 
 
 def chip(name: str) -> Chip:

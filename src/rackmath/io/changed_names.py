@@ -1,10 +1,14 @@
-"""Names of systems and models with changes behind them, as ``h100-sxm[bandwidth=2x;price=2.5]``."""
+"""Names of systems and models with changes behind them, as ``h100-sxm[bandwidth=2x;price=2.5]``, and such systems."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from rackmath.engine.constants import term_named
 from rackmath.errors import InputError
+from rackmath.hardware import System
+from rackmath.hardware.changes import changed_system
 
 _CHANGED = re.compile(r"^(.+?)\[(.*)\]$")
 
@@ -31,3 +35,15 @@ def with_changes(name: str) -> tuple[str, list[tuple[str, str]]]:
             raise InputError("--set", part, "write key=value, as bandwidth=2x")
         changes.append((key, value))
     return match.group(1), changes
+
+
+def changed_by(system: System, key: str, value: float | str) -> System:
+    """A system with one number changed, or with ``engine.`` before it a constant of whichever engine runs on it.
+
+    Errors: as of :func:`changed_system`; :class:`InputError` for a constant that no engine has.
+    """
+    if not key.startswith("engine."):
+        return changed_system(system, key, value)
+    name, text = key.removeprefix("engine."), str(value)
+    term_named(name, text)
+    return replace(system, software=(*system.software, (name, text)))

@@ -32,8 +32,12 @@ _STREAMS = 4
 """CUDA streams on which these products are started. Source: TransformerEngine's ``nvte_get_num_compute_streams``."""
 
 _MOST = 0.85
-"""Part of a printed peak that kernels of a generation without timings are taken to reach at most, whatever services
-say: products of n, k >= 4096 on H100 to GB300 reach 0.73 to 0.85, medians at their best sizes (op-efficiency.csv)."""
+"""Part of a printed peak that kernels of these generations are taken to reach at most, whatever services say: products
+of n, k >= 4096 on H100 to GB300 reach 0.73 to 0.85, medians at their best sizes (op-efficiency.csv)."""
+
+_OF_DATA_CENTRES = frozenset({"ascend", "ascend-a3", "cdna3", "cdna4", "gaudi", "rubin", "tpu", "trainium"})
+"""Generations without timings whose printed peaks are of data centres' parts. Those of cards and desktops are of clocks
+that they exceed: RTX PRO 6000 reaches 1.02 there."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -59,7 +63,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
                 borrowed |= set() if group is own or not own else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
-    if chip.generation not in timed_generations():
+    if chip.generation in _OF_DATA_CENTRES - timed_generations():
         curves = {kind: replace(curve, most=_MOST) for kind, curve in curves.items()}
     if family in _ENGINES_OF_GGML:
         curves |= _of_ggml(chip)

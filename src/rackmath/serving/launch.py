@@ -13,6 +13,7 @@ from rackmath.engine import Layout
 from rackmath.engine.expert_load import redundant_experts
 from rackmath.models.adapters import ALL_LINEAR, Adapters
 from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
+from rackmath.serving.launch_redundancy import redundancy_flags
 from rackmath.serving.quoting import Setting, quoted
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
@@ -242,23 +243,6 @@ def _adapters(server: Server, engine: str) -> list[str]:
     rank = next((rank for rank in VLLM_RANKS if rank >= adapters.rank), VLLM_RANKS[-1])
     held = [f"--max-cpu-loras {adapters.count}"] if adapters.count > adapters.resident else []
     return ["--enable-lora", f"--max-loras {adapters.resident}", f"--max-lora-rank {rank}", *held]
-
-
-def redundancy_flags(copies: int, interval: int | None = None) -> dict[str, str]:
-    """What each engine is told of copies of experts; empty without any.
-
-    ``interval`` steps lie between two placements by load; None where nothing is moved.
-    """
-    if not copies:
-        return {}
-    told, moved = {"num_redundant_experts": copies}, ""
-    if interval is not None:
-        told["step_interval"] = interval
-        moved = f" --enable-eplb --eplb-rebalance-num-iterations {interval}"
-    return {
-        "vllm": f"--enable-eplb --eplb-config {quoted(told)}",
-        "sglang": f"--ep-num-redundant-experts {copies}{moved}",
-    }
 
 
 def notes(server: Server) -> list[str]:

@@ -231,6 +231,7 @@ def test_layers_of_two_kinds_share_tables() -> None:
 def test_states_make_blocks_longer() -> None:
     """vLLM says of Qwen3-Next at tp4: "Setting attention block size to 272 tokens"."""
     account = start(catalogue.model("qwen3-next-80b-a3b"), H100, Layout(tensor=4), server())
+    assert isinstance(account.blocks, Blocks)
     assert account.blocks.block == 272
 
 

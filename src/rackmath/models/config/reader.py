@@ -74,7 +74,6 @@ def read_config(
     senses = config["thinker_config"] if isinstance(config.get("thinker_config"), Mapping) else config
     encoder, encoder_exact = vision_encoder(senses, hidden)
     audio, audio_exact = audio_encoder(senses, hidden)
-    tied = _tied(fields, config, convention)
     longest = fields.optional(*CONTEXT, kind="tokens", low=1)
     head_bias = fields.choice("lm_head_bias")
     architecture = Architecture(
@@ -82,7 +81,7 @@ def read_config(
         hidden=hidden,
         vocabulary=vocabulary,
         layers=tuple(quantised),
-        tied=tied,
+        tied=_tied(fields, config, convention),
         head_bias=convention.head_bias if head_bias is None else head_bias,
         extras=tuple(loose_weights(fields, hidden, vocabulary, count, convention)),
         encoder=encoder,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.explore import run_curve, run_elasticities
-from rackmath.api.fit import FitRequest
+from rackmath.api.fit_request import FitRequest
 from rackmath.api.memory import MemoryRequest
 from rackmath.hardware.changes import UNITS
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
