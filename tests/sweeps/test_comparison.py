@@ -65,6 +65,12 @@ def test_prices_are_an_axis_or_go_by_system() -> None:
             cases(wrong)
 
 
+def test_emissions_are_those_of_the_energy() -> None:
+    """400 g per kWh, and 3.6 MJ in a kWh: a joule per token is 111.1 g per million tokens."""
+    for row in run_compare(CompareRequest(**ASKED, grid=400.0)).facts:
+        assert row["grams_co2_per_million_at_speed"] == pytest.approx(row["joules_per_token_at_speed"] * 1e6 / 9000)
+
+
 def test_a_bar_says_all_that_differs() -> None:
     figure = run_compare(CompareRequest(**(ASKED | {"on": "h100-sxm"}), engine="vllm,sglang")).picture()
     bars = figure.panels[0].series[0].x

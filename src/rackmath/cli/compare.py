@@ -58,7 +58,7 @@ def compare(
     others = [key for key in request.keys if key not in ("model", "on", "weights")]
     won = [_won(winner, others) for winner in winners(result.facts, others)]
     render.show_lines("in short", won)
-    _show(table, request.speed, request.cost, others)
+    _show(table, request, others)
     render.show_lines("prices", _priced(request))
 
 
@@ -71,7 +71,9 @@ def _table(cases: Sequence[Row], folder: Folder | None, workers: int | None, clu
     return joined(chunks, {c.name: pl.read_parquet(folder.path / f"part-{c.name}.parquet") for c in chunks})
 
 
-def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[str]) -> None:
+def _show(table: pl.DataFrame, request: CompareRequest, keys: Sequence[str]) -> None:
+    speed, cost, grid = request.speed, request.cost, request.grid
+
     def cell(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
@@ -81,7 +83,9 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
         [
             *("model", "system", "weights"),
             *(f">{key}" for key in keys),
-            *(">$/M out", ">range", ">J/token", ">tok/s/GPU", ">batch"),
+            *(">$/M out", ">range", ">J/token"),
+            *([] if grid is None else [">g CO2/M out"]),
+            *(">tok/s/GPU", ">batch"),
             *([] if cost is None else [">tok/s at cost"]),
             *(">fastest", "deployment, or why not"),
         ],
@@ -96,6 +100,7 @@ def _show(table: pl.DataFrame, speed: float, cost: float | None, keys: Sequence[
                 if r["low_at_speed"] is None
                 else f"{cell(r['low_at_speed'], '.2f')} to {cell(r['high_at_speed'], '.2f')}",
                 cell(r["joules_per_token_at_speed"], ".2g"),
+                *([] if grid is None else [cell(r["grams_co2_per_million_at_speed"], ".3g")]),
                 cell(r["tokens_per_second_per_gpu_at_speed"], ".0f"),
                 cell(r["batch_at_speed"], ".0f"),
                 *([] if cost is None else [cell(r["speed_at_cost"], ".0f")]),

@@ -15,6 +15,7 @@ from rackmath.api.lists import numbers
 from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.figures.pictures import cost_figure
+from rackmath.hardware.power import KILOWATT_HOUR
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.sweeps import plans
 from rackmath.sweeps.chunks import Chunk, plan_chunks
@@ -62,6 +63,7 @@ class CompareRequest:
     ] = None
     basis: Annotated[str, Option(help="Of the catalogue's prices.", kind=kinds.choice(*BASES))] = "on-demand"
     ttft: Annotated[float | None, options.TTFT] = None
+    grid: Annotated[float | None, options.GRID] = None
     sweep: Annotated[
         tuple[str, ...],
         Option(help="Any input, such as input=1000,8000.", kind=kinds.TEXTS, metavar="KEY=A,B,C"),
@@ -174,7 +176,13 @@ def rows_of(
 
 
 def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
-    """The answer that rows make: a mapping for each, in the order of the cases; ``details`` is the table."""
+    """The answer that rows make: a mapping for each, in the order of the cases; ``details`` is the table.
+
+    With a grid rows have the emissions of their energy as well. [g of CO2 per million tokens]
+    """
+    if r.grid is not None:
+        hours = pl.col("joules_per_token_at_speed") * 1e6 / KILOWATT_HOUR
+        table = table.with_columns((hours * r.grid).alias("grams_co2_per_million_at_speed"))
     rows = table.to_dicts()
     others = [key for key in r.keys if key not in ("model", "on", "weights")]
     return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed, others), details=table)
