@@ -25,13 +25,20 @@ Row = Mapping[str, str]
 
 
 def encoded(row: Row) -> Encoding:
-    """The encode of a row as the engine computes it, with losses of vLLM."""
+    """The encode of a row as the engine computes it, with losses of the row's engine, or of vLLM where it has none."""
     model, system = catalogue.model(row["model"]), catalogue.system(row["system"])
     assert model.encoder is not None, row["model"]
     image = image_of(model.encoder.sizing, int(row["width"]), int(row["height"]))
     model = replace(model, images=Images(count=float(row["images"]), image=image, tp_mode=row["way"]))
-    losses = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.5), "prompt pass")
+    engine = constants_file.engine_of(system, family_of(row), 2026.5)
+    losses = constants_file.losses_of(system, engine, "prompt pass")
     return encoding(model, system, Layout(tensor=int(row["tp"])), 1.0, losses)
+
+
+def family_of(row: Row) -> str:
+    """Family of the row's engine; vLLM for an engine without losses of its own."""
+    family = row["engine"].partition(" ")[0].lower()
+    return family if family in constants_file.FAMILIES else constants_file.DEFAULT_ENGINE
 
 
 def fitted(rows: list[Row]) -> tuple[float, float]:

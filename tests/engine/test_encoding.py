@@ -38,22 +38,22 @@ def with_images(
     )
 
 
-def losses_on(system: System) -> Losses:
-    return constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.5), "prompt pass")
+def losses_on(system: System, family: str = "vllm") -> Losses:
+    return constants_file.losses_of(system, constants_file.engine_of(system, family, 2026.5), "prompt pass")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: f"{r['system']} {r['images']} x {r['width']} {r['compiled']}")
 def test_published_encodes(row: dict[str, str]) -> None:
     system = catalogue.system(row["system"])
     model = with_images(row["model"], float(row["images"]), int(row["width"]), int(row["height"]), row["way"])
-    e = encoding(model, system, Layout(tensor=int(row["tp"])), 1.0, losses_on(system))
+    losses = losses_on(system, "sglang" if row["engine"].startswith("SGLang") else "vllm")
+    e = encoding(model, system, Layout(tensor=int(row["tp"])), 1.0, losses)
     measured = float(row["milliseconds"]) / 1e3
     if row["compiled"] == "yes":
         # The low end of the range is a compiled encoder.
         assert e.low == pytest.approx(measured, rel=0.1)
         return
-    # The row that no choice looks at is missed by 10 %: another chip, another engine, eight ranks.
-    assert e.time == pytest.approx(measured, rel=0.06 if row["use"] == "fit" else 0.11)
+    assert e.time == pytest.approx(measured, rel=0.06 if row["use"] == "fit" else 0.1)
     assert e.low < measured < e.high
 
 
