@@ -23,6 +23,15 @@ def load(chip, flops: float, moved: float, **numbers: float) -> KernelLoad:
     return KernelLoad(compute=flops / chip.rate("bf16"), memory=moved / chip.memory_bandwidth, **{**usual, **numbers})
 
 
+def test_no_kernel_nears_a_printed_peak_that_heat_keeps_it_from() -> None:
+    """Of untimed chips, those whose peak asks for 1.4 TFLOP/J or more: another power moves a chip over the bound."""
+    product = {name: kernel_files.kernels(catalogue.system(name).chip, "vllm").curves["product.wide"] for name in (
+        "mi355x", "mi355x[power=1700W]", "mi355x[power=1900W]", "rtx-3090", "rx-7900-xtx", "h100-sxm", "b200-sxm",
+    )}  # fmt: skip
+    # 2,516 TFLOP/s at 1,400, 1,700 and 1,900 W are 1.80, 1.48 and 1.32 TFLOP/J.
+    assert [curve.most for curve in product.values()] == [0.85, 0.85, 1.0, 1.0, 1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("system", "m", "n", "k", "seconds"),
     [

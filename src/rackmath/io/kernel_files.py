@@ -13,6 +13,7 @@ from typing import Any
 from rackmath.engine.kernel_curves import WIDTHS, Curve, Kernels
 from rackmath.engine.kernels import WHOLE
 from rackmath.hardware import Chip
+from rackmath.hardware.chip import TYPICAL_HEAT
 from rackmath.io import catalogue
 
 _FILE = files("rackmath") / "data" / "kernels.toml"
@@ -32,12 +33,9 @@ _STREAMS = 4
 """CUDA streams on which these products are started. Source: TransformerEngine's ``nvte_get_num_compute_streams``."""
 
 _MOST = 0.85
-"""Part of a printed peak that kernels of these generations are taken to reach at most, whatever services say: products
-of n, k >= 4096 on H100 to GB300 reach 0.73 to 0.85, medians at their best sizes (op-efficiency.csv)."""
-
-_OF_DATA_CENTRES = frozenset({"ascend", "ascend-a3", "cdna3", "cdna4", "gaudi", "rubin", "tpu", "trainium"})
-"""Generations without timings whose printed peaks are of data centres' parts. Those of cards and desktops are of clocks
-that they exceed: RTX PRO 6000 reaches 1.02 there."""
+"""Part of the printed peak that kernels of a generation without timings are taken to reach at most, whatever services
+say, where that peak asks for as many FLOPs of a joule as an H100's: products of n, k >= 4096 on H100 to GB300 (1.4 to
+2.3 TFLOP/J) reach 0.73 to 0.85, medians at their best sizes; RTX PRO 6000 (0.8) reaches 1.02 (op-efficiency.csv)."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -63,7 +61,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
                 borrowed |= set() if group is own or not own else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
-    if chip.generation in _OF_DATA_CENTRES - timed_generations():
+    if chip.generation not in timed_generations() and chip.heat >= TYPICAL_HEAT:
         curves = {kind: replace(curve, most=_MOST) for kind, curve in curves.items()}
     if family in _ENGINES_OF_GGML:
         curves |= _of_ggml(chip)
