@@ -100,6 +100,11 @@ def energy_of_tokens(seconds: Array, memory_time: Array, compute_time: Array, ch
     return np.array([np.nan if power is None else power.value for power in watts]) * points[:, 0]
 
 
+def grams_per_million(joules: float, grid: float) -> float:
+    """CO2 of a million tokens by the energy of one, from a grid in g/kWh. [g]"""
+    return joules * 1e6 / KILOWATT_HOUR * grid
+
+
 def _power(chip: Chip, memory_time: float, compute_time: float, time: float) -> Power | None:
     """Power where these seconds at the peaks fall into a time; no part of a peak is above one."""
     return power_of(chip, min(memory_time / time, 1.0), min(compute_time / time, 1.0)) if time > 0 else None
@@ -110,5 +115,5 @@ def _facts(joules: float, ends: tuple[float, float], grid: float | None) -> dict
         "joules_per_token": joules,
         "joules_per_token_range": list(ends),
         "kwh_per_million_tokens": joules * 1e6 / KILOWATT_HOUR,
-        "grams_co2_per_million_tokens": None if grid is None else joules * 1e6 / KILOWATT_HOUR * grid,
+        "grams_co2_per_million_tokens": None if grid is None else grams_per_million(joules, grid),
     }

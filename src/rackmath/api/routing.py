@@ -35,7 +35,7 @@ REDUNDANT = Option(
 
 
 INTERVAL_OPTION = Option(
-    help="Steps from one placement of experts by load to the next, over which moving all of them is spread.",
+    help="Steps between two placements of experts by load; the time to move them is spread over these steps.",
     kind=kinds.whole(1, 10**9),
     names=("--eplb-step-interval",),
     flags={"vllm": "--eplb-config", "sglang": "--eplb-rebalance-num-iterations"},

@@ -21,10 +21,10 @@ _SAME = 1.005
 def rl_summary(f: Facts, gpus: int) -> list[str]:
     """What ``rackmath train rl --json`` says."""
     cost: LoopCost = f["cost"]
-    price = "at a price that nobody says" if f["usd"] is None else f"for {f['usd']:,.0f} $"
+    price = "no price is known" if f["usd"] is None else f"{f['usd']:,.0f} $"
     early, late = f["days_range"]
     return [
-        f"{f['days']:.3g} days ({early:.3g} to {late:.3g}) on {gpus:,} {f['system']}, {price}.",
+        f"{f['days']:.3g} days ({early:.3g} to {late:.3g}) on {gpus:,} {f['system']}: {price}.",
         f"Writing answers takes {cost.writing_share:.0%} of the accelerator time.",
         f"An accelerator that writes does {cost.decode_efficiency:.0%} of the FLOP/s of one that trains.",
     ]
@@ -179,10 +179,10 @@ def budget_summary(f: Facts) -> list[str]:
         f"{show(ends['params']['high90'])}) and {show(f['tokens'])} tokens: loss {f['loss']:.3f}.",
         f"That is {more} training alone would cost least with.",
     ]
-    given = f["given"]
+    base = f["given"]
     sentences.append(
-        f"{show(given['params'])} parameters on {show(given['tokens'])} tokens cost "
-        f"{given['total'] / f['total'] - 1:.0%} more."
+        f"{show(base['params'])} parameters on {show(base['tokens'])} tokens cost {base['total'] / f['total'] - 1:.0%} "
+        "more."
     )
     return sentences
 
@@ -205,10 +205,10 @@ def modes_summary(f: Facts) -> list[str]:
 
 def trend_summary(benchmark: str, declines: Sequence[Decline]) -> list[str]:
     """How prices of equal scores fell."""
-    fell = sorted((d.per_year, d.score) for d in declines if d.per_year is not None)
-    if not fell:
+    rates = sorted((d.per_year, d.score) for d in declines if d.per_year is not None)
+    if not rates:
         return [f"No score of {benchmark} has prices over more than a year."]
-    (low, slow), (high, fast) = fell[0], fell[-1]
+    (low, slow), (high, fast) = rates[0], rates[-1]
     return [
         f"A token of an equal {benchmark} score became {low:.2g} to {high:.2g} times cheaper a year: slowest at "
         f"{slow:.0%}, fastest at {fast:.0%}.",

@@ -115,7 +115,7 @@ def _show(table: pl.DataFrame, request: CompareRequest, keys: Sequence[str]) -> 
 def _priced(r: CompareRequest) -> Iterator[str]:
     """What each system is paid at, or why its costs are missing."""
     if "usd-per-gpu-hour" in r.keys:
-        yield "one row for each price given"
+        yield "a row for each price of --usd-per-gpu-hour"
         return
     for name in r.systems:
         system = catalogue.system(name)
@@ -131,12 +131,12 @@ def _won(winner: Winner, keys: Sequence[str]) -> str:
     """The cheapest of a model, and by how much, beside how well either is known."""
     row, second = winner.row, winner.second
     keys = [key for key in keys if key not in winner.question]
-    asked = "".join(
+    question = "".join(
         f", {key} {value:,g}" if isinstance(value, float) else f", {key} {value}"
         for key, value in winner.question.items()
     )
     text = (
-        f"{row['model']}{asked}: {_named(row, keys)} is cheapest, "
+        f"{row['model']}{question}: {_named(row, keys)} is cheapest, "
         f"{row['usd_per_million_at_speed']:.3g} $ per million tokens"
     )
     if second is None:

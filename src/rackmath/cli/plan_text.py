@@ -20,10 +20,7 @@ def _range(point: Mapping[str, Any], name: str, unit: str = "") -> str:
     value, low, high = (point[name + end] for end in ("", "_low", "_high"))
     if value is None:
         return "unknown: give --usd-per-gpu-hour"
-    text = show(value, unit) if unit else f"{value:.3g}"
-    if low == high:
-        return text
-    return f"{text} ({show(low, unit)} to {show(high, unit)})" if unit else f"{text} ({low:.3g} to {high:.3g})"
+    return show(value, unit) + ("" if low == high else f" ({show(low, unit)} to {show(high, unit)})")
 
 
 def show_plan(facts: Mapping[str, Any], explain: bool) -> None:

@@ -171,8 +171,8 @@ def changed_constant(name: str, text: str, value: float = 1.0) -> float:
     amount = parse(text.rstrip()[:-1], "1", key) * value if factor else parse(text, term.unit, key)
     low, high = {PART: (0.0, 1.0), FACTOR: (1.0, inf)}.get(term.scale, (0.0, inf))
     if not (low <= amount <= high and amount < inf):
-        most = f" to {high:g}" if high < inf else ""
-        raise InputError(key, text, f"write what makes it a number from {low:g}{most}: {term.meaning}")
+        most = f" and at most {high:g}" if high < inf else ""
+        raise InputError(key, text, f"write a value or a factor that gives at least {low:g}{most}: {term.meaning}")
     return amount
 
 

@@ -57,7 +57,7 @@ SERVICE_TERMS = (
         centre=4e-3,
         spread=0.7,
         axes=("family",),
-        meaning="part of that which the server's one process takes for each request in turn",
+        meaning="time that the server's one process takes for each request, one after another, within arrival",
     ),
     Term(
         name="acceptance",

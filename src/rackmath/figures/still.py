@@ -106,7 +106,9 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     if axis.get_legend_handles_labels()[0]:
-        axis.legend(frameon=False, fontsize=8)
+        # Bars fill a panel: names that stand before them need a ground of their own.
+        filled = any(s.kind in ("bars", "horizontal") for s in panel.series)
+        axis.legend(frameon=filled, framealpha=0.9, edgecolor="none", fontsize=8)
 
 
 def _axes(axis: Any, panel: Panel) -> None:

@@ -66,7 +66,7 @@ class Scheduling:
     arrival: Number = 0.0
     """Time of a request outside the engine: network, tokeniser, first scheduling. [s]"""
     frontend: Number = 0.0
-    """Part of that in which a request holds up those behind it: that of the server's one process. [s]"""
+    """Time of ``arrival`` in which a request holds up those behind it: that of the server's one process. [s]"""
     acceptance: Number = 0.0
     """Chance that a drafted token is accepted, given that those before it were."""
     mixed: Number = 1.0

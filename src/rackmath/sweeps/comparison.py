@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import polars as pl
 
 from rackmath.api import kinds, options
+from rackmath.api.energy import grams_per_million
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import numbers
 from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.figures.pictures import cost_figure
-from rackmath.hardware.power import KILOWATT_HOUR
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.sweeps import plans
 from rackmath.sweeps.chunks import Chunk, plan_chunks
@@ -55,7 +55,7 @@ class CompareRequest:
     usd_per_gpu_hour: Annotated[
         str | None,
         Option(
-            help="Price of one accelerator: of every system, one row for each of several (2,3), or of systems by name "
+            help="Dollars per accelerator-hour: of every system, with a row for each price (2,3), or by system "
             "(h100-sxm=2,b200-sxm=4.5).",
             kind=kinds.NUMBERS,
             metavar="PRICE[,PRICE...]",
@@ -181,8 +181,8 @@ def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
     With a grid rows have the emissions of their energy as well. [g of CO2 per million tokens]
     """
     if r.grid is not None:
-        hours = pl.col("joules_per_token_at_speed") * 1e6 / KILOWATT_HOUR
-        table = table.with_columns((hours * r.grid).alias("grams_co2_per_million_at_speed"))
+        scale = grams_per_million(1.0, r.grid)
+        table = table.with_columns(grams_co2_per_million_at_speed=scale * pl.col("joules_per_token_at_speed"))
     rows = table.to_dicts()
     others = [key for key in r.keys if key not in ("model", "on", "weights")]
     return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed, others), details=table)

@@ -55,15 +55,15 @@ def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[Winner]:
     keys : sequence of str
         Inputs that differ between rows, of which :data:`QUESTIONS` tell questions apart.
     """
-    asked = [key for key in keys if key in QUESTIONS]
+    question_keys = [key for key in keys if key in QUESTIONS]
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["model"], *(row[key] for key in asked)), []).append(row)
+        groups.setdefault((row["model"], *(row[key] for key in question_keys)), []).append(row)
     for (_, *values), mine in groups.items():
         priced = sorted((row for row in mine if _cost(row) < inf), key=_cost)
         if len(mine) > 1 and priced:
             second = priced[1] if len(priced) > 1 else None
-            yield Winner(row=priced[0], question=dict(zip(asked, values, strict=True)), second=second)
+            yield Winner(row=priced[0], question=dict(zip(question_keys, values, strict=True)), second=second)
 
 
 def _cost(row: Row) -> float:

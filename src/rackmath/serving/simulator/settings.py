@@ -87,7 +87,7 @@ class Batching:
     outside: float = 0.0
     """Time of a request outside of the engine. [s]"""
     frontend: float = 0.0
-    """Part of that in which first tokens hold up those behind them: that of the server's one process. [s]"""
+    """Time of ``outside`` in which a first token holds up those behind it: that of the server's one process. [s]"""
     period: float = 0.02
     """Of the train. [s]"""
     host: float = 25e9

@@ -181,7 +181,7 @@ def plan(i: Plan) -> Shown:
 
 
 def _plain_range(point: Mapping[str, Any], key: str) -> str:
-    return f"{point[key]:,.3g}, {point[f'{key}_low']:,.3g} to {point[f'{key}_high']:,.3g}"
+    return f"{show(point[key])}, {show(point[f'{key}_low'])} to {show(point[f'{key}_high'])}"
 
 
 def _first_tokens(f: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
