@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackmath.errors import InputError
-from rackmath.units import parse, show
+from rackmath.units import params, parse, show
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,18 @@ def test_what_is_shown_is_read_back_to_three_digits(value: float, unit: str) -> 
 @given(st.floats(1e-8, 1e6))
 def test_times_are_read_back(value: float) -> None:
     assert parse(show(value, "s"), "s") == pytest.approx(value, rel=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (999_885_952, "1 B"),
+        (999e6, "999 M"),
+        (999.4e6, "999 M"),
+        (999_600e6, "1 T"),
+        (8.03e9, "8.03 B"),
+        (1.57e12, "1.57 T"),
+    ],
+)
+def test_parameters_round_into_the_larger_unit(value: float, text: str) -> None:
+    assert params(value) == text

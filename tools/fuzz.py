@@ -41,7 +41,7 @@ import click
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-SURFACES = {"lines": 0.35, "configs": 0.35, "files": 0.2, "addresses": 0.1}
+SURFACES = {"lines": 0.32, "options": 0.03, "configs": 0.35, "files": 0.2, "addresses": 0.1}
 """What reads input, and its part of the cases."""
 LONGEST = 10
 """Time of a processor that one case may take. [s]"""
@@ -49,6 +49,8 @@ _CLOCK = 60
 """Time by the clock that it may take. [s]"""
 MOST_MEMORY = 2**30
 """That one case may add. [B]"""
+PLAUSIBLE = ("0", "0.5", "1", "2", "16", "1000")
+"""Numbers that a user may well type."""
 CHUNK = 100
 PARTS = 2
 
@@ -141,7 +143,8 @@ def chunk(surface: str, seed: int, numbers: range) -> list[str]:
 
 def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
     """Number of each case and what broke, empty where nothing did."""
-    run: Callable[[Random], str] = {"lines": line, "configs": config, "files": file, "addresses": address}[surface]
+    surfaces = {"lines": line, "options": option, "configs": config, "files": file, "addresses": address}
+    run: Callable[[Random], str] = surfaces[surface]
     warnings.simplefilter("always")
     for number in numbers:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -259,6 +262,38 @@ def line(random: Random) -> str:
     if words and words[0] in LEFT_OUT:
         return ""
     return typed(words)
+
+
+def option(random: Random) -> str:
+    """A worked example with a plausible value of one option: each that the option names, or a number."""
+    quick, slow = examples()
+    words, command = random.choice(slow if random.random() < 0.1 else quick)
+    changes = [
+        [name, *value]
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and parameter.name != "help"
+        for name in parameter.opts[:1]
+        for value in plausible(parameter)
+    ]
+    if not changes:
+        return ""
+    change = random.choice(changes)
+    if change[0] in words:
+        at = words.index(change[0])
+        words = words[:at] + words[at + len(change) :]
+    return typed([*words, *change])
+
+
+def plausible(parameter: click.Option) -> list[tuple[str, ...]]:
+    """What may stand behind an option: nothing for a flag, and nothing at all for text and files."""
+    if parameter.is_flag:
+        return [()]
+    if isinstance(parameter.type, click.Choice):
+        return [(choice,) for choice in parameter.type.choices]
+    if isinstance(parameter.type, click.IntRange):
+        return [(text,) for text in PLAUSIBLE]
+    kind = getattr(parameter.type, "kind", None)
+    return [] if kind is None or kind.name in ("text", "path") else [(text,) for text in PLAUSIBLE]
 
 
 def value(random: Random) -> str:

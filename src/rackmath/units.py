@@ -126,6 +126,20 @@ def show(value: float, unit: str = "", digits: int = 3) -> str:
     return f"{_rounded(value / scale, digits)} {prefix}{unit}".strip()
 
 
+def count(value: float) -> str:
+    """Write a count with thousands separators."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def params(value: float) -> str:
+    """Write a number of parameters or tokens as the field does: ``37.6 B``."""
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        # What rounds to a thousand of the smaller unit is one of the larger.
+        if value >= 0.9995 * size:
+            return f"{value / size:.3g} {letter}"
+    return count(value)
+
+
 def _rounded(value: float, digits: int) -> str:
     if value == 0:
         return "0"

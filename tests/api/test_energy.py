@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 from click.testing import CliRunner
 
 from rackmath.api.agent import AgentRequest, run_agent
+from rackmath.api.budget import BudgetRequest, run_budget
 from rackmath.api.cache import CacheRequest, run_cache
 from rackmath.api.context import ContextRequest, run_context
-from rackmath.api.energy import energy_of_tokens
+from rackmath.api.energy import energy_of_parts, energy_of_run, energy_of_service, energy_of_tokens
 from rackmath.api.rl import RlRequest, run_rl
+from rackmath.api.token_costs import CostRequest, run_cost
 from rackmath.caching.tiers import RECOMPUTE
 from rackmath.cli.app import cli
-from rackmath.hardware.power import power_of
+from rackmath.hardware.power import Power, power_of
 from rackmath.io import catalogue
 
 H100 = catalogue.system("h100-sxm").chip
@@ -24,9 +27,14 @@ H100 = catalogue.system("h100-sxm").chip
 
 def within(joules: float, seconds: float) -> bool:
     """Whether an energy is that of an accelerator at some load."""
-    idle = power_of(H100, 0.0, 0.0)
-    assert idle is not None
-    return idle.value * seconds <= joules <= H100.power * seconds
+    return power(0.0, 0.0).value * seconds <= joules <= H100.power * seconds
+
+
+def power(bandwidth: float, compute: float) -> Power:
+    """Power of an accelerator that uses these parts of its peaks."""
+    value = power_of(H100, bandwidth, compute)
+    assert value is not None
+    return value
 
 
 def test_energy_of_many_points_is_that_of_each() -> None:
@@ -34,9 +42,8 @@ def test_energy_of_many_points_is_that_of_each() -> None:
     joules = energy_of_tokens(seconds, memory, compute, H100)
     assert joules is not None
     for at in (0, 1):
-        power = power_of(H100, memory[at] / seconds[at], compute[at] / seconds[at])
-        assert power is not None
-        assert joules[at] == pytest.approx(power.value * seconds[at])
+        watts = power(memory[at] / seconds[at], compute[at] / seconds[at]).value
+        assert joules[at] == pytest.approx(watts * seconds[at])
     assert np.isnan(joules[2])
 
 
@@ -77,6 +84,68 @@ def test_a_token_that_is_computed_again() -> None:
     assert energy["grams_co2_per_million_tokens"] == pytest.approx(400 * energy["kwh_per_million_tokens"])
 
 
+def test_a_service_that_waits_takes_the_power_of_waiting_in_that_time() -> None:
+    always, half = (energy_of_service(2e-3, 1e-3, 5e-4, (0.9, 1.2), H100, 400, used) for used in (1.0, 0.5))
+    work, idle = power(0.5, 0.25), power(0.0, 0.0)
+    assert always is not None
+    assert half is not None
+    assert always["joules_per_token"] == pytest.approx(2e-3 * work.value)
+    assert half["joules_per_token"] == pytest.approx(2e-3 * (work.value + idle.value))
+    low, high = half["joules_per_token_range"]
+    assert low < half["joules_per_token"] < high
+    assert half["grams_co2_per_million_tokens"] == pytest.approx(400e6 / 3.6e6 * half["joules_per_token"])
+
+
+def test_tokens_on_a_price_page_take_the_energy_of_their_accelerator_time() -> None:
+    request: dict[str, Any] = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "input": 1000.0, "spread": 0.0}
+    facts = run_cost(CostRequest(**request, utilisation=1.0, grid=400)).facts
+    rates, energy = facts["rates"], facts["energy"]
+    for kind in ("input", "output"):
+        assert within(energy[kind]["joules_per_token"], 1 / rates[kind])
+        assert energy[kind]["grams_co2_per_million_tokens"] == pytest.approx(
+            400 * energy[kind]["kwh_per_million_tokens"]
+        )
+    # Found tokens are not read: one that is takes the energy that it takes.
+    some = run_cost(CostRequest(**request, utilisation=1.0, hit=0.5)).facts["energy"]
+    assert some["input"]["joules_per_token"] == pytest.approx(energy["input"]["joules_per_token"], rel=0.1)
+    idle = run_cost(CostRequest(**request, utilisation=0.25)).facts["energy"]
+    more = 3 * power(0.0, 0.0).value / rates["input"]
+    assert idle["input"]["joules_per_token"] == pytest.approx(energy["input"]["joules_per_token"] + more)
+
+
+def test_a_budget_takes_the_energy_of_training_reading_and_writing() -> None:
+    plain = run_budget(BudgetRequest(loss=2.0, on="h100-sxm", mfu=0.5, grid=400)).facts["hardware"]
+    load = power(0.0, 0.5)
+    assert plain["energy"]["kwh"] == pytest.approx(load.value * plain["gpu_hours"] / 1000)
+    assert plain["energy"]["kwh_range"] == pytest.approx([x * plain["gpu_hours"] / 1000 for x in (load.low, load.high)])
+    assert plain["energy"]["kg_co2"] == pytest.approx(0.4 * plain["energy"]["kwh"])
+    served: dict[str, Any] = {"params": 7e10, "tokens": 1.5e13, "inference_tokens": 1e13, "prompt_tokens": 3e13}
+    loads: dict[str, Any] = {"on": "h100-sxm", "mfu": 0.5, "decode_efficiency": 0.2, "prefill_efficiency": 1.2}
+    facts = run_budget(BudgetRequest(**served, **loads, success=0.5)).facts
+    rate = 0.5 * H100.rate("bf16")
+    kwh = [0.0, 0.0, 0.0]
+    for flops, compute, writes in (
+        (facts["cost_pretrain"], 0.5, False),
+        (0.5 * 2 * facts["params"] * 3e13 / 1.2, 0.6, False),
+        (0.5 * 2 * facts["params"] * 1e13 / 0.2, 0.1, True),
+    ):
+        middle, least, most = (power(bandwidth if writes else 0.0, compute) for bandwidth in (0.5, 0.0, 1.0))
+        for at, watts in enumerate((middle.value, least.low, most.high)):
+            kwh[at] += watts * flops / rate / 3.6e6
+    energy = facts["hardware"]["energy"]
+    assert [energy["kwh"], *energy["kwh_range"]] == pytest.approx(kwh)
+    assert energy["power_per_gpu"] * facts["hardware"]["gpu_hours"] == pytest.approx(1000 * energy["kwh"])
+
+
+def test_a_budget_s_model_says_how_much_of_the_bandwidth_it_uses() -> None:
+    request: dict[str, Any] = {"params": 8e9, "tokens": 1.5e13, "inference_tokens": 1e14, "model": "llama-3.1-8b"}
+    facts = run_budget(BudgetRequest(**request, on="h100-sxm", gpus=64, serving_gpus=1)).facts
+    (said,) = re.findall(r"writing uses (\d+)%", "\n".join(facts["assumptions"]))
+    assert 20 < int(said) < 100
+    low, high = facts["hardware"]["energy"]["kwh_range"]
+    assert high / low < 1.3 / 0.7 + 1e-9
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -88,6 +157,8 @@ def test_a_token_that_is_computed_again() -> None:
         "estimate llama-3.1-8b --on h100-sxm --gpus 1 --batch 8 --context 1k",
         "plan llama-3.1-8b --on h100-sxm --gpus 1 --input 500 --output 100",
         "simulate llama-3.1-8b --on h100-sxm --gpus 1 --poisson 2 --requests 50 --input 100 --output 20",
+        "train budget --loss 2.0 --inference-tokens 1e13 --on h100-sxm",
+        "prices cost llama-3.1-8b --on h100-sxm --gpus 1 --input 500 --output 100",
         "train run llama-3.1-8b --on h100-sxm --gpus 64 --tokens 1T",
     ],
 )
@@ -99,4 +170,7 @@ def test_every_answer_with_dollars_of_accelerators_has_their_energy(line: str) -
 
 
 def test_a_chip_whose_power_nobody_says_has_no_energy() -> None:
-    assert energy_of_tokens(np.ones(1), np.ones(1), np.ones(1), replace(H100, power=None)) is None
+    chip = replace(H100, power=None)
+    assert energy_of_tokens(np.ones(1), np.ones(1), np.ones(1), chip) is None
+    assert energy_of_service(1.0, 0.5, 0.5, (1.0, 1.0), chip, None) is None
+    assert energy_of_parts([energy_of_run(1.0, 0.5, 0.5, chip, None)]) is None

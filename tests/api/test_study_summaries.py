@@ -24,6 +24,7 @@ LINES = {
     "prices trend": ("{scores[0][per_year]}", 0.0),
     "lecture sparsity --on h100-sxm --dense 70B": ("{best_experts[0]}", 1.0),
     "train budget --params 7B --tokens 15T": ("{loss}", 1.0),
+    "train budget --law hoffmann --loss 2.1": ("{loss}", 1.0),
     "lecture cache llama-3.1-8b --on h100-sxm": ("{products[1 hour][recompute_usd_per_million]}", 1.0),
     "lecture context llama-3.1-8b --on h100-sxm --gpus 1": ("{0[cost][0]}", 1.0),
     "train rl llama-3.1-8b --on h100-sxm --gpus 64": ("{days}", 1.0),

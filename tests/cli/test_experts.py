@@ -47,6 +47,14 @@ def test_a_picture_is_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert (tmp_path / "experts.svg").read_text().count("<use") >= 288
 
 
+def test_experts_are_said_to_be_chosen_evenly_only_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["estimate", "gpt-oss-120b", "--on", "h100-sxm", "--gpus", "4", "--batch", "64", "--context", "1k"]
+    for more, evenly in (((), True), (("--expert-skew", "0.5"), False), (("--expert-correlation", "0.5"), False)):
+        with pytest.raises(SystemExit):
+            main([*words, *more])
+        assert ("evenly" in capsys.readouterr().out) == evenly, more
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [

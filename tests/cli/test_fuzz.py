@@ -13,7 +13,7 @@ from tests.conftest import tool
 fuzz = tool("fuzz")
 
 
-@pytest.mark.parametrize(("surface", "cases"), [("lines", 250), ("files", 100)])
+@pytest.mark.parametrize(("surface", "cases"), [("lines", 250), ("options", 60), ("files", 100)])
 def test_hostile_input_breaks_nothing(
     surface: str, cases: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from rackmath.api import kinds, options
+from rackmath.api.energy import NOTE, energy_of_parts, energy_of_run
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
-from rackmath.api.training_rates import PLAIN, efficiency
+from rackmath.api.training_rates import PLAIN, Efficiency, efficiency
 from rackmath.errors import InputError
 from rackmath.figures.budget import budget_figure
 from rackmath.hardware import System
 from rackmath.io import law_files
 from rackmath.models.architecture import Architecture
-from rackmath.training.budget import TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
+from rackmath.training.budget import READ, TRAIN, Budget, Life, at_equal_cost, budget, cheapest, equal_costs, split
 from rackmath.training.scaling_laws import LAWS, LossLaw, critical_overhead, law
 
 _AT = (0.05, 0.5, 0.95)
@@ -28,7 +29,9 @@ _FIELDS = ("params", "tokens", "overtraining", "cost_pretrain", "cost_rl", "cost
 class BudgetRequest:
     """A loss to reach, and what a model is used for in its life."""
 
-    law: Annotated[str, Option(help=f"One of {', '.join(LAWS)}.")] = "besiroglu"
+    law: Annotated[str, Option(help="Law of loss against parameters and tokens.", kind=kinds.choice(*LAWS))] = (
+        "besiroglu"
+    )
     loss: Annotated[float | None, Option(help="Loss to reach, in the law's nats per token.", kind=kinds.NUMBER)] = None
     params: Annotated[
         float | None, Option(help="Size of a model whose loss is to be reached, as 70B.", kind=kinds.NUMBER)
@@ -67,6 +70,7 @@ class BudgetRequest:
     mfu: Annotated[
         float | None, Option(help="Utilisation of training, with --on (default: 0.4, or --model's).", kind=kinds.NUMBER)
     ] = None
+    grid: Annotated[float | None, options.GRID] = None
 
     def __post_init__(self) -> None:
         """Read all values."""
@@ -89,7 +93,7 @@ def run_budget(r: BudgetRequest) -> Result:
         use = efficiency(
             load_model(r.model), system, gpus=r.gpus, serving_gpus=r.serving_gpus, prompt=r.prompt, answer=r.answer
         )
-    use = use.with_given(mfu=r.mfu, decode=r.decode_efficiency, prefill=r.prefill_efficiency)
+    use = use.replaced(mfu=r.mfu, decode=r.decode_efficiency, prefill=r.prefill_efficiency)
     life = Life(
         prompt_tokens=r.prompt_tokens,
         answer_tokens=r.inference_tokens,
@@ -104,6 +108,8 @@ def run_budget(r: BudgetRequest) -> Result:
     facts["assumptions"] = [use.note] if use.note else []
     if system is not None:
         facts["hardware"] = _hardware(system, use.mfu, facts)
+        facts["hardware"]["energy"] = _energy(system, use, facts, life, r.grid)
+        facts["assumptions"] += [NOTE, _written_note(use)] if facts["hardware"]["energy"] else []
     return Result(request=r, facts=facts, draw=lambda: budget_figure(chosen, facts, life))
 
 
@@ -184,6 +190,38 @@ def _hardware(system: System, mfu: float, facts: dict[str, Any]) -> dict[str, An
         "gpu_hours": hours,
         "usd": None if system.price is None else hours * 3600 * system.price,
     }
+
+
+def _energy(
+    system: System, use: Efficiency, facts: dict[str, Any], life: Life, grid: float | None
+) -> dict[str, Any] | None:
+    """Energy of training, reading and writing at the least cost, each at its own load of an accelerator."""
+    chip = system.chip
+    rate = chip.rate("bf16") * use.mfu
+    flops = READ * facts["params"] * life.success
+
+    def part(seconds: float, efficiency: float, bandwidth: float = 0.0) -> dict[str, Any] | None:
+        return energy_of_run(seconds, bandwidth * seconds, use.mfu * efficiency * seconds, chip, grid)
+
+    trained = part((facts["cost_pretrain"] + facts["cost_rl"]) / rate, 1.0)
+    read = part(flops * life.prompt_tokens / use.prefill / rate, use.prefill)
+    seconds = flops * life.answer_tokens / use.decode / rate
+    ends = (0.0, 1.0) if use.bandwidth is None else (use.bandwidth, use.bandwidth)
+    written = part(seconds, use.decode, (ends[0] + ends[1]) / 2)
+    least, most = (part(seconds, use.decode, end) for end in ends)
+    if written and least and most:
+        written["kwh_range"] = [least["kwh_range"][0], most["kwh_range"][1]]
+    return energy_of_parts([trained, read, written])
+
+
+def _written_note(use: Efficiency) -> str:
+    """What the energy of writing goes by."""
+    if use.bandwidth is None:
+        return (
+            "writing is taken to use half of the memory's bandwidth, and between none and all of it in the range of "
+            "the energy: name a --model to know it"
+        )
+    return f"writing uses {use.bandwidth:.0%} of the memory's bandwidth"
 
 
 def published(law: LossLaw) -> list[dict[str, Any]]:

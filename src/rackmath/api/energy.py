@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,25 +41,35 @@ def energy_of(step: Estimate, chip: Chip, grid: float | None) -> dict[str, Any] 
 
 
 def energy_of_service(
-    total: float, memory_time: float, compute_time: float, ends: tuple[float, float], chip: Chip, grid: float | None
+    total: float,
+    memory_time: float,
+    compute_time: float,
+    ends: tuple[float, float],
+    chip: Chip,
+    grid: float | None,
+    used: float = 1.0,
 ) -> dict[str, Any] | None:
-    """Energy of an output token of a service with its prompt; None where nobody says the chip's power.
+    """Energy of a token of a service; None where nobody says the chip's power.
 
     Parameters
     ----------
     total : float
-        Accelerator-seconds per output token. [s]
+        Accelerator-seconds of work per token. [s]
     memory_time, compute_time : float
-        Those that its memory traffic and its multiplications, prompts' included, take at the peaks. [s]
+        Those that its memory traffic and its multiplications take at the peaks. [s]
     ends : tuple of float
         90 % range of the time per token over its value. [1]
-
-    An accelerator that waits is taken to be running.
+    used : float
+        Part of the time in which accelerators work; in the rest they run and wait. [1]
     """
+    idle = power_of(chip, 0.0, 0.0)
     value, fast, slow = (_power(chip, memory_time, compute_time, total * end) for end in (1.0, *ends))
-    if value is None or fast is None or slow is None:
+    if idle is None or value is None or fast is None or slow is None:
         return None
-    return _facts(value.value * total, (fast.low * total * ends[0], slow.high * total * ends[1]), grid)
+    waits = 1 / used - 1
+    low = total * ends[0] * (fast.low + idle.low * waits)
+    high = total * ends[1] * (slow.high + idle.high * waits)
+    return _facts(total * (value.value + idle.value * waits), (low, high), grid)
 
 
 def energy_of_run(
@@ -82,6 +93,21 @@ def energy_of_run(
         "kwh": power.value * hours,
         "kwh_range": [power.low * hours, power.high * hours],
         "kg_co2": None if grid is None else power.value * hours * grid / 1000,
+    }
+
+
+def energy_of_parts(parts: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
+    """Energy of a run whose parts have theirs by :func:`energy_of_run`, and the mean power of an accelerator."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    kwh = sum(part["kwh"] for part in known)
+    hours = sum(part["kwh"] / part["power_per_gpu"] for part in known)
+    return {
+        "power_per_gpu": kwh / hours,
+        "kwh": kwh,
+        "kwh_range": [sum(part["kwh_range"][end] for part in known) for end in (0, 1)],
+        "kg_co2": None if known[0]["kg_co2"] is None else sum(part["kg_co2"] for part in known),
     }
 
 

@@ -249,11 +249,12 @@ def _asked(r: PlanRequest, images: float) -> tuple[Workload, Limits]:
     """Requests, with so many tokens of images in each prompt, and the limits on averages of their times."""
     if r.percentiles:
         raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
+    prompt = r.input + images
     work = Workload(
-        input=r.input + images,
+        input=prompt,
         output=r.output,
-        # What the cache holds of a prompt is text.
-        cached=r.cached_prefix * r.input / (r.input + images),
+        # What the cache holds of a prompt is text; a prompt below one token is refused.
+        cached=r.cached_prefix * r.input / max(prompt, 1.0),
         rate=inf if r.rate is None else requests_per_second(r.rate, r.output),
     )
     limits = Limits(

@@ -10,7 +10,7 @@ from rackmath.prices.decode import Decoded
 from rackmath.prices.forward import Page
 from rackmath.prices.trend import Decline
 from rackmath.training.rollouts import LoopCost
-from rackmath.units import show
+from rackmath.units import params, show
 
 Facts = Mapping[str, Any]
 
@@ -62,8 +62,8 @@ def decode_summary(d: Decoded) -> list[str]:
     ]
 
 
-def _billions(params: float) -> str:
-    return f"{params / 1e9:,.3g}" if params < 1e12 else f"{params / 1e9:,.0f}"
+def _billions(size: float) -> str:
+    return f"{size / 1e9:,.3g}" if size < 1e12 else f"{size / 1e9:,.0f}"
 
 
 def page_summary(page: Page) -> list[str]:
@@ -172,18 +172,20 @@ def _mixture(experts: float | None) -> str:
 def budget_summary(f: Facts) -> list[str]:
     """What ``rackmath train budget --json`` says."""
     ends = f["ranges"]
+    size = "" if ends is None else f" ({params(ends['params']['low90'])} to {params(ends['params']['high90'])})"
     ratio = f["overtraining"]
     more = f"{ratio:.3g} times as many tokens per parameter as" if ratio > _SAME else "as many tokens per parameter as"
     sentences = [
-        f"Least is spent on {show(f['params'])} parameters ({show(ends['params']['low90'])} to "
-        f"{show(ends['params']['high90'])}) and {show(f['tokens'])} tokens: loss {f['loss']:.3f}.",
+        f"Least is spent on {params(f['params'])} parameters{size} and {params(f['tokens'])} tokens: "
+        f"loss {f['loss']:.3f}.",
         f"That is {more} training alone would cost least with.",
     ]
     base = f["given"]
-    sentences.append(
-        f"{show(base['params'])} parameters on {show(base['tokens'])} tokens cost {base['total'] / f['total'] - 1:.0%} "
-        "more."
-    )
+    if base["total"] > _SAME * f["total"]:
+        sentences.append(
+            f"{params(base['params'])} parameters on {params(base['tokens'])} tokens cost "
+            f"{base['total'] / f['total'] - 1:.0%} more."
+        )
     return sentences
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from rackmath import units
 from rackmath.api import kinds, options
+from rackmath.api.energy import NOTE, energy_of_service
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
@@ -17,7 +18,7 @@ from rackmath.engine import Layout, Losses, parse_layout
 from rackmath.engine.layout import candidate_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures.token_costs import token_cost_figure
-from rackmath.hardware import System
+from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file, price_book
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
@@ -72,6 +73,7 @@ class CostRequest:
     engine: Annotated[str, options.ENGINE.but(kind=kinds.choice(*FAMILIES, "other"))] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
+    grid: Annotated[float | None, options.GRID] = None
     sold_as: Annotated[str | None, Option(help="Model of genai-prices whose list is held against the cost.")] = None
     provider: Annotated[
         str | None, Option(help="Provider that sells it (default: who has the fullest price list of it).")
@@ -113,7 +115,7 @@ def run_cost(r: CostRequest) -> Result:
     answers = _Answers(architecture, system, r.gpus, r.layout, r.batch, float(r.two_batch), losses["time per token"])
     # A batch that is given is the mean one, so idle places are in it already.
     used = r.utilisation, 1.0 if r.batch else r.utilisation
-    facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin)
+    facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin, r.grid)
     facts["assumptions"] = [
         *catalogue.price_note(system, r.usd_per_gpu_hour),
         f"accelerators that read work {used[0]:.0%} of the time, those that write {used[1]:.0%}; margin {r.margin:.0%}",
@@ -123,6 +125,7 @@ def run_cost(r: CostRequest) -> Result:
         if r.ideal
         else f"{'an engine of its own' if r.engine == 'other' else r.engine} of {r.year:g}",
         "an answer's cost is that of a batch of its own context; caches wait beside the accelerators",
+        *([f"{NOTE}; out of use they run and wait"] if facts["energy"] else []),
     ]
     if r.sold_as is not None:
         at = units.day(r.date, "--date") if r.date else None
@@ -143,8 +146,9 @@ def _facts(
     pace: tuple[float, float],
     used: tuple[float, float],
     margin: float,
+    grid: float | None,
 ) -> dict[str, Any]:
-    """Curve, page and rates; ``pace`` is time per token and the fast tier's speed, ``used`` is parts of time."""
+    """Curve, page, rates and energy; ``pace``: time per token and the fast tier's speed; ``used``: parts of time."""
     slowest, fast = pace
     contexts = np.geomspace(_SHORTEST, demand.longest, int(np.log10(demand.longest / _SHORTEST) * _PER_DECADE) + 2)
     read = readers.at(contexts, demand.parts(contexts), demand.hit)
@@ -153,6 +157,7 @@ def _facts(
     here = np.array([demand.context])
     usual = answers.at(here, slowest)
     standard = float(usual.gpu_seconds[0])
+    exact = readers.at(*demand.lengths(), demand.hit, read.layout)
     page = rational_page(
         costs,
         demand,
@@ -169,7 +174,8 @@ def _facts(
         "curve": costs,
         "servable_to": written.servable_to,
         "page": page,
-        "rates": _rates(readers, read, demand, usual),
+        "rates": _rates(exact, demand, usual),
+        "energy": _energy(exact, demand, usual, used, answers.system.chip, grid),
         "fast_speed": fast,
         "margin": None,
     }
@@ -238,10 +244,9 @@ class _Readers:
         return reading(*self._asked, layouts, lengths, parts, hit=hit, **self._more)
 
 
-def _rates(readers: _Readers, read: Reading, demand: Demand, written: ContextCost) -> dict[str, Any]:
+def _rates(exact: Reading, demand: Demand, written: ContextCost) -> dict[str, Any]:
     """Tokens per second of one accelerator, as engineers measure them: found tokens count as read."""
     lengths, parts = demand.lengths()
-    exact = readers.at(lengths, parts, demand.hit, read.layout)
     new = parts * lengths * (1 - demand.hit)
 
     def rate(seconds: Any) -> float:
@@ -257,6 +262,25 @@ def _rates(readers: _Readers, read: Reading, demand: Demand, written: ContextCos
         "layout": written.layout[0],
         "batch": float(written.batch[0]),
         "time_per_output_token": float(written.time[0]),
+    }
+
+
+def _energy(
+    exact: Reading, demand: Demand, written: ContextCost, used: tuple[float, float], chip: Chip, grid: float | None
+) -> dict[str, Any] | None:
+    """Energy of a token that is read, found ones not counted, and of one that is written; idle time included."""
+    if chip.power is None:
+        return None
+    lengths, parts = demand.lengths()
+    share = parts * lengths / np.sum(parts * lengths)
+    times_read = (exact.seconds, exact.low, exact.high, exact.memory_time, exact.compute_time)
+    times_written = (written.gpu_seconds, written.low, written.high, written.memory_time, written.compute_time)
+    read, answer = [float(t @ share) for t in times_read], [float(t[0]) for t in times_written]
+    return {
+        kind: energy_of_service(total, memory, compute, (low / total, high / total), chip, grid, part)
+        for kind, (total, low, high, memory, compute), part in zip(
+            ("input", "output"), (read, answer), used, strict=True
+        )
     }
 
 

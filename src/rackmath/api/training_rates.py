@@ -38,6 +38,8 @@ class Served:
 
     read: Span
     write: Span
+    bandwidth: float
+    """Part of the peak bandwidth that writing uses. [1]"""
 
 
 def served(
@@ -60,6 +62,7 @@ def served(
     return Served(
         read=read_token(architecture, system, gpus, prompt=prompt, engine=engine, year=year),
         write=(float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
+        bandwidth=float(written.memory_time[0] / written.gpu_seconds[0]),
     )
 
 
@@ -107,14 +110,16 @@ class Efficiency:
     mfu: float
     decode: float
     prefill: float
+    bandwidth: float | None
+    """Part of the peak bandwidth that writing uses; None where no model says it."""
     note: str
 
-    def with_given(self, **price: float | None) -> Efficiency:
+    def replaced(self, **values: float | None) -> Efficiency:
         """Replace what a caller knows better."""
-        return replace(self, **{name: value for name, value in price.items() if value is not None})
+        return replace(self, **{name: value for name, value in values.items() if value is not None})
 
 
-PLAIN = Efficiency(mfu=0.4, decode=1.0, prefill=1.0, note="")
+PLAIN = Efficiency(mfu=0.4, decode=1.0, prefill=1.0, bandwidth=None, note="")
 """Where nobody says: serving as good as training."""
 
 
@@ -138,6 +143,7 @@ def efficiency(
         mfu=model_flops(architecture, _LENGTH) / train / system.chip.rate("bf16"),
         decode=per * train / rates.write[0],
         prefill=per * train / rates.read[0],
+        bandwidth=rates.bandwidth,
         note=f"efficiencies of {architecture.name}: trained by megatron on {gpus} at 16 bit, {_LENGTH:,.0f} tokens a "
         f"sequence; served by vllm on {serving_gpus} at the cheapest batch, prompts of {prompt:,.0f} and answers of "
         f"{answer:,.0f} tokens, weights as published",

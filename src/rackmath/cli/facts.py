@@ -13,7 +13,7 @@ from rackmath.cli.options import request_options
 from rackmath.models import counts
 from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.audio import WINDOW
-from rackmath.units import show
+from rackmath.units import count, params, show
 
 
 @click.command(epilog="Example: rackmath model deepseek-v3 --kv fp8")
@@ -40,20 +40,18 @@ def _show_model(a: Architecture, facts: dict[str, Any], request: ModelRequest) -
     total, active, kv = facts["total_params"], facts["active_params"], request.kv
     formats = "at the formats of the config" if request.weights is None else f"as {request.weights.lower()}"
     pairs = [
-        ("total parameters", f"{render.count(total)}  ({render.params(total)})"),
-        ("active per token", f"{render.count(active)}  ({render.params(active)}, 1/{total / active:.1f} of the total)"),
-        ("input embedding", render.count(facts["embedding_params"])),
+        ("total parameters", f"{count(total)}  ({params(total)})"),
+        ("active per token", f"{count(active)}  ({params(active)}, 1/{total / active:.1f} of the total)"),
+        ("input embedding", count(facts["embedding_params"])),
         (
             "weight bytes",
             f"{show(facts['weight_bytes'], 'B')} {formats}, {facts['bits_per_weight']:.2f} bits per parameter",
         ),
         ("FLOPs per token", f"{show(facts['flops_per_token'], 'FLOP')} without attention over the context"),
-        ("cache per token", f"{render.count(facts['kv_bytes_per_token'])} B at {kv}"),
+        ("cache per token", f"{count(facts['kv_bytes_per_token'])} B at {kv}"),
     ]
     if facts["kv_window_bytes_per_token"]:
-        pairs.append(
-            ("  in windows", f"{render.count(facts['kv_window_bytes_per_token'])} B per token while they fill")
-        )
+        pairs.append(("  in windows", f"{count(facts['kv_window_bytes_per_token'])} B per token while they fill"))
     if facts["state_elements"]:
         pairs.append(
             (
@@ -63,19 +61,19 @@ def _show_model(a: Architecture, facts: dict[str, Any], request: ModelRequest) -
         )
     if a.encoder is not None:
         exact = "" if a.encoder_exact else " (estimate)"
-        pairs.append(("vision tower, apart", f"{render.count(facts['vision_params'])}{exact}"))
+        pairs.append(("vision tower, apart", f"{count(facts['vision_params'])}{exact}"))
         size = f"{facts['image']['patches']:,} patches, {facts['image']['tokens']:,} tokens"
         pairs.append((f"image of {SIDE} x {SIDE}", size))
     elif not a.encoder_exact:
         pairs.append(("vision tower, apart", "not in the config"))
     if a.audio is not None:
-        pairs.append(("audio tower, apart", render.count(facts["audio_params"])))
+        pairs.append(("audio tower, apart", count(facts["audio_params"])))
         size = f"{facts['audio']['positions']:,} positions, {facts['audio']['tokens']:,} tokens"
         pairs.append((f"clip of {WINDOW:g} s", size))
     elif not a.audio_exact:
         pairs.append(("audio tower, apart", "of no known kind"))
     if a.mtp:
-        pairs.append(("MTP layers, apart", render.count(facts["mtp_params"])))
+        pairs.append(("MTP layers, apart", count(facts["mtp_params"])))
     render.show_pairs(f"{a.name}: {len(a.layers)} layers, hidden width {a.hidden}", pairs)
     render.show_table(
         "by tensor class",
@@ -83,7 +81,7 @@ def _show_model(a: Architecture, facts: dict[str, Any], request: ModelRequest) -
         [
             (
                 role,
-                render.count(facts["params"].get(role, 0)),
+                count(facts["params"].get(role, 0)),
                 show(size, "B"),
                 _parts(facts["elements_by_format"][role]),
             )
@@ -119,7 +117,7 @@ def _show_tensors(title: str, a: Architecture, layer: Layer | None, weights: Ite
                 w.name,
                 w.role,
                 f"{w.copies} x {shape}" if w.copies > 1 else shape,
-                render.count(w.elements),
+                count(w.elements),
                 counts.weight_format_of(a, layer, w).name,
             )
         )
@@ -133,10 +131,10 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
         [
             (
                 m["name"],
-                render.params(m["total_params"]),
-                render.params(m["active_params"]),
+                params(m["total_params"]),
+                params(m["active_params"]),
                 m["layers"],
-                render.count(m["kv_bytes_per_token"]),
+                count(m["kv_bytes_per_token"]),
                 show(m["weight_bytes"], "B"),
             )
             for m in rows

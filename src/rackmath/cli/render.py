@@ -127,17 +127,3 @@ def show_lines(title: str, lines: Iterable[str]) -> None:
     out.print(title, style="bold", markup=False)
     for line in shown:
         out.print(f"  {line}", markup=False)
-
-
-def count(value: float) -> str:
-    """Write a count with thousands separators."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
-
-
-def params(value: float) -> str:
-    """Write a parameter count as the field does: ``37.6 B``."""
-    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
-        # What rounds to a thousand of the smaller unit is one of the larger.
-        if value >= 0.9995 * size:
-            return f"{value / size:.3g} {letter}"
-    return count(value)

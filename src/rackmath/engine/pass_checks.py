@@ -84,6 +84,6 @@ def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool
             notes.append(f"{precision} weights are multiplied at {actual}: {system.chip.name} has no {precision} rate")
     if absorbed is not None:
         notes.append(f"latent attention {'absorbed' if absorbed else 'naive'} by request in {phase}")
-    if expert_count(a):
+    if expert_count(a) and a.routing is None:
         notes.append("tokens choose experts independently and evenly")
     return tuple(notes)

@@ -94,12 +94,11 @@ def interpolated(tokens: Number, values: Array) -> Number:
 
 def touched(routing: Routing, chance: Array, tokens: Array) -> Array:
     """Chance that experts of these chances are met by any of so many tokens. (..., tokens)"""
-    chance = chance[..., np.newaxis]
     if routing.correlation < _NONE:
-        return -np.expm1(tokens * np.log1p(-np.minimum(chance, 1 - 1e-15)))
-    strength = 1 / routing.correlation - 1
-    b = np.maximum((1 - chance) * strength, 1e-12)
-    return -np.expm1(_log_gamma_step(b, tokens) - _log_gamma_step(np.full_like(b, strength), tokens))
+        return -np.expm1(tokens * np.log1p(-np.minimum(chance[..., np.newaxis], 1 - 1e-15)))
+    # Orders of the same experts, and experts that are wanted alike, have the same few chances.
+    unlike, place = np.unique(chance, return_inverse=True)
+    return _met_together(routing.correlation, tuple(unlike), tuple(tokens))[place.reshape(chance.shape)]
 
 
 @lru_cache(maxsize=64)
@@ -132,6 +131,14 @@ def _limited(weights: Array, total: float) -> Array:
             break
         chance = raised
     return np.minimum(chance, 1.0)
+
+
+@lru_cache(maxsize=64)
+def _met_together(correlation: float, chances: tuple[float, ...], tokens: tuple[float, ...]) -> Array:
+    """Chance that an expert is met where choices have a correlation: a beta-binomial's. (chances, tokens)"""
+    strength, step = 1 / correlation - 1, np.array(tokens)
+    b = np.maximum((1 - np.array(chances)) * strength, 1e-12)[:, np.newaxis]
+    return -np.expm1(_log_gamma_step(b, step) - _log_gamma_step(np.array(strength), step))
 
 
 def _log_gamma_step(x: Array, step: Array) -> Array:

@@ -79,6 +79,9 @@ class Reading:
     """Per token that is not found in a cache, at each length. (lengths,) [GPU s]"""
     low: Array
     high: Array
+    memory_time: Array
+    compute_time: Array
+    """Accelerator time per token that memory traffic and multiplications take at the peaks. (lengths,) [GPU s]"""
 
 
 def reading(
@@ -124,10 +127,18 @@ def reading(
     )
     gpus = np.array([float(x.gpus) for x in layouts])[:, None]
     per_token = gpus / (batch * new)
-    seconds, low, high = (np.asarray(t) * per_token for t in (cost.time, cost.time_low, cost.time_high))
+    times = (cost.time, cost.time_low, cost.time_high, cost.memory_time, cost.compute_time)
+    seconds, low, high, memory_time, compute_time = (np.asarray(t) * per_token for t in times)
     fits = np.broadcast_to(np.asarray(cost.memory.fits), seconds.shape).all(axis=1)
     if not fits.any():
         raise DoesNotFit(f"prompts of {lengths.max():,.0f} tokens of {architecture.name}", "use more --prefill-gpus")
     mean = seconds @ (weights * new)
     best = int(np.where(fits, mean, np.inf).argmin())
-    return Reading(layout=layouts[best], seconds=seconds[best], low=low[best], high=high[best])
+    return Reading(
+        layout=layouts[best],
+        seconds=seconds[best],
+        low=low[best],
+        high=high[best],
+        memory_time=memory_time[best],
+        compute_time=compute_time[best],
+    )

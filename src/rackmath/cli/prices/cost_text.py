@@ -8,6 +8,7 @@ from typing import Any
 
 from rackmath.api.study_summaries import page_summary
 from rackmath.cli import render
+from rackmath.cli.estimate_text import energy_text
 from rackmath.prices.forward import Curve, Page
 from rackmath.units import show
 
@@ -50,6 +51,11 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
             ("time per token", show(rates["time_per_output_token"], "s")),
         ],
     )
+    if facts["energy"]:
+        render.show_pairs(
+            "energy, time out of use included",
+            [(kind, energy_text(energy)) for kind, energy in facts["energy"].items()],
+        )
     kept = facts["margin"]
     if kept is not None:
         cached = "" if kept["cached"] is None else f", cached {kept['cached']:.0%}"

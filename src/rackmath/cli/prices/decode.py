@@ -15,6 +15,7 @@ from rackmath.errors import InputError
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.prices.decode import Decoded, Interval, Offer
 from rackmath.prices.market import FLOOR, RIDGE, Market
+from rackmath.units import count
 
 _LEAST_DRAWS = 1e4
 _WORST_TAIL = 0.7
@@ -94,4 +95,4 @@ def _quantities(decoded: Decoded) -> tuple[tuple[str, Interval, float], ...]:
 
 
 def _shown(value: float, scale: float) -> str:
-    return render.count(round(value / scale)) if value / scale >= 1000 else f"{value / scale:.3g}"
+    return count(round(value / scale)) if value / scale >= 1000 else f"{value / scale:.3g}"

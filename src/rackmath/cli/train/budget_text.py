@@ -7,7 +7,9 @@ from typing import Any
 
 from rackmath.api.study_summaries import budget_summary
 from rackmath.cli import render
+from rackmath.cli.estimate_text import run_energy_text
 from rackmath.training.scaling_laws import LossLaw
+from rackmath.units import params
 
 
 def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
@@ -22,8 +24,8 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
         [
             (
                 label,
-                render.params(row["params"]),
-                render.params(row["tokens"]),
+                params(row["params"]),
+                params(row["tokens"]),
                 f"{row['overtraining']:.3g}x",
                 *(f"{row[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
             )
@@ -46,7 +48,9 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
         lines.append(
             (f"on {hard['system']}", f"{hard['gpu_hours']:,.0f} accelerator hours at {hard['mfu']:.0%}{dollars}")
         )
-    if facts["assumptions"]:
+        if hard["energy"]:
+            lines.append(("energy", run_energy_text(hard["energy"])))
+    if {*facts["efficiency"].values()} != {1.0}:
         of = facts["efficiency"]
         lines.append(("efficiency over training's", f"writing {of['decode']:.2f}, reading {of['prefill']:.2f}"))
     render.show_pairs("what it means", lines)
@@ -57,8 +61,8 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
             [
                 (label, f"{shown(spans[key]['low90'])} to {shown(spans[key]['high90'])}")
                 for label, key, shown in (
-                    ("parameters", "params", render.params),
-                    ("tokens", "tokens", render.params),
+                    ("parameters", "params", params),
+                    ("tokens", "tokens", params),
                     ("over-trained", "overtraining", lambda value: f"{value:.3g}x"),
                     ("inference over pre-training", "inference_over_pretrain", lambda value: f"{value:.3g}"),
                 )
@@ -82,8 +86,8 @@ def show_known(law: str, rows: Sequence[Mapping[str, Any]]) -> None:
             (
                 row["model"],
                 row["date"],
-                render.params(row["active"]),
-                render.params(row["tokens"]),
+                params(row["active"]),
+                params(row["tokens"]),
                 f"{row['per_param']:,.1f}",
                 f"{row['overtraining']:.3g}x",
                 f"{row['inference_over_pretrain']:.2f}",
