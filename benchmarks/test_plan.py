@@ -7,7 +7,7 @@ import pytest
 
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.plan import plan, space_of
-from rackmath.serving.workload import Limits, Workload
+from rackmath.serving.workload import Limits, PlanWorkload
 from rackmath.sweeps import grids, plans
 from rackmath.sweeps.chunks import chunk_of, computed
 
@@ -20,7 +20,7 @@ def test_deepseek_on_32_h200(benchmark) -> None:
     result = benchmark(
         plan,
         system,
-        Workload(input=4000, output=1000),
+        PlanWorkload(input=4000, output=1000),
         Limits(time_to_first_token=2.0, time_per_output_token=0.05),
         space_of(model, system, 32),
         constants_file.losses_of(system, engine, "time per token"),

@@ -10,13 +10,13 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from rackmath.io.machine_code import code_folder
 from rackmath.serving.simulator import (
+    Arrivals,
     Batching,
     Fleet,
     Outcome,
     PrefixCache,
     StepTimes,
     Tier,
-    Workload,
     workload,
 )
 from rackmath.serving.simulator import simulate as python_simulate
@@ -36,7 +36,7 @@ TIMES = StepTimes(
 )
 
 
-def plain(count: int, seed: int = 0) -> Workload:
+def plain(count: int, seed: int = 0) -> Arrivals:
     """Mean batch of about 100, answers of 200 tokens."""
     random = np.random.default_rng(seed)
     return workload.plain(
@@ -46,12 +46,12 @@ def plain(count: int, seed: int = 0) -> Workload:
     )
 
 
-def with_prefixes(count: int) -> Workload:
+def with_prefixes(count: int) -> Arrivals:
     """Sessions of a common system prompt and own blocks, 16 blocks of 64 tokens each."""
     random = np.random.default_rng(1)
     own = random.integers(0, count // 4, count)
     ids = np.concatenate((np.tile(np.arange(4), (count, 1)), 4 + 12 * own[:, None] + np.arange(12)), axis=1)
-    return Workload(
+    return Arrivals(
         arrival=workload.gamma_arrivals(300.0, 1.0, count, random),
         prompt=np.full(count, 1025, np.int32),
         output=workload.lengths(200, 0.5, count, random),

@@ -9,12 +9,12 @@ from rackmath.io import catalogue, constants_file
 from rackmath.training.budget import Life, cheapest
 from rackmath.training.memory import training_memory
 from rackmath.training.options import Recipe, all_options
-from rackmath.training.pipelines import Times, run
+from rackmath.training.pipelines import StageTimes, run
 from rackmath.training.run import step_times
 from rackmath.training.scaling_laws import law
 
 pytestmark = pytest.mark.benchmark
-TIMES = Times(forward=1.0, backward_input=1.0, backward_weight=0.6, send=0.02)
+TIMES = StageTimes(forward=1.0, backward_input=1.0, backward_weight=0.6, send=0.02)
 
 
 @pytest.mark.parametrize("name", ["1f1b", "zb-h2", "interleaved", "zb-v", "zb-2p"])

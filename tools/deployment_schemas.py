@@ -27,12 +27,12 @@ import yaml
 from rackmath.engine import Layout
 from rackmath.io import catalogue
 from rackmath.serving.deployment_files import deployment_files
-from rackmath.serving.launch import Server
+from rackmath.serving.launch import LaunchedWorker
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "tests/data/deployment_schemas.json"
 _KEPT = ("type", "enum", "minimum", "required", "pattern")
-SERVER = Server(
+SERVER = LaunchedWorker(
     model="deepseek-ai/DeepSeek-V3",
     layout=Layout(tensor=4),
     role="",

@@ -20,13 +20,13 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from rackmath.engine.kernel_curves import Curve, KernelLoad
+from rackmath.engine.kernel_curves import KernelCurve, KernelLoad
 from rackmath.io import catalogue
 
 Array = NDArray[np.float64]
 
 FREE = ("part", "stream", "floor", "rows", "by_row", "expansion")
-Curves = Mapping[str, Curve]
+Curves = Mapping[str, KernelCurve]
 FLOOR = 3e-6
 """Of one product: what 16 and 8 bit leave beyond their bytes on an RTX 4070, 4 to 5 us, less what a graph saves. [s]"""
 STARTS = (5.0, 30.0, 60.0)
@@ -102,7 +102,7 @@ def curves_of(x: Array) -> Curves:
     """
     part, stream, scaled, looked_up = (float(1 / (1 + np.exp(-x[i]))) for i in (0, 1, 3, 5))
     rows, expansion, lookup = (float(np.exp(x[i])) for i in (2, 4, 6))
-    common = Curve(part=part, stream=stream, floor=FLOOR, rows=rows)
+    common = KernelCurve(part=part, stream=stream, floor=FLOOR, rows=rows)
     return {
         "product.expanded": replace(common, by_row=scaled, expansion=expansion),
         "product.codebook": replace(common, by_row=looked_up, expansion=lookup),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kernel_timings import FEWEST, Timings, columns, sample, table
 from rackmath.engine import Layout
-from rackmath.engine.kernel_curves import Curve, KernelLoad, overlapped
+from rackmath.engine.kernel_curves import KernelCurve, KernelLoad, overlapped
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import System
 from rackmath.io import catalogue
@@ -95,7 +95,9 @@ class Block:
         return [op for op in timed_operators(self.model, work, layout, system) if op.operator.role in roles]
 
 
-def blocks(folder: Path, chip: str, system: System, engine: str, curves: Mapping[str, Curve]) -> Iterator[Timings]:
+def blocks(
+    folder: Path, chip: str, system: System, engine: str, curves: Mapping[str, KernelCurve]
+) -> Iterator[Timings]:
     """Timings of the cores of all kinds of blocks, of one engine or of all together.
 
     Parameters
@@ -119,7 +121,7 @@ def blocks(folder: Path, chip: str, system: System, engine: str, curves: Mapping
 
 
 def _pieces(
-    frame: pl.DataFrame, kind: str, phase: str, system: System, engine: str, curves: Mapping[str, Curve]
+    frame: pl.DataFrame, kind: str, phase: str, system: System, engine: str, curves: Mapping[str, KernelCurve]
 ) -> Iterator[Timings]:
     """Timings by model and formats."""
     keys = ["num_heads", "batch_size", "isl", "step"]
@@ -148,7 +150,7 @@ def _pieces(
         yield timed.where(timed.beside < TELLING * timed.seconds)
 
 
-def _product(op: OperatorTime, engine: str, curves: Mapping[str, Curve]) -> Array:
+def _product(op: OperatorTime, engine: str, curves: Mapping[str, KernelCurve]) -> Array:
     """Seconds of a product without its start, which is that of its block."""
     seconds = curves.get(f"{op.kernel}@{engine}", curves[op.kernel]).seconds(op.load)
     return np.asarray(overlapped(seconds.compute, seconds.memory))

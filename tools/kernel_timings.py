@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rackmath.engine.kernel_curves import Curve, KernelLoad
+from rackmath.engine.kernel_curves import KernelCurve, KernelLoad
 from rackmath.hardware import Chip
 
 Array = NDArray[np.float64]
@@ -60,7 +60,7 @@ class Timings:
         own = {kind: self.load}
         return own if self.index is None else own | {kind.replace(".", "_index."): self.index}
 
-    def by(self, curves: Mapping[str, Curve]) -> Array:
+    def by(self, curves: Mapping[str, KernelCurve]) -> Array:
         """Seconds that the curves of their kinds say of them. [s]"""
         own = sum(np.asarray(curves[kind].seconds(load).total) for kind, load in self.loads.items())
         return np.asarray(own + self.beside)

@@ -23,7 +23,7 @@ from kernel_blocks import KINDS as BLOCKS
 from kernel_blocks import blocks, hyper_connections
 from kernel_timings import FEWEST, Timings, attention_load, columns, product_load, sample, table
 from rackmath.engine.collectives import all_reduce, all_to_all, distinct_ranks
-from rackmath.engine.kernel_curves import Curve, KernelLoad
+from rackmath.engine.kernel_curves import KernelCurve, KernelLoad
 from rackmath.hardware import Link, System
 from rackmath.io import catalogue
 from rackmath.models.numbers import Number
@@ -78,7 +78,7 @@ ELEMENTWISE = 0.7
 def main() -> None:
     """Fit all curves and write both files."""
     folder = Path(sys.argv[1])
-    fitted: dict[str, dict[str, Curve]] = {}
+    fitted: dict[str, dict[str, KernelCurve]] = {}
     networks: dict[str, dict[str, float]] = {}
     lines: list[str] = []
     kept: dict[str, list[Timings]] = {}
@@ -128,7 +128,7 @@ def timings(folder: Path, chip: str, system: System) -> Iterator[Timings]:
             yield replace(t, kind=f"{t.kind}@{engine}" if engine else t.kind)
 
 
-def block_timings(folder: Path, chip: str, system: System, curves: Mapping[str, Curve]) -> Iterator[Timings]:
+def block_timings(folder: Path, chip: str, system: System, curves: Mapping[str, KernelCurve]) -> Iterator[Timings]:
     """Timings of whole blocks, of all engines together and of each by itself."""
     for engine in ("", *ENGINES):
         for t in (*blocks(folder, chip, system, engine, curves), *hyper_connections(folder, chip, system, engine)):
@@ -368,22 +368,22 @@ def free(kind: str) -> tuple[str, ...]:
     return next(names for prefix, names in FREE.items() if kind.startswith(prefix))
 
 
-def of_engine(t: Timings, curves: Mapping[str, Curve]) -> dict[str, Curve]:
+def of_engine(t: Timings, curves: Mapping[str, KernelCurve]) -> dict[str, KernelCurve]:
     """Curves under the names of the file: of one engine as ``product.wide@vllm``."""
     _, at, engine = t.kind.partition("@")
     return {f"{kind}{at}{engine}": curve for kind, curve in curves.items()}
 
 
-def fit(t: Timings) -> dict[str, Curve]:
+def fit(t: Timings) -> dict[str, KernelCurve]:
     """Curves of least robust error in the logarithm of time, by kind of kernel that the timings hold."""
     places = [(kind, name) for kind in t.loads for name in free(kind)]
     names = [name for _, name in places]
 
-    def curves(x: Array) -> dict[str, Curve]:
+    def curves(x: Array) -> dict[str, KernelCurve]:
         values: dict[str, dict[str, float]] = {kind: {} for kind in t.loads}
         for (kind, n), v in zip(places, x, strict=True):
             values[kind][n] = float(1 / (1 + np.exp(-v)) if n in ("part", "stream") else np.exp(v))
-        return {kind: Curve(**constants) for kind, constants in values.items()}
+        return {kind: KernelCurve(**constants) for kind, constants in values.items()}
 
     start = [np.log(START[n] / (1 - START[n])) if n in ("part", "stream") else np.log(START[n]) for n in names]
     low = [-6.0 if n in ("part", "stream") else np.log(START[n]) - 9 for n in names]
@@ -396,12 +396,12 @@ def fit(t: Timings) -> dict[str, Curve]:
     return curves(least_squares(residual, start, loss="soft_l1", f_scale=0.15, bounds=(low, high)).x)
 
 
-def error(t: Timings, curves: Mapping[str, Curve]) -> Array:
+def error(t: Timings, curves: Mapping[str, KernelCurve]) -> Array:
     """Relative error of every timing."""
     return np.abs(t.by(curves) / t.seconds - 1)
 
 
-def report(name: str, t: Timings, curves: Mapping[str, Curve]) -> str:
+def report(name: str, t: Timings, curves: Mapping[str, KernelCurve]) -> str:
     """Line of one curve: how many timings, error on shapes left out and on all, constants."""
     shapes = np.unique(t.shape)
     rank = np.random.default_rng(2).permutation(len(shapes)) % 4
@@ -480,7 +480,7 @@ def reached(wire: Array, latency: Array, seconds: Array, *, pieces: bool) -> tup
     return (float(1 / (1 + np.exp(-x[0]))), float(np.exp(x[1]))), np.abs(time(x) / seconds - 1)
 
 
-def chips_out(kept: dict[str, list[Timings]], fitted: dict[str, dict[str, Curve]]) -> list[str]:
+def chips_out(kept: dict[str, list[Timings]], fitted: dict[str, dict[str, KernelCurve]]) -> list[str]:
     """Error of each chip by the curves of its generation's other chips, else of all others."""
     lines: list[str] = []
     for name, parts in kept.items():
@@ -495,13 +495,13 @@ def chips_out(kept: dict[str, list[Timings]], fitted: dict[str, dict[str, Curve]
     return lines
 
 
-def mean(curves: list[Curve]) -> Curve:
+def mean(curves: list[KernelCurve]) -> KernelCurve:
     """Geometric mean of each constant."""
-    values = {f.name: [getattr(c, f.name) for c in curves] for f in fields(Curve)}
-    return Curve(**{n: float(np.exp(np.mean(np.log(v)))) if min(v) > 0 else 0.0 for n, v in values.items()})
+    values = {f.name: [getattr(c, f.name) for c in curves] for f in fields(KernelCurve)}
+    return KernelCurve(**{n: float(np.exp(np.mean(np.log(v)))) if min(v) > 0 else 0.0 for n, v in values.items()})
 
 
-def toml(fitted: dict[str, dict[str, Curve]], networks: dict[str, dict[str, float]]) -> str:
+def toml(fitted: dict[str, dict[str, KernelCurve]], networks: dict[str, dict[str, float]]) -> str:
     """Constants of every chip."""
     lines = [
         "# Kernels of each chip: constants of engine/kernel_curves.py. Generated; do not edit. Command:",

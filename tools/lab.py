@@ -14,7 +14,7 @@ from typing import Any
 
 from rackmath.cli.lab.show import figure
 from rackmath.figures.write import write_figure
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine
 
 ROOT = Path(__file__).parent.parent
@@ -66,7 +66,7 @@ def experiment(found: dict[str, Any]) -> Experiment:
         name=found["experiment"],
         title=found["title"],
         machine=Machine(**found["machine"]),
-        curves=[Curve(**curve) for curve in found["curves"]],
+        curves=[ExperimentCurve(**curve) for curve in found["curves"]],
         facts=found["facts"],
         findings=found["findings"],
         ceilings=found["ceilings"],

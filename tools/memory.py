@@ -22,7 +22,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.startup.memory import Server, Startup, start
+from rackmath.serving.startup.memory import EngineStart, Startup, start
 
 GIB = 2**30
 PAGE = Path("docs/accuracy-of-memory.md")
@@ -76,7 +76,7 @@ class Case:
     name: str
     model: Architecture
     layout: Layout
-    server: Server
+    server: EngineStart
     measured: Mapping[str, float]
 
     def predicted(self) -> Startup:
@@ -120,7 +120,9 @@ def cases(path: Path) -> Iterator[Case]:
             name=f"{model}, tp{said['tp']}pp{said['pp']}, {precision}, {length.split()[0]} tokens",
             model=architecture(model, element, quantised, cache),
             layout=layout,
-            server=Server(family="vllm", version=0.19, fraction=float(said["gpu_memory_utilization"]), sequences=seats),
+            server=EngineStart(
+                family="vllm", version=0.19, fraction=float(said["gpu_memory_utilization"]), sequences=seats
+            ),
             measured=measured,
         )
 

@@ -21,10 +21,10 @@ from rackmath.io import catalogue, price_files
 from rackmath.models.counts import multiplied_params
 from rackmath.models.operator import Pass
 from rackmath.models.operators import CORES, operators
-from rackmath.prices.calibration import Known, fit_market, metered_ratios
-from rackmath.prices.decode import Decoded, Interval, decode
+from rackmath.prices.calibration import KnownModel, fit_market, metered_ratios
+from rackmath.prices.decode import DecodedPrice, Interval, decode
 from rackmath.prices.market import Market
-from rackmath.prices.pooled import Pooled, fit_pooled
+from rackmath.prices.pooled import SharedPosterior, fit_pooled
 from rackmath.validation.rows import read_row
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +51,7 @@ def main() -> None:
     lines = ["# How open-weight models are priced. Generated; do not edit. Command: python tools/prices.py ../shared"]
     lines += price_files.market_lines(fit_market(known, YEAR, basis, pairs, contexts, streams))
     (ROOT / "src/rackmath/data/market.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found: dict[str, tuple[Decoded, Decoded | None, Decoded | None]] = {}
+    found: dict[str, tuple[DecodedPrice, DecodedPrice | None, DecodedPrice | None]] = {}
     for group in sorted({one.group for one in known}):
         rest = [one for one in known if one.group != group]
         out = fit_market(rest, YEAR, basis, pairs, contexts, streams)
@@ -151,7 +151,9 @@ def attention_context(name: str) -> float:
     return round(2 * multiplied_params(model, head=False) / slope) if slope else 0.0
 
 
-def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, Decoded | None]], basis: str) -> str:
+def report(
+    known: list[KnownModel], found: dict[str, tuple[DecodedPrice, DecodedPrice | None, DecodedPrice | None]], basis: str
+) -> str:
     """The page of the documents."""
     weights = np.array([1 / sum(other.group == one.group for other in known) for one in known])
     logs = np.array([_middle(one) for one in known])
@@ -220,7 +222,7 @@ def report(known: list[Known], found: dict[str, tuple[Decoded, Decoded | None, D
     return "\n".join(lines) + "\n"
 
 
-def ratio_lines(known: list[Known]) -> list[str]:
+def ratio_lines(known: list[KnownModel]) -> list[str]:
     """Output over input of dense and of sparse models, where pages meter the two apart, and how many do not."""
     lines = [
         "",
@@ -243,7 +245,7 @@ def ratio_lines(known: list[Known]) -> list[str]:
     return lines
 
 
-def pooled_page(found: Pooled, market: Market, models: int) -> str:
+def pooled_page(found: SharedPosterior, market: Market, models: int) -> str:
     """The page of the pooled calibration, beside the default one."""
     beside = {
         "level": np.exp(market.level),
@@ -296,12 +298,12 @@ def pooled_page(found: Pooled, market: Market, models: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _middle(one: Known) -> list[float]:
+def _middle(one: KnownModel) -> list[float]:
     pairs = {(offer.input, offer.output) for offer in one.offers}
     return [1.0, *(float(np.median([np.log(pair[side] or np.nan) for pair in pairs])) for side in (0, 1))]
 
 
-def _baseline(known: list[Known], logs: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+def _baseline(known: list[KnownModel], logs: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     """Error of a straight line through the prices, and of the mean, on groups left out."""
     groups = np.array([one.group for one in known])
     line, mean = np.empty(len(truth)), np.empty(len(truth))

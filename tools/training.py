@@ -64,7 +64,7 @@ class Case:
     measured: float
     """Time of a step. [s]"""
     stage: str = ""
-    """balanced where routing was made even (see :class:`~rackmath.engine.constants.Engine`)."""
+    """balanced where routing was made even (see :class:`~rackmath.engine.constants.EngineVersion`)."""
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from rackmath.api.evidence import AddRequest, EvidenceRequest
 from rackmath.api.fields import Option, field_named, fields_of, keys_of, plain_fields
 from rackmath.api.plan_question import PlanRequest
 from rackmath.api.predict import PredictRequest
-from rackmath.api.rates import Tokens
+from rackmath.api.rates import TokenRate
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.train_request import TrainRequest
 from rackmath.cli.app import cli
@@ -122,7 +122,7 @@ def test_text_is_read_as_on_the_command_line() -> None:
     request: Any = {**LEAST[SimulateRequest], "output": "1k", "ttft": "500ms", "tpot": "50tokens/s", "seed": "7"}
     read = SimulateRequest(**request, poisson="2000tokens/s", layout=Layout(tensor=2))
     assert (read.output, read.ttft, read.tpot, read.seed) == (1000.0, 0.5, 0.02, 7)
-    assert isinstance(read.poisson, Tokens)
+    assert isinstance(read.poisson, TokenRate)
     assert read.traffic.rate == 2.0
     assert read.layout == "tp2,ep1,pp1,dp1"
     # A request that is changed keeps what its rate was written in.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rackmath.cli.lab.show import show_panel
-from rackmath.lab.experiment import Curve
+from rackmath.lab.experiment import ExperimentCurve
 
 
-def _curve(name: str, x: list[int], rise: float = 0.01) -> Curve:
-    return Curve(panel="share", name=name, across="round", up="share", x=x, measured=[rise * at for at in x])
+def _curve(name: str, x: list[int], rise: float = 0.01) -> ExperimentCurve:
+    return ExperimentCurve(panel="share", name=name, across="round", up="share", x=x, measured=[rise * at for at in x])
 
 
 def _rows(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
@@ -37,6 +37,8 @@ def test_no_row_of_a_long_curve_is_printed_twice(capsys: pytest.CaptureFixture[s
 
 
 def test_predicted_curves_keep_their_error(capsys: pytest.CaptureFixture[str]) -> None:
-    drawn = Curve(panel="share", name="line", across="round", up="share", x=[1], measured=[0.5], predicted=[0.6])
+    drawn = ExperimentCurve(
+        panel="share", name="line", across="round", up="share", x=[1], measured=[0.5], predicted=[0.6]
+    )
     show_panel("share", [drawn])
     assert "+20%" in capsys.readouterr().out

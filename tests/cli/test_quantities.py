@@ -9,9 +9,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from rackmath.api.rates import Requests, Tokens, requests_per_second, tokens_per_second
+from rackmath.api.rates import RequestRate, TokenRate, requests_per_second, tokens_per_second
 from rackmath.cli.app import COMMANDS, cli
-from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, TIME_PER_TOKEN, Whole
+from rackmath.cli.quantities import NUMBER, SECONDS, SPEED, TIME_PER_TOKEN, WholeNumber
 from rackmath.errors import RackmathError
 from rackmath.units import parse
 
@@ -41,7 +41,7 @@ def test_every_number_of_every_command_takes_the_notation(name: str) -> None:
     assert command is not None
     for option in options_of(command):
         assert not isinstance(option.type, (click.types.FloatParamType, click.types.IntParamType)) or isinstance(
-            option.type, (Whole, click.FloatRange)
+            option.type, (WholeNumber, click.FloatRange)
         ), (name, option.opts)
 
 
@@ -78,9 +78,9 @@ def test_a_speed_or_a_time_per_token() -> None:
 
 
 def test_requests_or_tokens_per_second() -> None:
-    assert requests_per_second(Tokens(3000), 300) == 10
+    assert requests_per_second(TokenRate(3000), 300) == 10
     assert requests_per_second(10, 300) == 10
-    assert tokens_per_second(Requests(10), 300) == 3000
+    assert tokens_per_second(RequestRate(10), 300) == 3000
     assert tokens_per_second(3000, 300) == 3000
 
 

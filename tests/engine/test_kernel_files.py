@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from rackmath.engine import Layout, estimate
-from rackmath.engine.kernel_curves import WIDTHS, Curve, KernelLoad
+from rackmath.engine.kernel_curves import WIDTHS, KernelCurve, KernelLoad
 from rackmath.engine.kernels import CHOOSING
 from rackmath.engine.roofline import stored_width
 from rackmath.io import catalogue, constants_file, kernel_files
@@ -146,8 +146,8 @@ def test_ggml_s_products_take_about_what_its_users_timed() -> None:
 
 
 def test_kernels_by_row_are_for_few_rows_and_never_slower_than_tiles() -> None:
-    tiles = Curve(part=0.8, rows=55.0)
-    both = Curve(part=0.8, rows=55.0, by_row=0.04, expansion=1.0)
+    tiles = KernelCurve(part=0.8, rows=55.0)
+    both = KernelCurve(part=0.8, rows=55.0, by_row=0.04, expansion=1.0)
     rows = np.array([1.0, 2.0, 8.0, 512.0])
     shape = KernelLoad(compute=1.0, memory=0.0, rows=rows, narrowness=0.0, launches=0.0, depth=0.0, matrices=0.0)
     assert tiles.seconds(shape).compute == pytest.approx([70.0, 35.625, 9.84375, 1.384277])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rackmath.engine import Layout, Losses, estimate
 from rackmath.engine.collectives import all_reduce
-from rackmath.engine.constants import Constants, Engine, inward, outward
-from rackmath.engine.kernel_curves import Curve, KernelLoad, Kernels, KernelSeconds, overlapped
+from rackmath.engine.constants import Constants, EngineVersion, inward, outward
+from rackmath.engine.kernel_curves import KernelCurve, KernelLoad, Kernels, KernelSeconds, overlapped
 from rackmath.engine.kernels import OUTSIDE, layer_kernels, pass_kernels
 from rackmath.engine.losses import Factors, factors_of, kernel_time, reduction_time
 from rackmath.engine.pass_work import LOSSES
@@ -31,8 +31,8 @@ IDEAL = Losses().factors
 
 
 @st.composite
-def curves(draw) -> Curve:
-    return Curve(
+def curves(draw) -> KernelCurve:
+    return KernelCurve(
         part=draw(PARTS),
         stream=draw(PARTS),
         floor=draw(st.floats(0, 1e-4)),
@@ -92,7 +92,9 @@ def test_a_wider_loss_never_makes_a_pass_faster(deepseek) -> None:
     system, layout = make_system(), Layout(expert=8, data=8)
 
     def time(curve=("product.byte", 0.6), **changes) -> float:
-        kernels = Kernels(curves={curve[0]: Curve(part=0.6, stream=curve[1])}, wire_exchange=changes.pop("wire", 0.5))
+        kernels = Kernels(
+            curves={curve[0]: KernelCurve(part=0.6, stream=curve[1])}, wire_exchange=changes.pop("wire", 0.5)
+        )
         k = Losses(kernels=kernels, host=1e-3, compute=1.2, memory=1.2, exchange=1.2, **changes)
         return float(estimate(deepseek, system, layout, batch=64, context=2000, losses=k).time)
 
@@ -115,17 +117,17 @@ LOAD = KernelLoad(compute=1.0, memory=0.0, rows=64.0, narrowness=0.0, launches=1
 @pytest.mark.parametrize(
     ("curve", "load", "seconds"),
     [
-        (Curve(part=0.5), {}, 2.0),
-        (Curve(stream=0.25), {"compute": 0.0, "memory": 1.0}, 4.0),
-        (Curve(rows=64), {}, 2.0),
-        (Curve(side=256), {"narrowness": 1 / 512 + 1 / 512}, 2.0),
-        (Curve(floor=0.5), {"launches": 3.0}, 2.5),
-        (Curve(depth=1e-3), {"depth": 500.0}, 1.5),
-        (Curve(matrix=0.1), {"matrices": 8.0}, 1.8),
-        (Curve(part=0.5, stream=0.5), {"compute": 1.5, "memory": 2.0}, 5.0),
+        (KernelCurve(part=0.5), {}, 2.0),
+        (KernelCurve(stream=0.25), {"compute": 0.0, "memory": 1.0}, 4.0),
+        (KernelCurve(rows=64), {}, 2.0),
+        (KernelCurve(side=256), {"narrowness": 1 / 512 + 1 / 512}, 2.0),
+        (KernelCurve(floor=0.5), {"launches": 3.0}, 2.5),
+        (KernelCurve(depth=1e-3), {"depth": 500.0}, 1.5),
+        (KernelCurve(matrix=0.1), {"matrices": 8.0}, 1.8),
+        (KernelCurve(part=0.5, stream=0.5), {"compute": 1.5, "memory": 2.0}, 5.0),
     ],
 )
-def test_each_constant_of_a_kernel_by_a_known_answer(curve: Curve, load: dict, seconds: float) -> None:
+def test_each_constant_of_a_kernel_by_a_known_answer(curve: KernelCurve, load: dict, seconds: float) -> None:
     assert curve.seconds(LOAD._replace(**load)).total == pytest.approx(seconds)
 
 
@@ -160,7 +162,7 @@ def test_each_factor_of_an_engine_by_a_known_answer() -> None:
     assert kernel_time("product.wide", 0.0, bounded, 0.0, 1.0, IDEAL._replace(compute=0.1)) == pytest.approx(
         1 + np.hypot(2.0, 4.0)
     )
-    assert Curve(part=0.5, most=0.8).seconds(LOAD._replace(compute=1.2)).least == pytest.approx(1.5)
+    assert KernelCurve(part=0.5, most=0.8).seconds(LOAD._replace(compute=1.2)).least == pytest.approx(1.5)
     assert kernel_time("product.wide", 10.0, found, 0.0, 1.0, IDEAL) == 10.0
 
 
@@ -188,14 +190,16 @@ def test_products_of_one_input_are_one_kernel(llama) -> None:
 
 
 def launching(floor: float) -> Kernels:
-    return Kernels(curves={f"product.{width}": Curve(floor=floor) for width in ("wide", "byte", "nibble", "expanded")})
+    return Kernels(
+        curves={f"product.{width}": KernelCurve(floor=floor) for width in ("wide", "byte", "nibble", "expanded")}
+    )
 
 
 def test_experts_of_a_layer_are_one_kernel_that_reads_each_of_them(deepseek) -> None:
 
     def added(layout: Layout) -> float:
         def time(matrix: float) -> float:
-            k = Losses(kernels=Kernels(curves={f"experts.{w}": Curve(matrix=matrix) for w in ("wide", "byte")}))
+            k = Losses(kernels=Kernels(curves={f"experts.{w}": KernelCurve(matrix=matrix) for w in ("wide", "byte")}))
             return float(estimate(deepseek, make_system(), layout, batch=1 << 14, context=1, losses=k).time)
 
         return time(1e-6) - time(0.0)
@@ -289,7 +293,7 @@ def test_blocks_that_were_timed_as_a_whole_have_no_gaps_and_no_hidden_starts() -
     args = dict(batch=8, context=1000)
     gaps = estimate(model, make_system(), Layout(), **args, losses=Losses(launch=1e-6)).lost["launches"]
     assert gaps == pytest.approx((pass_kernels(model) - 58 * 5 - 61 * 13) * 1e-6)
-    floors = Kernels(curves={"sparse.decode": Curve(floor=1e-4), "product.byte": Curve(floor=1e-5)})
+    floors = Kernels(curves={"sparse.decode": KernelCurve(floor=1e-4), "product.byte": KernelCurve(floor=1e-5)})
     # Starts hide behind ends of products, not of a block.
     times = [
         float(estimate(model, make_system(), Layout(), **args, losses=Losses(kernels=floors, fixed=fixed)).time)
@@ -302,9 +306,9 @@ def test_blocks_that_were_timed_as_a_whole_have_no_gaps_and_no_hidden_starts() -
 
 def test_an_engine_without_kernel_timings_has_a_factor_on_its_steps() -> None:
     c = Constants(base={"own_kernels": 1.2}, moves={"own_kernels": {"atom": np.log(2.0)}})
-    assert c.losses(Engine(family="atom"), Kernels()).own_kernels == pytest.approx(1.4)
-    assert c.losses(Engine(family="unheard of"), Kernels()).own_kernels == pytest.approx(1.2)
-    assert c.losses(Engine(family="vllm"), Kernels()).own_kernels == 1
+    assert c.losses(EngineVersion(family="atom"), Kernels()).own_kernels == pytest.approx(1.4)
+    assert c.losses(EngineVersion(family="unheard of"), Kernels()).own_kernels == pytest.approx(1.2)
+    assert c.losses(EngineVersion(family="vllm"), Kernels()).own_kernels == 1
     system, layout, model = make_system(), Layout(), catalogue.model("llama-3.1-8b")
     args = dict(batch=1, context=100)
     plain, longer = (
@@ -344,7 +348,7 @@ def test_constants_that_would_beat_the_bound_are_refused(field: str, value: floa
 @pytest.mark.parametrize(("field", "value"), [("stream", 1.2), ("part", 0.0), ("floor", -1e-6), ("rows", float("inf"))])
 def test_curves_that_would_beat_the_roofline_are_refused(field: str, value: float) -> None:
     with pytest.raises(InputError, match=field):
-        Curve(**{field: value})
+        KernelCurve(**{field: value})
 
 
 @given(inner=st.floats(-20, 20), scale=st.sampled_from([PART, LOG, FACTOR]))
@@ -356,29 +360,33 @@ def test_the_inner_scale_round_trips_and_stays_physical(inner: float, scale: str
 
 def test_constants_move_by_generation_and_family() -> None:
     c = Constants(base={"host": 1.5}, moves={"host": {"vllm": 1.0, "hopper": 0.5}})
-    assert c.value("host", Engine(generation="hopper", family="vllm")) == pytest.approx(1.5 * np.exp(1.5))
-    assert c.value("host", Engine(generation="tpu")) == pytest.approx(1.5)
-    assert c.value("compute", Engine()) == TERM["compute"].absent
-    assert c.losses(Engine(), Kernels()).software == 1
+    assert c.value("host", EngineVersion(generation="hopper", family="vllm")) == pytest.approx(1.5 * np.exp(1.5))
+    assert c.value("host", EngineVersion(generation="tpu")) == pytest.approx(1.5)
+    assert c.value("compute", EngineVersion()) == TERM["compute"].absent
+    assert c.losses(EngineVersion(), Kernels()).software == 1
 
 
 def test_only_early_enablement_multiplies_whole_steps() -> None:
     c = Constants(base={"software": 1.1}, moves={"software": {"immature": np.log(3.0)}})
-    assert c.losses(Engine(stage="immature"), Kernels()).software == pytest.approx(1.3)
-    assert c.losses(Engine(stage="balanced"), Kernels()).software == c.losses(Engine(), Kernels()).software == 1
+    assert c.losses(EngineVersion(stage="immature"), Kernels()).software == pytest.approx(1.3)
+    assert (
+        c.losses(EngineVersion(stage="balanced"), Kernels()).software
+        == c.losses(EngineVersion(), Kernels()).software
+        == 1
+    )
 
 
 def test_graphs_and_fused_kernels_are_facts_of_an_engine_and_its_date() -> None:
     c = Constants(base={"dispatch": 4e-5, "unfused": 9.0}, moves={})
-    assert c.losses(Engine(eager=True), Kernels()).started == pytest.approx(4e-5)
-    assert c.losses(Engine(), Kernels()).started == 0
-    assert c.losses(Engine(unfused=True), Kernels()).unfused == pytest.approx(9.0)
-    assert c.losses(Engine(), Kernels()).unfused == 0
+    assert c.losses(EngineVersion(eager=True), Kernels()).started == pytest.approx(4e-5)
+    assert c.losses(EngineVersion(), Kernels()).started == 0
+    assert c.losses(EngineVersion(unfused=True), Kernels()).unfused == pytest.approx(9.0)
+    assert c.losses(EngineVersion(), Kernels()).unfused == 0
 
 
 def test_workers_are_called_one_by_one_in_the_engines_of_a_time() -> None:
     c = Constants(base={"remote": 7e-3, "remote_sequence": 3e-4}, moves={})
-    early, late = (c.losses(Engine(remote=flag), Kernels()) for flag in (True, False))
+    early, late = (c.losses(EngineVersion(remote=flag), Kernels()) for flag in (True, False))
     assert (early.remote, early.remote_sequence) == (pytest.approx(7e-3), pytest.approx(3e-4))
     assert (late.remote, late.remote_sequence) == (0, 0)
     assert remote("vllm", 2023.9)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rackmath.lab import ceilings, machine
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ceilings import Ceilings, Product, Stream
 from rackmath.lab.machine import Machine, Timing
 
@@ -20,7 +20,7 @@ def cpu() -> Machine:
 
 @pytest.fixture(scope="session")
 def measured(cpu: Machine) -> Ceilings:
-    return ceilings.measure(cpu, Budget(2.0), small=True)
+    return ceilings.measure(cpu, TimeLimit(2.0), small=True)
 
 
 @pytest.fixture

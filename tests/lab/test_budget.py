@@ -10,7 +10,7 @@ import pytest
 from rackmath.errors import InputError
 from rackmath.lab import budget as module
 from rackmath.lab import exchange, stages
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.exchange import _sizes as exchange_sizes
 from rackmath.lab.exchange import _system
 from rackmath.lab.stages import _sizes as stage_sizes
@@ -29,7 +29,7 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_points_are_measured_as_long_as_the_next_one_would_end(wait: Callable[[float], None]) -> None:
-    budget, seen = Budget(10.0), []
+    budget, seen = TimeLimit(10.0), []
     for point in budget.sized([4, 1, 2, 8, 16], float, "layers"):
         seen.append(point)
         wait(0.5 * point)
@@ -39,7 +39,7 @@ def test_points_are_measured_as_long_as_the_next_one_would_end(wait: Callable[[f
 
 
 def test_the_first_point_is_measured_however_late_it_is(wait: Callable[[float], None]) -> None:
-    budget = Budget(1.0)
+    budget = TimeLimit(1.0)
     wait(5.0)
     assert budget.left == 0.0
     assert list(budget.part(0.5).sized([3, 2], float, "depths")) == [2, 3]
@@ -53,7 +53,7 @@ def test_the_first_point_is_measured_however_late_it_is(wait: Callable[[float], 
 
 
 def test_what_a_part_does_not_use_is_left_for_the_others(wait: Callable[[float], None]) -> None:
-    budget = Budget(12.0)
+    budget = TimeLimit(12.0)
     first = budget.part(1 / 3)
     assert first.seconds == pytest.approx(4.0)
     wait(1.0)
@@ -64,7 +64,7 @@ def test_what_a_part_does_not_use_is_left_for_the_others(wait: Callable[[float],
 
 def test_progress_says_what_is_done_and_how_much_time_has_passed(wait: Callable[[float], None]) -> None:
     said: list[str] = []
-    budget = Budget(60.0, said.append)
+    budget = TimeLimit(60.0, said.append)
     wait(12.0)
     budget.say("4 layers")
     budget.part(0.5).say("inner")
@@ -74,19 +74,19 @@ def test_progress_says_what_is_done_and_how_much_time_has_passed(wait: Callable[
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
 def test_no_time_is_refused(seconds: float) -> None:
     with pytest.raises(InputError, match="--seconds"):
-        Budget(seconds)
+        TimeLimit(seconds)
 
 
 def test_processes_are_sized_before_they_start(wait: Callable[[float], None]) -> None:
     """Exchanges by the calibrated network, pipelines by their pace: less time, fewer tokens, fewer repeats."""
     slow = _system(2, 1e8, 1e-3, 1e7)
-    sizes = [exchange_sizes(exchange.TOKENS, 4, slow, Budget(s), 0.0) for s in (0.1, 5.0, 20.0, 1000.0)]
+    sizes = [exchange_sizes(exchange.TOKENS, 4, slow, TimeLimit(s), 0.0) for s in (0.1, 5.0, 20.0, 1000.0)]
     assert sizes[0] == ([64], 3)
     assert sizes[-1] == (list(exchange.TOKENS), 7)
     assert all(len(a[0]) <= len(b[0]) for a, b in pairwise(sizes))
     assert len(sizes[1][0]) < 4
     # 2 schedules of 3 paces: (2 + 3) + (4 + 3) + (8 + 3) + (16 + 3) slots of 20 ms are 5.04 s, in half of the time.
-    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, Budget(60.0)) == ([2, 4, 8, 16], 3)
-    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, Budget(21.0)) == ([2, 4, 8, 16], 1)
-    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, Budget(20.0))[0] == [2, 4, 8]
-    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, Budget(0.1)) == ([2], 1)
+    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, TimeLimit(60.0)) == ([2, 4, 8, 16], 3)
+    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, TimeLimit(21.0)) == ([2, 4, 8, 16], 1)
+    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, TimeLimit(20.0))[0] == [2, 4, 8]
+    assert stage_sizes(stages.MICROBATCHES, 4, 0.02, TimeLimit(0.1)) == ([2], 1)

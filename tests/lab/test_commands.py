@@ -13,7 +13,7 @@ from rackmath.cli.app import cli
 from rackmath.cli.lab.show import figure, panels
 from rackmath.errors import InputError
 from rackmath.lab import feistel
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.machine import Machine
 
 
@@ -28,7 +28,7 @@ def test_json_holds_what_was_measured_and_predicted() -> None:
 
 @pytest.mark.long
 def test_every_panel_is_drawn(cpu: Machine, tmp_path: Path) -> None:
-    found = feistel.experiment(cpu, Budget(60.0), rounds=(2, 8), blocks=16, layers=3)
+    found = feistel.experiment(cpu, TimeLimit(60.0), rounds=(2, 8), blocks=16, layers=3)
     drawn = figure(found)
     assert [panel.title for panel in drawn.panels] == [name for name, _ in panels(found)]
     assert drawn.grid == (2, 2)

@@ -9,17 +9,17 @@ from click.testing import CliRunner
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.lab import decode
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ceilings import Ceilings
-from rackmath.lab.networks import Decoder, Sizes, operations
+from rackmath.lab.networks import Decoder, NetworkSizes, operations
 from rackmath.models.counts import total_params
 
-DENSE = Sizes(layers=2, hidden=64, heads=4, kv_heads=2, inner=96, vocabulary=128)
-MIXTURE = Sizes(layers=2, hidden=64, heads=4, kv_heads=2, inner=32, vocabulary=128, experts=16, chosen=4)
+DENSE = NetworkSizes(layers=2, hidden=64, heads=4, kv_heads=2, inner=96, vocabulary=128)
+MIXTURE = NetworkSizes(layers=2, hidden=64, heads=4, kv_heads=2, inner=32, vocabulary=128, experts=16, chosen=4)
 
 
 @pytest.mark.parametrize("sizes", [DENSE, MIXTURE])
-def test_the_engine_knows_every_parameter(sizes: Sizes) -> None:
+def test_the_engine_knows_every_parameter(sizes: NetworkSizes) -> None:
     built = sum(p.numel() for p in Decoder(sizes, "cpu").parameters())
     known = total_params(sizes.architecture)
     # Qwen3 normalises queries and keys; ours does not.
@@ -27,7 +27,7 @@ def test_the_engine_knows_every_parameter(sizes: Sizes) -> None:
 
 
 @pytest.mark.parametrize("sizes", [DENSE, MIXTURE])
-def test_decoding_with_a_cache_equals_reading_the_prompt(sizes: Sizes) -> None:
+def test_decoding_with_a_cache_equals_reading_the_prompt(sizes: NetworkSizes) -> None:
     model = Decoder(sizes, "cpu", dtype=torch.float64)
     tokens = torch.randint(sizes.vocabulary, (3, 7))
     whole = model(tokens, model.cache(3, 7).double(), 0)
@@ -52,7 +52,7 @@ def test_views_are_no_operations() -> None:
 
 def test_both_graphs_are_measured(measured: Ceilings) -> None:
     found = decode.experiment(
-        measured, Budget(60.0), batches=(1, 2, 16), contexts=(128, 1024), sizes=(DENSE, MIXTURE), library=False
+        measured, TimeLimit(60.0), batches=(1, 2, 16), contexts=(128, 1024), sizes=(DENSE, MIXTURE), library=False
     )
     curves = {(c.panel, c.name): c for c in found.curves}
     # What a token costs falls with the batch: the hyperbola.

@@ -9,7 +9,7 @@ import pytest
 
 from rackmath.errors import InputError
 from rackmath.lab import departures
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.decode import Subject
 from rackmath.lab.departures import SIZES
 from rackmath.lab.machine import Machine
@@ -38,7 +38,7 @@ def test_a_full_train_leaves_the_rest_behind(cpu: Machine) -> None:
 
 
 def test_waits_spread_over_one_period(cpu: Machine) -> None:
-    found = departures.experiment(cpu, Budget(2.0), seats=4, load=0.3)
+    found = departures.experiment(cpu, TimeLimit(2.0), seats=4, load=0.3)
     facts = found.facts
     assert facts["period"] >= 5e-3
     assert facts["requests"] > 0
@@ -51,4 +51,4 @@ def test_waits_spread_over_one_period(cpu: Machine) -> None:
 def test_a_load_that_no_timetable_carries_is_refused(cpu: Machine) -> None:
     for load in (0.0, 1.0, float("nan")):
         with pytest.raises(InputError, match="--load"):
-            departures.experiment(cpu, Budget(2.0), load=load)
+            departures.experiment(cpu, TimeLimit(2.0), load=load)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rackmath.errors import InputError
 from rackmath.lab import exchange, processes
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.exchange import sent_ranks
 from rackmath.lab.exchange_workers import CHOSEN, EXPERTS
 from rackmath.lab.machine import Machine
@@ -26,7 +26,7 @@ def test_ranks_that_a_token_goes_to(seed: int, ranks: int) -> None:
 
 
 def test_two_processes_exchange_and_sum(cpu: Machine) -> None:
-    found = exchange.experiment(cpu, Budget(60.0), ranks=2, tokens=(64, 512))
+    found = exchange.experiment(cpu, TimeLimit(60.0), ranks=2, tokens=(64, 512))
     assert found.facts["experts_are_right"]
     assert found.facts["bytes_error"] < 0.1
     # The second network is eight times slower: a sleep of known length, whatever else the machine does.
@@ -39,9 +39,9 @@ def test_two_processes_exchange_and_sum(cpu: Machine) -> None:
 def test_ranks_that_make_no_two_racks_are_refused(cpu: Machine) -> None:
     for ranks in (1, 3):
         with pytest.raises(InputError, match="--ranks"):
-            exchange.experiment(cpu, Budget(60.0), ranks=ranks)
+            exchange.experiment(cpu, TimeLimit(60.0), ranks=ranks)
     with pytest.raises(InputError, match="--ratio"):
-        exchange.experiment(cpu, Budget(60.0), ratio=0.5)
+        exchange.experiment(cpu, TimeLimit(60.0), ratio=0.5)
 
 
 def failing(rank: int, ranks: int, job: object) -> None:

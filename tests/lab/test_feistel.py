@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rackmath.errors import InputError
 from rackmath.lab import feistel
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ciphers import XTEA_ROUNDS, best_differential, decrypt, encrypt, flips, xtea
 from rackmath.lab.machine import Machine
 
@@ -82,7 +82,7 @@ def test_residual_layers_contain_what_plain_ones_spread(cpu: Machine) -> None:
     assert residual["growth"][-1] < 2 < plain["growth"][-1]
     assert residual["signs"][-1] < plain["signs"][-1]
     assert abs(residual["middle"][-1] - 1) < 0.1 < abs(plain["middle"][-1] - 1)
-    found = feistel.experiment(cpu, Budget(60.0), rounds=(2, 8, 64), blocks=64, layers=4)
+    found = feistel.experiment(cpu, TimeLimit(60.0), rounds=(2, 8, 64), blocks=64, layers=4)
     assert found.facts["vector_holds"]
     assert found.facts["inverts"]
     assert len(found.findings) == 5

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.lab import kv_tiers
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ceilings import Ceilings
 
 
 def test_blocks_come_back_from_every_tier(measured: Ceilings, tmp_path: Path) -> None:
-    found = kv_tiers.experiment(measured, Budget(60.0), size=2**24, folder=tmp_path)
+    found = kv_tiers.experiment(measured, TimeLimit(60.0), size=2**24, folder=tmp_path)
     assert [curve.name for curve in found.curves] == ["RAM", "mapped file", "disk"]
     for curve in found.curves:
         assert curve.measured[-1] > curve.measured[0] > 0
@@ -31,8 +31,8 @@ def test_blocks_come_back_from_every_tier(measured: Ceilings, tmp_path: Path) ->
 
 def test_bad_input_is_refused(measured: Ceilings, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--usd-per-hour"):
-        kv_tiers.experiment(measured, Budget(60.0), usd_per_hour=-1.0, size=2**24)
+        kv_tiers.experiment(measured, TimeLimit(60.0), usd_per_hour=-1.0, size=2**24)
     with pytest.raises(InputError, match="free"):
-        kv_tiers.experiment(measured, Budget(60.0), size=2**60, folder=tmp_path)
+        kv_tiers.experiment(measured, TimeLimit(60.0), size=2**60, folder=tmp_path)
     result = CliRunner().invoke(cli, ["lab", "kv-tiers", "--folder", str(tmp_path / "none")])
     assert result.exit_code == 2

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.lab import revnet
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.live_bytes import peak_bytes, saved_bytes
 from rackmath.lab.machine import Machine
 from rackmath.lab.reversible import WAYS, Block, Network, drift
@@ -87,7 +87,7 @@ def test_a_block_is_undone_without_an_inverse_of_its_parts() -> None:
 
 
 def test_the_experiment_says_what_the_lecture_says(cpu: Machine) -> None:
-    found = revnet.experiment(cpu, Budget(60.0), depths=(2, 4, 8), batch=1, tokens=32)
+    found = revnet.experiment(cpu, TimeLimit(60.0), depths=(2, 4, 8), batch=1, tokens=32)
     assert found.facts["reversible_growth"] == 1.0
     assert found.facts["standard_growth"] > 2
     assert max(found.facts["gradient_error"].values()) < 1e-4

@@ -17,7 +17,7 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.lab import ceilings, machine, roofline
 from rackmath.lab.ceilings import Ceilings
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine, timed
 from rackmath.lab.predicted import balance_batch, pass_time, system_of
 from rackmath.lab.record import record
@@ -131,10 +131,10 @@ def test_the_command_writes_the_record_or_nothing(tmp_path: Path) -> None:
 
 
 def test_errors_are_of_what_was_predicted(cpu: Machine) -> None:
-    seen = Curve(
+    seen = ExperimentCurve(
         panel="p", name="n", across="x", up="s", x=[1, 2, 3], measured=[1.0, 2.0, 0.0], predicted=[2.0, 1.0, 1.0]
     )
-    blind = Curve(panel="p", name="m", across="x", up="s", x=[1], measured=[1.0])
+    blind = ExperimentCurve(panel="p", name="m", across="x", up="s", x=[1], measured=[1.0])
     assert seen.errors == [1.0, -0.5]
     found = Experiment(name="e", title="t", machine=cpu, curves=[seen, blind])
     assert found.median_error == 0.75

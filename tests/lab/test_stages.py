@@ -6,14 +6,14 @@ import pytest
 
 from rackmath.errors import InputError
 from rackmath.lab import stages
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.machine import Machine
 
 pytestmark = pytest.mark.long
 
 
 def test_two_stages_train_and_decode(cpu: Machine) -> None:
-    found = stages.experiment(cpu, Budget(60.0), stages=2, microbatches=(2, 6), pace=0.02)
+    found = stages.experiment(cpu, TimeLimit(60.0), stages=2, microbatches=(2, 6), pace=0.02)
     facts = found.facts
     assert facts["gradient_error"] < 1e-5
     assert facts["peak_activations"] == facts["peak_activations_predicted"] == {"gpipe": [2, 6], "1f1b": [2, 2]}
@@ -31,6 +31,6 @@ def test_two_stages_train_and_decode(cpu: Machine) -> None:
 def test_stages_that_do_not_divide_the_layers_are_refused(cpu: Machine) -> None:
     for count in (1, 3):
         with pytest.raises(InputError, match="--stages"):
-            stages.experiment(cpu, Budget(60.0), stages=count)
+            stages.experiment(cpu, TimeLimit(60.0), stages=count)
     with pytest.raises(InputError, match="--pace"):
-        stages.experiment(cpu, Budget(60.0), pace=0.0)
+        stages.experiment(cpu, TimeLimit(60.0), pace=0.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rackmath.api.memory import MemoryRequest, run_memory
 from rackmath.io import catalogue
-from rackmath.models.cache_pools import Pools, cache_pools
+from rackmath.models.cache_pools import CachePools, cache_pools
 
 MEMORY = 80e9
 
@@ -19,7 +19,7 @@ def whole(parts: int | None) -> float:
     return 1.0
 
 
-def pools(name: str) -> Pools:
+def pools(name: str) -> CachePools:
     made = cache_pools(catalogue.model(name), whole)
     assert made is not None
     return made
@@ -57,7 +57,7 @@ def test_states_have_nine_tenths_of_what_tokens_have() -> None:
 def test_as_many_sequences_as_are_said_fit_into_every_pool(
     full: float, windows: float, window: int, states: float, context: float, budget: float
 ) -> None:
-    made = Pools(full=full, windows=windows, window=window, states=states)
+    made = CachePools(full=full, windows=windows, window=window, states=states)
     tokens = made.count(MEMORY)
     sequences = tokens / made.per_sequence(context, budget)
     assert sequences * context <= tokens * (1 + 1e-9)

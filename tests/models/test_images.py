@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.counts import encoder_params
-from rackmath.models.images import Budget, Image, LongestSide, Native, PatchLimit, Sizing, Square, Tiles, image_of
+from rackmath.models.images import Image, LongestSide, Native, PatchLimit, Sizing, Square, Tiles, TokenBudget, image_of
 from rackmath.models.operator import Pass
 from rackmath.models.operators import operators, total_flops
 
@@ -20,7 +20,7 @@ SIZES = Path(__file__).parents[1] / "data" / "image_sizes.csv"
 """Written by the functions of transformers 5.24.0 that the rules name as their sources."""
 RULES: dict[str, Sizing] = {
     "native": Native(patch=16, merge=2),
-    "budget": Budget(patch=16, merge=3, tokens=280),
+    "budget": TokenBudget(patch=16, merge=3, tokens=280),
     "longest": LongestSide(side=1540, patch=14, merge=2),
     "tiles": Tiles(side=336, patch=14, merge=2, most=16),
 }

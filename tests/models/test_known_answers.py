@@ -9,7 +9,7 @@ import pytest
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models import counts
-from rackmath.models.architecture import Architecture, Layer, Pool
+from rackmath.models.architecture import Architecture, Layer, ParameterTotals
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
@@ -253,7 +253,7 @@ def test_a_model_known_by_totals_is_met_in_part() -> None:
         hidden=8,
         vocabulary=0,
         head=False,
-        layers=(Layer(feed_forwards=(Pool(total=1000, active=250.5),)),),
+        layers=(Layer(feed_forwards=(ParameterTotals(total=1000, active=250.5),)),),
     )
     assert counts.total_params(a) == 1000
     # Counts that are no whole numbers stay so.

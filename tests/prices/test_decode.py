@@ -10,7 +10,7 @@ import pytest
 
 from rackmath.errors import InputError
 from rackmath.io import price_files
-from rackmath.prices.calibration import Known, fit_market
+from rackmath.prices.calibration import KnownModel, fit_market
 from rackmath.prices.decode import Offer, _prior, decode
 from rackmath.prices.market import FLOOR, RIDGE, log_prices, student_log
 from tests.conftest import SHARED
@@ -188,7 +188,7 @@ def test_bad_questions_are_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def known() -> list[Known]:
+def known() -> list[KnownModel]:
     path = SHARED / "prices/open_weight_prices.csv"
     if not path.exists():
         pytest.skip("../shared/prices is not here")
@@ -200,7 +200,7 @@ STREAMS = (0.5, -0.5, 0.8)
 SPEEDS = ((8.0, 50.0), (17.0, 40.0), (37.0, 33.0), (70.0, 27.0))
 
 
-def test_the_shipped_market_is_what_the_fit_gives(known: list[Known]) -> None:
+def test_the_shipped_market_is_what_the_fit_gives(known: list[KnownModel]) -> None:
     found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, STREAMS)
     for field in ("level", "economy", "chunk", "batch", "level_scale", "ratio", "ratio_scale", "cache", "crossover"):
         assert getattr(found, field) == pytest.approx(getattr(MARKET, field), rel=1e-3)
@@ -208,12 +208,12 @@ def test_the_shipped_market_is_what_the_fit_gives(known: list[Known]) -> None:
     assert found.hosts.known["novita"].effect == pytest.approx(MARKET.hosts.known["novita"].effect, rel=1e-3)
 
 
-def test_the_spread_of_streams_is_their_root_mean_square(known: list[Known]) -> None:
+def test_the_spread_of_streams_is_their_root_mean_square(known: list[KnownModel]) -> None:
     found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, (0.3, -0.4))
     assert found.stream_scale == pytest.approx(0.5 / 2**0.5)
 
 
-def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
+def test_ranges_hold_on_architectures_left_out(known: list[KnownModel]) -> None:
     """Folds of architectures: coverage as the page of the documents states it, error below a factor of 2.1."""
     groups = sorted({one.group for one in known})
     inside, errors = [], []
@@ -232,6 +232,6 @@ def test_ranges_hold_on_architectures_left_out(known: list[Known]) -> None:
     assert np.sqrt(np.mean(np.square(errors))) < 0.74
 
 
-def test_too_few_models_cannot_be_fitted(known: list[Known]) -> None:
+def test_too_few_models_cannot_be_fitted(known: list[KnownModel]) -> None:
     with pytest.raises(InputError, match="dense"):
         fit_market(known[:4], 2026.88, "", SPEEDS, CONTEXTS, STREAMS)

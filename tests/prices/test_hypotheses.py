@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rackmath.io import price_files
 from rackmath.prices import hypotheses, page
-from rackmath.prices.evidence import CELLS, Habits, cell, mass, read
-from rackmath.prices.hypotheses import Asked, Story, stories
+from rackmath.prices.evidence import CELLS, ProviderHabits, cell, mass, read
+from rackmath.prices.hypotheses import RatioContext, RatioDraws, stories
 from rackmath.prices.importance import quantiles
 from rackmath.prices.lists import PriceList, Rates
 from rackmath.prices.market import RIDGE
@@ -29,9 +29,9 @@ def listing(model: str, provider: str, output: float = 10.0, cached: float | Non
     return Listing(prices=PriceList(model=model, provider=provider, tiers=(tier,)))
 
 
-def told(kind: str, name: str, value: float, models: Population = MODELS, **more: float) -> Story:
+def told(kind: str, name: str, value: float, models: Population = MODELS, **more: float) -> RatioDraws:
     ratio = Ratio(kind=kind, value=value, start=more.pop("start", 0.0), stop=more.pop("stop", inf))
-    asked = Asked(ratio=ratio, input=more.pop("input", 2.0), **more)
+    asked = RatioContext(ratio=ratio, input=more.pop("input", 2.0), **more)
     return next(one for one in stories(asked, models) if one.hypothesis == name)
 
 
@@ -110,8 +110,8 @@ def test_attention_takes_all_flops_that_the_weights_do_at_twice_its_context() ->
 
 
 def test_a_fast_tier_without_a_claimed_speed_foretells_nothing() -> None:
-    assert stories(Asked(ratio=Ratio(kind="fast", value=2.0), input=1.0), MODELS) == []
-    assert stories(Asked(ratio=Ratio(kind="priority", value=2.0), input=1.0), MODELS) == []
+    assert stories(RatioContext(ratio=Ratio(kind="fast", value=2.0), input=1.0), MODELS) == []
+    assert stories(RatioContext(ratio=Ratio(kind="priority", value=2.0), input=1.0), MODELS) == []
 
 
 def test_a_population_is_the_market_s() -> None:
@@ -137,13 +137,13 @@ def test_chances_of_all_cells_sum_to_one(kind: str) -> None:
     weights = np.full(2000, 1 / 2000)
     cells = range(30, 71) if kind == page.CLIFF else range(-30, 31)
     start = [Ratio(kind=kind, value=10 ** (at / CELLS), start=1.0) for at in cells]
-    asked = [Asked(ratio=ratio, input=1.0) for ratio in start]
+    asked = [RatioContext(ratio=ratio, input=1.0) for ratio in start]
     story = stories(asked[0], MODELS)[0]
     inside = np.round(CELLS * np.log10(story.predicted))
     outside = np.mean((inside < min(cells)) | (inside > max(cells)))
     total = sum(mass(story, ratio, weights) for ratio in start)
     assert total == pytest.approx(1 - 0.99 * outside, abs=1e-9)
-    habits = Habits([listing("a", "one"), listing("b", "two", 8.0), listing("c", "two", 4.0)])
+    habits = ProviderHabits([listing("a", "one"), listing("b", "two", 8.0), listing("c", "two", 4.0)])
     assert sum(habits.probability(ratio, "three", frozenset()) for ratio in start) == pytest.approx(1.0)
 
 
@@ -155,7 +155,7 @@ def test_round_prices_and_powers_of_two_fall_into_the_same_cells() -> None:
 
 def test_providers_count_once_and_their_own_models_not_at_all() -> None:
     crowd = [listing(f"m{i}", "large", 10.0) for i in range(50)]
-    habits = Habits([*crowd, listing("x", "small", 4.0), listing("m1", "copy", 10.0)])
+    habits = ProviderHabits([*crowd, listing("x", "small", 4.0), listing("m1", "copy", 10.0)])
     ten, four = Ratio(kind=page.OUTPUT, value=5.0), Ratio(kind=page.OUTPUT, value=2.0)
     even = 1 / 61
     assert habits.probability(ten, "new", frozenset()) == pytest.approx((2 + even) / 4)
@@ -170,7 +170,7 @@ def test_factors_favour_the_truth_on_average() -> None:
     weights = np.full(2000, 1 / 2000)
     random = np.random.default_rng(5)
     others = [listing(f"o{i}", f"p{i}", output=2 * 10 ** random.uniform(-0.05, 0.05)) for i in range(30)]
-    habits = Habits(others)
+    habits = ProviderHabits(others)
     story = told(page.OUTPUT, "weight reads", 5.0)
 
     def factor(value: float) -> float:
@@ -183,7 +183,7 @@ def test_factors_favour_the_truth_on_average() -> None:
 
 def test_a_reading_says_what_other_providers_print_and_what_it_would_mean() -> None:
     mine = listing("m", "me", cached=0.2)
-    habits = Habits([mine, *(listing(f"o{i}", f"p{i}") for i in range(9))])
+    habits = ProviderHabits([mine, *(listing(f"o{i}", f"p{i}") for i in range(9))])
     found = {one.ratio.kind: one for one in read(mine, frozenset({"m"}), habits, MODELS, {})}
     cached = {e.hypothesis: e for e in found[page.CACHED].evidence}
     assert cached["convention"].probability == pytest.approx((9 + 1 / 61) / 10)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from rackmath.errors import InputError
-from rackmath.prices.calibration import Known
+from rackmath.prices.calibration import KnownModel
 from rackmath.prices.decode import Offer
 from rackmath.prices.market import log_prices
 from rackmath.prices.pooled import fit_pooled, table
 
 
-def known(name: str, offers: list[tuple[str, float, float]], active: float = 10.0, total: float = 100.0) -> Known:
+def known(name: str, offers: list[tuple[str, float, float]], active: float = 10.0, total: float = 100.0) -> KnownModel:
     made = tuple(Offer(model=name, provider=host, input=i, output=o) for host, i, o in offers)
-    return Known(model=name, group=name, active=active, total=total, cache=7e4, read=7e4, offers=made)
+    return KnownModel(model=name, group=name, active=active, total=total, cache=7e4, read=7e4, offers=made)
 
 
 def test_copies_of_the_list_price_are_told_from_prices_of_one_s_own() -> None:

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io import price_files
-from rackmath.prices.trend import Sold, decline, leading_scores
+from rackmath.prices.trend import ScoredOffer, decline, leading_scores
 
 
-def sold(year: float, price: float, score: float = 0.5, model: str = "m") -> Sold:
-    return Sold(model=model, score=score, year=year, input=price, output=price)
+def sold(year: float, price: float, score: float = 0.5, model: str = "m") -> ScoredOffer:
+    return ScoredOffer(model=model, score=score, year=year, input=price, output=price)
 
 
 def test_three_input_tokens_count_for_each_output_token() -> None:
-    assert Sold(model="m", score=0.5, year=2024.0, input=1.0, output=9.0).price == pytest.approx(3.0)
+    assert ScoredOffer(model="m", score=0.5, year=2024.0, input=1.0, output=9.0).price == pytest.approx(3.0)
 
 
 def test_a_record_is_cheaper_than_all_before_it_and_reaches_the_score() -> None:

@@ -16,13 +16,13 @@ from rackmath.serving.choice import best, frontier, gpu_seconds, within
 from rackmath.serving.corrections import _room, corrected
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.points import Corrections, Points
-from rackmath.serving.search import Found, search
-from rackmath.serving.workload import Limits, Workload
+from rackmath.serving.search import SearchResult, search
+from rackmath.serving.workload import Limits, PlanWorkload
 
 SYSTEM = catalogue.system("h100-sxm")
 S = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
 LOSSES = Losses(memory=1.25, compute=1.4, launch=2e-6, host=5e-4, network=1.2)
-WORK = Workload(input=3000, output=400)
+WORK = PlanWorkload(input=3000, output=400)
 LIMITS = Limits(time_to_first_token=2.0, time_per_output_token=0.05)
 SPACE = space_of(catalogue.model("llama-3.1-8b"), SYSTEM, 8)
 
@@ -41,7 +41,7 @@ def factors(decode: float, prefill: float) -> object:
     return correct
 
 
-def refined(decode: float, prefill: float, work: Workload = WORK) -> tuple[Found, Found]:
+def refined(decode: float, prefill: float, work: PlanWorkload = WORK) -> tuple[SearchResult, SearchResult]:
     before = search(SYSTEM, work, LIMITS, SPACE, LOSSES, S)
     return before, corrected(before, SYSTEM, work, LIMITS, SPACE, LOSSES, factors(decode, prefill))
 
@@ -112,7 +112,7 @@ def test_first_tokens_come_no_sooner_than_what_is_not_cached_is_read(cached: flo
 
 
 def test_a_rate_is_served_with_as_many_units_as_the_corrected_speed_needs() -> None:
-    work = Workload(input=3000, output=400, rate=20.0)
+    work = PlanWorkload(input=3000, output=400, rate=20.0)
     before, after = refined(1.6, 1.6, work)
     chosen = best(after.points, LIMITS)
     assert chosen is not None
@@ -122,7 +122,7 @@ def test_a_rate_is_served_with_as_many_units_as_the_corrected_speed_needs() -> N
     assert np.all(p.units * alone >= 20.0 * (1 - 1e-9))
     assert p.units[chosen] * p.gpus[chosen] / p.units[chosen] <= 8
     with pytest.raises(DoesNotFit, match="requests per second"):
-        refined(80.0, 1.0, Workload(input=3000, output=400, rate=60.0))
+        refined(80.0, 1.0, PlanWorkload(input=3000, output=400, rate=60.0))
     assert best(before.points, LIMITS) is not None
 
 

@@ -20,16 +20,16 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
 from rackmath.serving.deployment_files import deployment_files
-from rackmath.serving.launch import Server, vllm_command
+from rackmath.serving.launch import LaunchedWorker, vllm_command
 from tests.conftest import tool
 
 SCHEMAS = json.loads((Path(__file__).parents[1] / "data/deployment_schemas.json").read_text(encoding="utf-8"))
 VALIDATORS = {name: jsonschema.Draft202012Validator(schema) for name, schema in SCHEMAS.items()}
 H100 = catalogue.system("h100-sxm")
-SERVER: Server = tool("deployment_schemas").SERVER
+SERVER: LaunchedWorker = tool("deployment_schemas").SERVER
 
 
-def documents(workers: list[tuple[Server, int]]) -> dict[str, Any]:
+def documents(workers: list[tuple[LaunchedWorker, int]]) -> dict[str, Any]:
     """Documents of all files, each of which holds to what is published."""
     made: dict[str, Any] = {}
     for file, text in deployment_files("sample", workers, H100).text.items():

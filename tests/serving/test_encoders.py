@@ -14,7 +14,7 @@ from rackmath.api.plan import PlanRequest, run_plan
 from rackmath.serving.encoders import BUSY, with_encoders
 from rackmath.serving.points import Points
 from rackmath.serving.renting import most_units, rented
-from rackmath.serving.workload import Space, Workload
+from rackmath.serving.workload import PlanWorkload, Space
 
 
 def point(gpus: float, units: float, rate: float) -> Points:
@@ -64,7 +64,7 @@ def test_encoders_keep_up_within_the_budget(gpus: int, unit: int, rate: float, t
 def test_a_rate_rents_its_part_of_the_encoders() -> None:
     space = Space(gpus=64, variants=())
     apart = with_encoders(point(64, 32, 64.0), 0.25, 0.0, space)
-    served, _ = rented(apart, Workload(input=100, output=10, rate=20.0), space)
+    served, _ = rented(apart, PlanWorkload(input=100, output=10, rate=20.0), space)
     assert served.units == pytest.approx(np.ceil(20.0 / (apart.rate / apart.units)))
     assert served.gpus == pytest.approx(2 * served.units + served.encoders)
     assert (20.0 * 0.25 / served.encoders <= 0.8).all()

@@ -20,10 +20,10 @@ from rackmath.engine.capacity import largest_batch
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.deployment_files import deployment_files
-from rackmath.serving.launch import Server, notes
+from rackmath.serving.launch import LaunchedWorker, notes
 from rackmath.serving.launch_boxes import launch_script, server_pairs
 from rackmath.serving.plan import plan, space_of
-from rackmath.serving.workload import Limits, Workload
+from rackmath.serving.workload import Limits, PlanWorkload
 from tests.serving.test_launch import SERVER
 
 QWEN, H200 = catalogue.model("qwen3-30b-a3b"), catalogue.system("h200-sxm")
@@ -93,7 +93,7 @@ def test_a_search_finds_the_best_of_the_layouts_tried_one_by_one() -> None:
     """Of decode workers alone: rate per accelerator at the largest batch within the limit, over all that were tried."""
     engine = constants_file.engine_of(H200, "vllm", 2026.5)
     losses = constants_file.losses_of(H200, engine, "time per token")
-    work, limit = Workload(input=2000, output=500), 0.03
+    work, limit = PlanWorkload(input=2000, output=500), 0.03
     space = space_of(QWEN, H200, 8, weights=("bf16",), kv=("bf16",), afd=True)
     found = plan(
         H200, work, Limits(time_per_output_token=limit), space, losses, constants_file.scheduling_of(engine)
@@ -165,5 +165,5 @@ def test_an_estimate_says_how_busy_each_pool_is() -> None:
 def test_servers_say_what_they_are() -> None:
     kinds = [(server.apart.kind, server.role) for server, _ in server_pairs([(WRITER, 1)]) if server.apart is not None]
     assert kinds == [("ffn", "ffn"), ("attention", "decode")]
-    assert isinstance(server_pairs([(READER, 3)])[0][0], Server)
+    assert isinstance(server_pairs([(READER, 3)])[0][0], LaunchedWorker)
     assert server_pairs([(READER, 3)]) == [(READER, 3)]

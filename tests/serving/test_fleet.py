@@ -12,7 +12,7 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.formats import FORMATS
 from rackmath.models.totals import from_totals
-from rackmath.serving.fleet import Bill, day, fleet, memory_price
+from rackmath.serving.fleet import RackCost, day, fleet, memory_price
 from rackmath.serving.sparsity import cost_by_sparsity
 from tests.conftest import make_system
 
@@ -25,7 +25,7 @@ USUAL = {
     "headroom": 1.25,
     "cooling": 1.5,
     "price": 0.001,
-    "bill": Bill(accelerators=72, price=(3e6, 4e6), memory_share=(0.1, 0.2), host_memory=0.0),
+    "bill": RackCost(accelerators=72, price=(3e6, 4e6), memory_share=(0.1, 0.2), host_memory=0.0),
 }
 
 

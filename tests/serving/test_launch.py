@@ -13,10 +13,19 @@ from rackmath.engine import Layout
 from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
 from rackmath.serving.deployment_files import dynamo_yaml
-from rackmath.serving.launch import OWN, TEXT, Server, longest_request, notes, one_each, sglang_command, vllm_command
+from rackmath.serving.launch import (
+    OWN,
+    TEXT,
+    LaunchedWorker,
+    longest_request,
+    notes,
+    one_each,
+    sglang_command,
+    vllm_command,
+)
 from rackmath.serving.launch_trtllm import settings
 
-SERVER = Server(
+SERVER = LaunchedWorker(
     model="deepseek-ai/DeepSeek-V3",
     layout=Layout(tensor=2, expert=8, data=4),
     role="",

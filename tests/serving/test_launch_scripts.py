@@ -19,11 +19,11 @@ from click.testing import CliRunner
 from rackmath.cli.app import cli
 from rackmath.engine import Layout
 from rackmath.io import catalogue
-from rackmath.serving.launch import ENGINES, Server
+from rackmath.serving.launch import ENGINES, LaunchedWorker
 from rackmath.serving.launch_boxes import box_size, launch_script
 
 FLAGS = json.loads((Path(__file__).parents[1] / "data/engine_flags.json").read_text())
-SERVER = Server(
+SERVER = LaunchedWorker(
     model="owner/model", layout=Layout(tensor=2), role="", batch=64.0, chunk=8192.0, longest=8192, drafted=0.0,
     quantise="", cache="bf16", cached=False,
 )  # fmt: skip

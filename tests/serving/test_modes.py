@@ -18,9 +18,9 @@ from rackmath.serving.choice import frontier
 from rackmath.serving.modes import STANDARD, Modes, levers, modes
 from rackmath.serving.plan import space_of
 from rackmath.serving.trains import expected_waits, simulated_waits
-from rackmath.serving.workload import Limits, Workload
+from rackmath.serving.workload import Limits, PlanWorkload
 
-WORK = Workload(input=2000, output=500)
+WORK = PlanWorkload(input=2000, output=500)
 USUAL = Scheduling(interruption=0.9, queueing=0.1, arrival=0.05, acceptance=0.6)
 
 

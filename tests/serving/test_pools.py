@@ -19,13 +19,13 @@ from rackmath.serving import Scheduling
 from rackmath.serving.choice import ending, gpu_seconds, loses_by
 from rackmath.serving.plan import space_of
 from rackmath.serving.points import undominated
-from rackmath.serving.pools import DecodeOptions, _Readers, _worker_counts, _worthwhile, _Writers
+from rackmath.serving.pools import DecodeOptions, _DecodePools, _PrefillPools, _worker_counts, _worthwhile
 from rackmath.serving.prompts import reading_time
-from rackmath.serving.search import Found, search
-from rackmath.serving.workload import Limits, Workload
+from rackmath.serving.search import SearchResult, search
+from rackmath.serving.workload import Limits, PlanWorkload
 
 USUAL = Scheduling(interruption=0.9, queueing=0.3, arrival=0.05, acceptance=0.6)
-WORK = Workload(input=3000, output=400)
+WORK = PlanWorkload(input=3000, output=400)
 LOSSES = Losses(memory=1.25, launch=2e-6)
 
 
@@ -70,9 +70,9 @@ def test_worker_counts_are_all_that_repeat_no_smaller_unit() -> None:
 
 
 def test_sizes_of_readers_are_kept_for_rate_per_accelerator_or_latency() -> None:
-    def reader(prompt: float, groups: float) -> _Readers:
+    def reader(prompt: float, groups: float) -> _PrefillPools:
         one = np.array([0])
-        return _Readers(
+        return _PrefillPools(
             layout=one, chunk=one, prompt=np.array([prompt]), alone=np.array([prompt]), groups=np.array([groups])
         )
 
@@ -94,7 +94,7 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
         capacity=np.array([20.0, 5.0, 20.0]),
         scheduling=s,
     )
-    w = _Writers.of(options, np.array([0, 1, 2]), WORK, drafted)
+    w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, drafted)
     # The second layout holds four sequences at most.
     assert len(w.layout) == 6 + 4 + 6
     accepted = np.asarray(s.accepted(w.drafted))
@@ -105,7 +105,7 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
     assert w.lanes.tolist() == [2.0 if i != 1 else 1.0 for i in w.layout]
 
 
-def found(model: str, gpus: int, **choices: Any) -> tuple[Found, Any]:
+def found(model: str, gpus: int, **choices: Any) -> tuple[SearchResult, Any]:
     system = catalogue.system("h100-sxm")
     space = replace(space_of(catalogue.model(model), system, gpus), **choices)
     return search(system, WORK, Limits(), space, LOSSES, USUAL), space

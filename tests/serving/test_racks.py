@@ -50,6 +50,13 @@ def test_the_largest_model_grows_with_the_domain() -> None:
         domain_of(system, 0)
 
 
+def test_a_domain_of_one_has_no_network_inside() -> None:
+    alone = domain_of(make_system(), 1)
+    assert alone.network_ratio is None
+    with pytest.raises(InputError, match="needs both networks"):
+        slowdown_over(2.0, alone)
+
+
 @pytest.mark.parametrize(("racks", "slower"), [(2.0, 4.0), (4.0, 6.0), (8.0, 7.0)])
 def test_an_expert_layer_over_racks_is_the_blackboards(racks: float, slower: float) -> None:
     # r = 8: max(r (n - 1) / n, 1 / n).

@@ -16,23 +16,25 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.serving import Load, Scheduling
 from rackmath.serving.choice import best, frontier, within
-from rackmath.serving.load import Times
+from rackmath.serving.load import PassTimes
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.points import undominated
-from rackmath.serving.search import Found, search
+from rackmath.serving.search import SearchResult, search
 from rackmath.serving.steady import closed_loop, settled_pools
-from rackmath.serving.workload import Limits, Space, Variant, Workload
+from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
 
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
 LOSSES = Losses(memory=1.25, compute=1.4, launch=2e-6, host=5e-4, network=1.2)
-WORK = Workload(input=5000, output=500)
+WORK = PlanWorkload(input=5000, output=500)
 
 
 def space(model: str, gpus: int, **choices: object) -> Space:
     return replace(space_of(catalogue.model(model), catalogue.system("h100-sxm"), gpus), **choices)
 
 
-def found(model: str, gpus: int, work: Workload = WORK, limits: Limits | None = None, **choices: object) -> Found:
+def found(
+    model: str, gpus: int, work: PlanWorkload = WORK, limits: Limits | None = None, **choices: object
+) -> SearchResult:
     return search(catalogue.system("h100-sxm"), work, limits or Limits(), space(model, gpus, **choices), LOSSES, USUAL)
 
 
@@ -104,7 +106,7 @@ def test_points_of_two_pools_are_steady_states() -> None:
         busy = p.rate[i] / p.units[i] * prompt / readers
         waited = sent + busy / (1 - busy) * prompt / 2 / readers
         calm = replace(USUAL, queueing=0.0)
-        state = settled_pools(Times(step, prompt, prompt, prompt), readers / prompt, 1e12, load, calm, waited)
+        state = settled_pools(PassTimes(step, prompt, prompt, prompt), readers / prompt, 1e12, load, calm, waited)
         assert p.rate[i] / p.units[i] == pytest.approx(float(state.requests_per_second), rel=1e-3)
         assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
         # The readers keep up with the writers.
@@ -166,7 +168,7 @@ def test_what_does_not_fit_is_refused_with_the_way_out() -> None:
 )
 def test_requests_that_are_none_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InputError):
-        Workload(**({"input": 100.0, "output": 10.0} | bad))
+        PlanWorkload(**({"input": 100.0, "output": 10.0} | bad))
 
 
 def test_what_a_plan_spends_adds_up_and_losers_are_behind() -> None:

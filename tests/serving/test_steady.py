@@ -14,7 +14,7 @@ from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.losses import Losses, host_time
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
-from rackmath.serving.load import Times
+from rackmath.serving.load import PassTimes
 from rackmath.serving.prompts import time_beside
 from rackmath.serving.steady import ending, settled, settled_pools
 from rackmath.serving.waits import (
@@ -27,7 +27,7 @@ from rackmath.serving.waits import (
 )  # fmt: skip
 from tests.conftest import make_system
 
-TIMES = Times(step=0.03, prompt=0.1, alone=0.1, beside=0.1)
+TIMES = PassTimes(step=0.03, prompt=0.1, alone=0.1, beside=0.1)
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.1, arrival=0.05, acceptance=0.6)
 
 
@@ -47,7 +47,7 @@ def fixed(step: float, prompt: float):
 )
 def test_littles_law_holds(users: float, step: float, prompt: float, output: float) -> None:
     load = Load(concurrency=users, input=1000.0, output=output)
-    s = settled(Times(step, prompt, prompt, prompt), 1e9, load, 1.0, USUAL)
+    s = settled(PassTimes(step, prompt, prompt, prompt), 1e9, load, 1.0, USUAL)
     decoding = s.requests_per_second * output * s.time_per_output_token
     assert decoding == pytest.approx(s.running, rel=1e-6)
     inside = s.requests_per_second * (s.time_to_first_token + output * s.time_per_output_token)
@@ -56,7 +56,7 @@ def test_littles_law_holds(users: float, step: float, prompt: float, output: flo
 
 def test_one_user_meets_nobody() -> None:
     load = Load(concurrency=1.0, input=1000.0, output=100.0)
-    s = settled(Times(0.01, 0.5, 0.5, 0.5), 1e9, load, 1.0, Scheduling(interruption=0.0))
+    s = settled(PassTimes(0.01, 0.5, 0.5, 0.5), 1e9, load, 1.0, Scheduling(interruption=0.0))
     assert s.time_per_output_token == pytest.approx(0.01)
     assert s.time_to_first_token == pytest.approx(0.5)
 
@@ -117,10 +117,10 @@ def test_memory_caps_the_batch_and_the_rest_queues(llama) -> None:
 
 def test_the_slower_pool_sets_the_rate() -> None:
     load = Load(concurrency=1000.0, input=1.0, output=100.0)
-    starved = settled_pools(Times(0.01, 0.1, 0.1, 0.1), 5.0, 1e9, load, Scheduling())
+    starved = settled_pools(PassTimes(0.01, 0.1, 0.1, 0.1), 5.0, 1e9, load, Scheduling())
     assert starved.requests_per_second == pytest.approx(5.0)
     assert starved.running == pytest.approx(5.0)
-    rich = settled_pools(Times(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0))
+    rich = settled_pools(PassTimes(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0))
     assert rich.requests_per_second == pytest.approx(1000 / (0.105 + 1.0))
 
 
@@ -136,7 +136,7 @@ def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
 def test_a_cache_that_travels_delays_the_first_token_only() -> None:
     load = Load(concurrency=1000.0, input=1.0, output=100.0)
     here, sent = (
-        settled_pools(Times(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0), transfer)
+        settled_pools(PassTimes(0.01, 0.1, 0.1, 0.1), 1e9, 1e9, load, Scheduling(queueing=0.0), transfer)
         for transfer in (0.0, 0.4)
     )
     assert sent.time_to_first_token - here.time_to_first_token == pytest.approx(0.4)
@@ -153,7 +153,7 @@ def test_a_given_batch_is_taken_as_it_is(llama) -> None:
 
 @pytest.mark.parametrize(("looks", "waited"), [(1.0, 0.5), (10.0, 5.0), (30.0, 15.0)])
 def test_a_request_waits_for_half_of_the_steps_between_looks(looks: float, waited: float) -> None:
-    t, s = Times(step=0.01, prompt=1e-9, alone=1e-9, beside=1e-9), Scheduling(queueing=0.0)
+    t, s = PassTimes(step=0.01, prompt=1e-9, alone=1e-9, beside=1e-9), Scheduling(queueing=0.0)
     load = Load(concurrency=16.0, input=1.0, output=1000.0, looks=looks)
     assert settled(t, 1e9, load, 1.0, s).time_to_first_token == pytest.approx(waited * 0.01, rel=1e-3)
     # An engine that decides each step when the one before begins has decided the next one.
@@ -177,7 +177,7 @@ def test_waiting_for_a_step_agrees_with_steps_drawn_out(*, ahead: bool) -> None:
 
 def test_prompts_that_came_since_the_last_look_are_read_together() -> None:
     # 20 others in answers of 10 s: 2 prompts a second; in the 0.9 s between looks 1.8 of 0.05 s, in one's own 0.05.
-    t, s = Times(step=0.1, prompt=0.05, alone=0.05, beside=0.05), Scheduling(interruption=0.0)
+    t, s = PassTimes(step=0.1, prompt=0.05, alone=0.05, beside=0.05), Scheduling(interruption=0.0)
     load = Load(concurrency=21.0, input=1.0, output=100.0, looks=10.0)
     met = prompts_met(t, 21.0, 10.0, load, 1.0)
     assert met == pytest.approx(2 * (0.9 + 0.025) * 0.05)
@@ -200,14 +200,14 @@ def test_what_prompts_meet_agrees_with_requests_drawn_at_random() -> None:
         i = came
         clock += looks * step
     load = Load(concurrency=41.0, input=1.0, output=1000.0, looks=float(looks))
-    t, s = Times(step, prompt, prompt, prompt), Scheduling(queueing=0.0)
+    t, s = PassTimes(step, prompt, prompt, prompt), Scheduling(queueing=0.0)
     # Forty others in answers of ten seconds send four prompts a second.
     said = time_to_first_token(t, 41.0, load, 1.0, s) + prompts_met(t, 41.0, 10.0, load, 1.0)
     assert said == pytest.approx(float(np.mean(waits)), rel=0.1)
 
 
 def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
-    t, s = Times(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(queueing=0.05)
+    t, s = PassTimes(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(queueing=0.05)
     state = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0), 1.0, s)
     assert state.time_to_first_token - state.median_to_first_token == pytest.approx(0.05 * 10 * 0.1)
     wave = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0, wave=True), 1.0, s)
@@ -216,7 +216,7 @@ def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
 
 def test_a_burst_passes_one_process_before_it_is_read() -> None:
     """Prompts of 100 ms hide what the server takes of each, those of 2 ms wait for its 5 ms; it bounds the rate."""
-    slow, s = Times(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(frontend=5e-3, interruption=0.0)
+    slow, s = PassTimes(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(frontend=5e-3, interruption=0.0)
     quick = slow._replace(prompt=2e-3, alone=2e-3, beside=2e-3)
     wave = Load(concurrency=101.0, input=1.0, output=1.0, wave=True)
     assert burst(slow, 101.0, wave, 1.0, s) == pytest.approx(0.5 * 100 * 0.1)

@@ -20,8 +20,8 @@ from rackmath.io.constants_file import NOW
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.unlike import (
-    Card,
-    Sizes,
+    CardLoad,
+    LayerSizes,
     by_memory,
     by_shares,
     by_speed,
@@ -42,8 +42,8 @@ def split_of(
     return split(architecture, systems_of(cards), Run(batch=1, context=context, engine=engine, year=NOW, ideal=False))
 
 
-def cards_of(draw_times: list[list[float]], rooms: list[float]) -> list[Card]:
-    return [Card(room=room, times=tuple(times), outside=0.5) for times, room in zip(draw_times, rooms, strict=True)]
+def cards_of(draw_times: list[list[float]], rooms: list[float]) -> list[CardLoad]:
+    return [CardLoad(room=room, times=tuple(times), outside=0.5) for times, room in zip(draw_times, rooms, strict=True)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,7 +53,9 @@ def test_no_split_is_faster_than_the_one_by_speed(data: st.DataObject, count: in
         st.lists(st.lists(st.floats(0.1, 9), min_size=layers, max_size=layers), min_size=count, max_size=count)
     )
     rooms = data.draw(st.lists(st.floats(0.5, 8), min_size=count, max_size=count))
-    sizes = Sizes(layers=tuple(data.draw(st.lists(st.floats(0.2, 2), min_size=layers, max_size=layers))), outside=0.3)
+    sizes = LayerSizes(
+        layers=tuple(data.draw(st.lists(st.floats(0.2, 2), min_size=layers, max_size=layers))), outside=0.3
+    )
     cards = cards_of(times, rooms)
     every = [
         counts
@@ -70,14 +72,14 @@ def test_no_split_is_faster_than_the_one_by_speed(data: st.DataObject, count: in
 
 def test_a_layer_as_large_as_its_memory_fits() -> None:
     """0.2 + 0.8174745047203708 - 0.2 is more than 0.8174745047203708 in floating point."""
-    sizes = Sizes(layers=(0.2, 0.8174745047203708, 0.5), outside=0.3)
+    sizes = LayerSizes(layers=(0.2, 0.8174745047203708, 0.5), outside=0.3)
     assert by_speed(cards_of([[1.0] * 3] * 3, [1.0, 0.8174745047203708, 1.0]), sizes) == [1, 1, 1]
 
 
 def test_llama_cpp_s_rule_by_hand() -> None:
     """24 and 12 GB, 32 layers: layers 0 to 21 lie below 2/3 of 33, the other 10 and the output do not."""
-    cards = [Card(room=24e9, times=(1.0,) * 32, outside=0.0), Card(room=12e9, times=(1.0,) * 32, outside=0.0)]
-    assert by_memory(cards, Sizes(layers=(1e9,) * 32, outside=0.0)) == [22, 10]
+    cards = [CardLoad(room=24e9, times=(1.0,) * 32, outside=0.0), CardLoad(room=12e9, times=(1.0,) * 32, outside=0.0)]
+    assert by_memory(cards, LayerSizes(layers=(1e9,) * 32, outside=0.0)) == [22, 10]
 
 
 @given(COUNTS)
@@ -118,7 +120,7 @@ def test_a_mixture_with_dense_layers_is_split_layer_by_layer() -> None:
 
 
 def test_bytes_are_kept_whole() -> None:
-    sizes = Sizes(layers=(1.0, 2.0, 3.0), outside=0.5)
+    sizes = LayerSizes(layers=(1.0, 2.0, 3.0), outside=0.5)
     assert held(sizes, [2, 0, 1]) == [3.0, 0.0, 3.5]
     assert held(sizes, [3, 0]) == [6.5, 0.0]
 

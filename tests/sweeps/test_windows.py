@@ -20,12 +20,12 @@ from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.serving.simulator.days import DAY, daily
 from rackmath.sweeps import workers
-from rackmath.sweeps.replay_runs import Where, whole_of_windows
+from rackmath.sweeps.replay_runs import RunLocation, whole_of_windows
 from rackmath.sweeps.windows import arrivals_until, histogram, join_windows, percentile, window, windows_of
 
 BASE = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 20.0, "input": 500, "output": 60,
         "requests": 40_000, "no_evidence": True}  # fmt: skip
-HERE = Where(workers=1)
+HERE = RunLocation(workers=1)
 
 
 def asked(**fields: object) -> SimulateRequest:
@@ -108,7 +108,7 @@ def test_a_cut_that_loses_a_queue_shows() -> None:
 
 
 def test_a_long_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    r, where = asked(requests=20_000), Where(workers=1, folder=tmp_path / "long")
+    r, where = asked(requests=20_000), RunLocation(workers=1, folder=tmp_path / "long")
     whole = whole_of_windows(r, 5, HERE, lambda text: None)
     computed, calls = workers.computed, list[str]()
 

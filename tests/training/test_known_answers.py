@@ -12,7 +12,7 @@ from rackmath.io import catalogue
 from rackmath.training.activations import kept
 from rackmath.training.budget import Life
 from rackmath.training.options import Recipe, all_options
-from rackmath.training.pipelines import Times, run
+from rackmath.training.pipelines import StageTimes, run
 from rackmath.training.rollouts import Array, Loop, writing_time
 
 
@@ -75,5 +75,5 @@ def test_efficiencies_lie_between_a_ten_thousandth_and_a_hundred() -> None:
 
 
 def test_long_schedules_stop_where_less_than_a_pass_is_left() -> None:
-    ran = run("zb-2p", 8, 2600, Times(forward=1.0, backward_input=1.0, backward_weight=1.0))
+    ran = run("zb-2p", 8, 2600, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0))
     assert 0 <= ran.longest_span - ran.work < 1.0

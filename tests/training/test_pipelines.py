@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.training.pipelines import NAMES, Times, execute, round_robin, run, schedule
+from rackmath.training.pipelines import NAMES, StageTimes, execute, round_robin, run, schedule
 from rackmath.training.pipelines.closed_forms import bubble
 from rackmath.training.pipelines.order import BACKWARD, BOTH, FORWARD, INPUT, WEIGHT, Order
 
 ROWS = Path(__file__).parents[3] / "shared/training/validation.csv"
 FIXED = tuple(name for name in NAMES if name != "zb-2p")
-ONE = Times(forward=1.0, backward_input=1.0, backward_weight=1.0)
+ONE = StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0)
 IN_PRINT = {"1F1B": "1f1b", "ZB-H1": "zb-h1", "ZB-H2": "zb-h2"}
 IN_TORCH = {
     "GPipe": "gpipe", "1F1B": "1f1b", "LoopedBFS": "looped-bfs", "Interleaved1F1B": "interleaved",
@@ -40,9 +40,9 @@ def rows(kind: str) -> list[tuple[dict[str, str], str, float]]:
         ]
 
 
-def printed(config: dict[str, str]) -> Times:
+def printed(config: dict[str, str]) -> StageTimes:
     ahead, back, own, send = (float(config[f"{name}_ms"]) for name in ("TF", "TB", "TW", "Tcomm"))
-    return Times(forward=ahead, backward_input=back, backward_weight=own, send=send)
+    return StageTimes(forward=ahead, backward_input=back, backward_weight=own, send=send)
 
 
 def allowed(name: str, p: int, m: int) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def test_every_pass_is_done_once_and_in_order(name: str, p: int, m: int) -> None
     assert len(seen) == 3 * len(order.place) * m // ways
 
 
-def slow(order: Order, times: Times) -> float:
+def slow(order: Order, times: StageTimes) -> float:
     """Makespan by relaxing all constraints until nothing moves: an oracle without events."""
     each = {FORWARD: times.forward, INPUT: times.backward_input, WEIGHT: times.backward_weight}
     each[BACKWARD] = times.backward_input + times.backward_weight
@@ -163,7 +163,7 @@ def slow(order: Order, times: Times) -> float:
 )  # fmt: skip
 def test_execution_against_brute_force(name: str, p: int, m: int, times: tuple[float, float, float, float]) -> None:
     p, m = allowed(name, p, m)
-    asked = Times(forward=times[0], backward_input=times[1], backward_weight=times[2], send=times[3])
+    asked = StageTimes(forward=times[0], backward_input=times[1], backward_weight=times[2], send=times[3])
     order = schedule(name, p, m)
     found = execute(order, asked)
     assert found.makespan == pytest.approx(slow(order, asked), rel=1e-9)
@@ -181,7 +181,7 @@ def test_closed_forms_inside_their_validity(
 ) -> None:
     m = p * rounds
     numbers = ahead, ahead * back, ahead * own, ahead * send
-    times = Times(forward=numbers[0], backward_input=numbers[1], backward_weight=numbers[2], send=numbers[3])
+    times = StageTimes(forward=numbers[0], backward_input=numbers[1], backward_weight=numbers[2], send=numbers[3])
     found = run(name, p, m, times)
     assert found.longest_span - found.work == pytest.approx(bubble(name, p, m, *numbers), rel=1e-6, abs=1e-9 * ahead)
 
@@ -196,12 +196,12 @@ def test_forms_without_sends(name: str, chunks: int) -> None:
 @pytest.mark.parametrize("p", [4, 8])
 def test_dualpipe_s_own_formulas(p: int) -> None:
     """(PP/2 - 1)(F&B + B - 3W), folded (p - 1)(F&B + B - 3W); the pair atomic, B the whole backward pass."""
-    times = Times(forward=1.0, backward_input=1.0, backward_weight=1.0, overlapped=3.0)
+    times = StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0, overlapped=3.0)
     folded, plain = (run(name, p, 4 * p, times) for name in ("dualpipev", "dualpipe"))
     # Of the folded one a chunk is half of a rank's layers.
     assert folded.makespan - folded.work == pytest.approx((p - 1) * (3 + 2 - 3) / 2)
     assert plain.makespan - plain.work == pytest.approx((p / 2 - 1) * (3 + 2 - 3))
-    faster = run("dualpipe", p, 4 * p, Times(forward=1.0, backward_input=1.0, backward_weight=1.0, overlapped=2.4))
+    faster = run("dualpipe", p, 4 * p, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0, overlapped=2.4))
     assert faster.makespan < plain.makespan
 
 
@@ -231,7 +231,7 @@ def test_what_1f1b_and_zero_bubbles_hold(rank: int) -> None:
 
 @given(p=st.integers(1, 6), m=st.integers(1, 9), ahead=st.floats(0.1, 2), send=st.floats(0, 1))
 def test_decoding_around_the_stages(p: int, m: int, ahead: float, send: float) -> None:
-    times = Times(forward=ahead, backward_input=0.0, backward_weight=0.0, send=send)
+    times = StageTimes(forward=ahead, backward_input=0.0, backward_weight=0.0, send=send)
     found = execute(round_robin(p, m, 12), times)
     ends = found.end[-1]
     hop = send if p > 1 else 0.0
@@ -239,11 +239,13 @@ def test_decoding_around_the_stages(p: int, m: int, ahead: float, send: float) -
 
 
 def test_times_per_stage_and_per_rank() -> None:
-    slowest = run("1f1b", 4, 64, Times(forward=[1, 2, 1, 1], backward_input=1.0, backward_weight=1.0))
+    slowest = run("1f1b", 4, 64, StageTimes(forward=[1, 2, 1, 1], backward_input=1.0, backward_weight=1.0))
     assert slowest.work == 64 * 4
     assert slowest.makespan > 64 * 4
-    per_rank = run("zb-v", 4, 16, Times(forward=[1, 2, 1, 1], backward_input=1.0, backward_weight=1.0))
-    per_stage = run("zb-v", 4, 16, Times(forward=[1, 2, 1, 1, 1, 1, 2, 1], backward_input=1.0, backward_weight=1.0))
+    per_rank = run("zb-v", 4, 16, StageTimes(forward=[1, 2, 1, 1], backward_input=1.0, backward_weight=1.0))
+    per_stage = run(
+        "zb-v", 4, 16, StageTimes(forward=[1, 2, 1, 1, 1, 1, 2, 1], backward_input=1.0, backward_weight=1.0)
+    )
     assert per_rank.makespan == per_stage.makespan
 
 
@@ -254,7 +256,8 @@ def test_slower_sends_never_help(name: str, p: int, send: float) -> None:
     if name == "zb-2p":
         return
     quick, late = (
-        run(name, p, m, Times(forward=1.0, backward_input=1.0, backward_weight=0.7, send=hop)) for hop in (0.0, send)
+        run(name, p, m, StageTimes(forward=1.0, backward_input=1.0, backward_weight=0.7, send=hop))
+        for hop in (0.0, send)
     )
     assert late.makespan >= quick.makespan - 1e-9
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackmath.engine.constants import Constants, Engine, inward
+from rackmath.engine.constants import Constants, EngineVersion, inward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
@@ -16,7 +16,7 @@ from rackmath.validation.answers import answer, engine_of, groups, stacked_const
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.consistency import NUMBERS
-from rackmath.validation.features import Recorder, Replay, flattened
+from rackmath.validation.features import RecordedTimer, Recorder, flattened
 from rackmath.validation.fit import Prior, _Problem, as_constants, as_vector, evaluate, fit, shrunk
 from rackmath.validation.left_out import weights
 from rackmath.validation.priors import FEWEST, priors
@@ -62,7 +62,7 @@ def test_flattened_passes_take_as_long_as_the_engine_says() -> None:
     features = flattened(sorted_groups, recorders)
     times = features.times(losses)
     for group, ranges in zip(sorted_groups, features.calls, strict=True):
-        again, _ = answer(group, Replay(times, ranges), taken(outside, group.index), running[group.index])
+        again, _ = answer(group, RecordedTimer(times, ranges), taken(outside, group.index), running[group.index])
         assert again == pytest.approx(values[group.index], rel=1e-3)
 
 
@@ -152,7 +152,9 @@ def test_closed_loops_without_a_middle_weigh_little() -> None:
 
 
 def test_routing_made_even_leaves_nothing_to_imbalance() -> None:
-    even, uneven = (SHIPPED.value("imbalance", Engine(generation="hopper", stage=stage)) for stage in ("balanced", ""))
+    even, uneven = (
+        SHIPPED.value("imbalance", EngineVersion(generation="hopper", stage=stage)) for stage in ("balanced", "")
+    )
     assert even == 0 < uneven
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rackmath.engine.constants import Constants, Engine, Evidence
+from rackmath.engine.constants import Constants, EngineVersion, RowGroup
 from rackmath.validation.left_out import FOLDS, GROUPINGS, folds, reserved, weights
 from rackmath.validation.questions import question
 from rackmath.validation.ranges import class_of, covered, fitted_ranges, row_range
 from rackmath.validation.rows import read_row
 from tests.validation.rows import cells
 
-SEEN = Evidence(family="vllm", generation="hopper", phase="serving", rows=40, first=2025.0, last=2026.0)
+SEEN = RowGroup(family="vllm", generation="hopper", phase="serving", rows=40, first=2025.0, last=2026.0)
 
 
 def rows_of(n: int, rng: np.random.Generator, spread: float):
@@ -71,18 +71,18 @@ def test_early_enablements_widen_nobody_s_range_but_their_own(rng) -> None:
 
 def test_nearness_goes_from_the_chip_to_nothing() -> None:
     c = Constants(base={}, moves={}, chips=frozenset({"A"}), evidence=(SEEN,))
-    here, there = Engine(generation="hopper", family="vllm"), Engine(generation="ampere", family="vllm")
+    here, there = EngineVersion(generation="hopper", family="vllm"), EngineVersion(generation="ampere", family="vllm")
     assert [c.nearness(here, "A"), c.nearness(here, "B"), c.nearness(there, "B")] == ["chip", "pair", "member"]
-    assert c.nearness(Engine(generation="ampere", family="sglang"), "B") == "none"
+    assert c.nearness(EngineVersion(generation="ampere", family="sglang"), "B") == "none"
     assert (c.rows(here), c.rows(here, "training"), c.rows(there)) == (40, 0, 0)
 
 
 def test_an_engine_with_rows_enough_has_a_range_of_its_own() -> None:
     ranges = {"time per token": {"chip": (0.5, 2.0), "none": (0.1, 9.0), "vllm hopper": (0.8, 1.2)}}
     c = Constants(base={}, moves={}, ranges=ranges, chips=frozenset({"A"}), evidence=(SEEN,))
-    here = Engine(generation="hopper", family="vllm")
+    here = EngineVersion(generation="hopper", family="vllm")
     assert c.range("time per token", here, "A", "serving") == (0.8, 1.2)
-    assert c.range("time per token", Engine(generation="tpu", family="x"), "B", "serving") == (0.1, 9.0)
+    assert c.range("time per token", EngineVersion(generation="tpu", family="x"), "B", "serving") == (0.1, 9.0)
 
 
 def test_an_inferred_layout_widens_the_range() -> None:

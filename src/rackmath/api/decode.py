@@ -16,7 +16,7 @@ from rackmath.figures import Figure
 from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.sizes import sizes_figure
 from rackmath.io import price_book, price_files
-from rackmath.prices.decode import Decoded, Interval, Offer, decode
+from rackmath.prices.decode import DecodedPrice, Interval, Offer, decode
 from rackmath.prices.market import Market
 
 
@@ -64,7 +64,7 @@ class PriceResult:
     """What prices say of the models behind them."""
 
     request: PriceRequest
-    models: tuple[Decoded, ...]
+    models: tuple[DecodedPrice, ...]
     """One for each model, in the order of the table."""
     offers: tuple[tuple[Offer, ...], ...]
     """What each was decoded from."""
@@ -72,7 +72,7 @@ class PriceResult:
     """How models of known size are priced."""
 
     @property
-    def only(self) -> Decoded:
+    def only(self) -> DecodedPrice:
         """The one model that was asked for.
 
         Errors: :class:`InputError` where a table holds several: take one of :attr:`models`.

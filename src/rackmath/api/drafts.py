@@ -8,7 +8,7 @@ from itertools import accumulate
 from operator import mul
 
 from rackmath.api.subjects import load_model
-from rackmath.engine.constants import Engine
+from rackmath.engine.constants import EngineVersion
 from rackmath.errors import InputError
 from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture
@@ -67,7 +67,11 @@ def draft_model_of(model: str | Architecture | None, target: Architecture) -> Ar
 
 
 def drafting(
-    architecture: Architecture, engine: Engine, drafted: float, acceptance: str | None, draft: Architecture | None
+    architecture: Architecture,
+    engine: EngineVersion,
+    drafted: float,
+    acceptance: str | None,
+    draft: Architecture | None,
 ) -> Drafting:
     """Read what was given of speculative decoding.
 

@@ -17,7 +17,7 @@ from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.fastest import fastest_layout
 from rackmath.api.images import image_tokens, prompt_notes, served_model
 from rackmath.api.measured_points import measured_steps
-from rackmath.api.near import Near, corrected
+from rackmath.api.near import NearMeasurements, corrected
 from rackmath.api.near_pass import near_pass, question_of
 from rackmath.api.plain import as_html
 from rackmath.api.subjects import Cluster, Engine, engine_of, system_of
@@ -68,7 +68,7 @@ class EstimateResult:
     """Arguments of :func:`rackmath.engine.estimate`."""
     computed: Estimate
     """The same by physics alone, with its own range."""
-    near: Near | None = None
+    near: NearMeasurements | None = None
     """What measurements near it say, where they were asked."""
 
     @property

@@ -14,7 +14,7 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.io import catalogue
 from rackmath.serving.choice import describe
-from rackmath.serving.fleet import Fleet, memory_price
+from rackmath.serving.fleet import DayFleet, memory_price
 from rackmath.serving.fleet import fleet as sized
 from rackmath.serving.plan import plan
 
@@ -53,7 +53,7 @@ def run_fleet(r: FleetRequest) -> Result:
     stems = {catalogue.system(name).name: name for name in catalogue.bills()}
     bill = catalogue.bills().get(stems.get(q.system.name, ""))
 
-    def at(factor: float) -> Fleet:
+    def at(factor: float) -> DayFleet:
         return sized(
             q.system,
             tokens_per_second=load,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from rackmath.api.rates import Requests, Tokens
+from rackmath.api.rates import RequestRate, TokenRate
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
 from rackmath.units import parse
@@ -177,8 +177,8 @@ GRAMS = Kind(name="grams", read=_grams)
 DOLLARS_PER_HOUR = Kind(name="$/h", read=_dollars_per_hour)
 SPEED = Kind(name="tokens/s|time", read=_speed)
 TIME_PER_TOKEN = Kind(name="time|tokens/s", read=_time_per_token)
-REQUEST_RATE = Kind(name="requests/s", read=_rate(_PER_REQUEST, _PER_TOKEN, Tokens))
-TOKEN_RATE = Kind(name="tokens/s", read=_rate(_PER_TOKEN, _PER_REQUEST, Requests))
+REQUEST_RATE = Kind(name="requests/s", read=_rate(_PER_REQUEST, _PER_TOKEN, TokenRate))
+TOKEN_RATE = Kind(name="tokens/s", read=_rate(_PER_TOKEN, _PER_REQUEST, RequestRate))
 TEXT = Kind(name="text", read=_text)
 TEXTS = Kind(name="text", read=_texts, many=True)
 NUMBERS = Kind(name="text", read=_numbers)

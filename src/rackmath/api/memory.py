@@ -21,7 +21,7 @@ from rackmath.models.cache_blocks import Blocks
 from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.startup.memory import Server, Startup, start
+from rackmath.serving.startup.memory import EngineStart, Startup, start
 from rackmath.serving.startup.rules import MEASURED_VERSION, NEWEST_VERSION
 
 _SIZE = kinds.whole(1, 10**9)
@@ -119,7 +119,7 @@ def run_memory(r: MemoryRequest) -> Result:
     )
     if r.mtp and not model.mtp:
         raise InputError("--mtp", model.name, "the config names no layers that predict several tokens")
-    server = Server(
+    server = EngineStart(
         family=r.engine,
         version=r.engine_version,
         fraction=r.gpu_memory_utilization,
@@ -136,7 +136,7 @@ def run_memory(r: MemoryRequest) -> Result:
     return Result(request=r, facts=facts, draw=lambda: _figure(facts), details=(account, model))
 
 
-def _placed(r: MemoryRequest, model: Architecture, system: System, server: Server) -> tuple[Layout, Startup]:
+def _placed(r: MemoryRequest, model: Architecture, system: System, server: EngineStart) -> tuple[Layout, Startup]:
     """The layout that was asked for; else tensor parallel over the fewest accelerators that hold one request."""
     if r.layout is not None:
         layout = parse_layout(r.layout, r.gpus, model)
@@ -163,7 +163,7 @@ def _over(model: Architecture, gpus: int) -> Layout | None:
     return max(layouts, key=lambda layout: float(layout.tensor), default=None)
 
 
-def _later(r: MemoryRequest, model: Architecture, system: System, layout: Layout, server: Server) -> float | None:
+def _later(r: MemoryRequest, model: Architecture, system: System, layout: Layout, server: EngineStart) -> float | None:
     """Tokens of the cache under the newest rules of vLLM, where those of 0.19 were taken because nobody said it."""
     if r.engine != "vllm" or r.engine_version is not None or r.enforce_eager:
         return None

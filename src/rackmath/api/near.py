@@ -43,7 +43,7 @@ _OWN_NOISE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Near:
+class NearMeasurements:
     """What near measurements say of one configuration."""
 
     configuration: Configuration
@@ -143,7 +143,7 @@ def configuration_of(
     )
 
 
-def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> Near:
+def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> NearMeasurements:
     """What measurements say of one configuration; ``without`` marks rows that are not looked at.
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
@@ -152,7 +152,7 @@ def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> Near:
     process = evidence_files.process()
     answer = posterior(process, base, columns_of([at], book), without)
     factor, low, high = factors(process, answer, at.question)
-    return Near(configuration=at, posterior=answer, factor=factor, low=low, high=high)
+    return NearMeasurements(configuration=at, posterior=answer, factor=factor, low=low, high=high)
 
 
 def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArray[np.str_]]:
@@ -176,7 +176,7 @@ def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArra
     return ends[0], ends[1], ends[2], np.array([distance_of(float(u)) for u in unexplained])
 
 
-def near_question(question: Question) -> Near:
+def near_question(question: Question) -> NearMeasurements:
     """What measurements say of a row, those of its own run left out.
 
     Errors: as of :func:`near`.
@@ -208,7 +208,7 @@ def _places_with(version: OwnVersion) -> dict[tuple[str, str], list[int]]:
     return places
 
 
-def corrected(losses: Losses, by_phase: dict[str, Near], ranged: str) -> Losses:
+def corrected(losses: Losses, by_phase: dict[str, NearMeasurements], ranged: str) -> Losses:
     """Losses with what measurements say of each phase, and the range of one of them."""
     of = by_phase[ranged]
     changed = replace(losses, correction=corrections(by_phase))
@@ -257,6 +257,6 @@ def own_questions() -> list[Question]:
     return possible(usable(rows)[0])[0]
 
 
-def corrections(by_phase: dict[str, Near]) -> dict[str, float]:
+def corrections(by_phase: dict[str, NearMeasurements]) -> dict[str, float]:
     """Factors on times by phase, of those that something is near to."""
     return {phase: at.factor for phase, at in by_phase.items() if at.posterior.distance != FAR}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from rackmath.api.estimate_request import EstimateRequest
-from rackmath.api.near import Near, configuration_of, near
+from rackmath.api.near import NearMeasurements, configuration_of, near
 from rackmath.engine import Layout
-from rackmath.engine.constants import Engine
+from rackmath.engine.constants import EngineVersion
 from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import System
 from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture
 
 
-def question_of(phase: str, engine: Engine) -> str:
+def question_of(phase: str, engine: EngineVersion) -> str:
     """Class of measurements that a pass of an engine is compared with.
 
     A decode step is one of a service, as most are published; of an engine whose single passes alone were measured on
@@ -25,7 +25,9 @@ def question_of(phase: str, engine: Engine) -> str:
     return "decode pass" if alone else "time per token"
 
 
-def near_pass(r: EstimateRequest, architecture: Architecture, system: System, layout: Layout, version: Engine) -> Near:
+def near_pass(
+    r: EstimateRequest, architecture: Architecture, system: System, layout: Layout, version: EngineVersion
+) -> NearMeasurements:
     """What measurements say of the pass of a request.
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.

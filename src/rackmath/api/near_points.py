@@ -15,7 +15,7 @@ from rackmath.evidence.posterior import FAR
 from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import System
 from rackmath.serving.points import Array, Corrections, Mask, Points
-from rackmath.serving.workload import Space, Workload
+from rackmath.serving.workload import PlanWorkload, Space
 
 CLASSES = ("time per token", "first token", "throughput")
 """Classes of measurements that ranges of points come from."""
@@ -26,7 +26,7 @@ class PointsNear:
     """What is the same over all points of a plan."""
 
     system: System
-    work: Workload
+    work: PlanWorkload
     space: Space
     engine: str
     year: float

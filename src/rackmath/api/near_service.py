@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rackmath.api.near import Near, configuration_of, corrections, near
+from rackmath.api.near import NearMeasurements, configuration_of, corrections, near
 from rackmath.engine.losses import Losses
 from rackmath.evidence.configurations import Configuration
 from rackmath.evidence.posterior import FAR
@@ -23,9 +23,9 @@ _LOAD = 16.0
 class Service:
     """Measurements near a service."""
 
-    decode: Near
+    decode: NearMeasurements
     """Of the time per token."""
-    prefill: Near
+    prefill: NearMeasurements
     """Of the time to the first token."""
 
     @staticmethod
@@ -39,7 +39,7 @@ class Service:
     def applied(self, corrections: Corrections, place: int) -> Service:
         """The same with the factors that were applied to a point, which were solved among rows near any point."""
 
-        def to(at: Near, factor: float, ratios: Array) -> Near:
+        def to(at: NearMeasurements, factor: float, ratios: Array) -> NearMeasurements:
             if at.posterior.distance == FAR:
                 return at
             return replace(at, factor=factor, low=factor * float(ratios[0]), high=factor * float(ratios[1]))

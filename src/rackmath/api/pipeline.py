@@ -9,7 +9,7 @@ from rackmath.api import kinds
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.errors import InputError
-from rackmath.training.pipelines import NAMES, Timeline, Times, execute, round_robin, run
+from rackmath.training.pipelines import NAMES, StageTimes, Timeline, execute, round_robin, run
 
 _ROUND_ROBIN = "round-robin"
 
@@ -49,7 +49,7 @@ def run_pipeline(r: PipelineRequest) -> Result:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    times = Times(
+    times = StageTimes(
         forward=_times(r.forward, "--forward"),
         backward_input=_times(r.backward_input, "--backward-input"),
         backward_weight=_times(r.backward_weight, "--backward-weight"),

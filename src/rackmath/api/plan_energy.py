@@ -9,10 +9,10 @@ from rackmath.api.plan_question import PlanQuestion
 from rackmath.models.counts import multiplied_params
 from rackmath.models.formats import weight_format
 from rackmath.serving.choice import time_at_peaks
-from rackmath.serving.search import Found
+from rackmath.serving.search import SearchResult
 
 
-def energy_of_point(q: PlanQuestion, search: Found, place: int) -> dict[str, Any] | None:
+def energy_of_point(q: PlanQuestion, search: SearchResult, place: int) -> dict[str, Any] | None:
     """Energy of an output token with its prompt; None where nobody says the chip's power."""
     variant = q.space.variants[int(search.points.variant[place])]
     prompt = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output

@@ -11,12 +11,12 @@ from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.eagle import EAGLE3
 from rackmath.serving.deployment_files import dynamo_yaml
-from rackmath.serving.launch import ENCODERS, ENGINES, HEAD, OWN, TEXT, Server, longest_request, notes
+from rackmath.serving.launch import ENCODERS, ENGINES, HEAD, OWN, TEXT, LaunchedWorker, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
 from rackmath.serving.plan import Plan
 
 
-def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[Server, int]]:
+def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[LaunchedWorker, int]]:
     """Each kind of worker of a point of a plan, and how many there are."""
     a, work = question.architecture, question.work
     p, search, space = result.found.points, result.found, result.space
@@ -25,11 +25,11 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[S
     drafter = question.request.draft_model
     chunk, units = float(p.chunk[place]), int(p.units[place])
 
-    def server(layout: Layout, role: str, batch: float) -> Server:
+    def server(layout: Layout, role: str, batch: float) -> LaunchedWorker:
         tokens = chunk * float(layout.data)
         capacity = question.system.chip.memory_capacity
         held = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
-        return Server(
+        return LaunchedWorker(
             model=repository(question.request.model),
             layout=layout,
             role=role,

@@ -9,7 +9,7 @@ from typing import Any
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine import Estimate, estimate
 from rackmath.serving.choice import describe, losses_at
-from rackmath.serving.search import Found
+from rackmath.serving.search import SearchResult
 
 _CLASSES = {
     "tokens_per_second_per_gpu": "throughput",
@@ -26,7 +26,7 @@ _INVERSE = ("tokens_per_second_per_user", "usd_per_million_output_tokens")
 class PointFacts:
     """Numbers of points, with their ranges."""
 
-    def __init__(self, question: PlanQuestion, search: Found) -> None:
+    def __init__(self, question: PlanQuestion, search: SearchResult) -> None:
         self.question, self.found, self.space = question, search, question.space
 
     def point(self, place: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from rackmath.api.rates import requests_per_second
 from rackmath.api.rented import accelerators, billing_note
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
-from rackmath.engine.constants import Engine
+from rackmath.engine.constants import EngineVersion
 from rackmath.engine.layout import expert_count
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -30,8 +30,8 @@ from rackmath.serving import Scheduling
 from rackmath.serving.corrections import Corrector
 from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of
-from rackmath.serving.search import Found
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.search import SearchResult
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 _PERCENTILE = "Limit on the {} percentile of the {}, in seconds."
 PERCENTILE_LIMITS = tuple((quantity, p) for quantity in ("ttft", "tpot") for p in ("p90", "p95", "p99"))
@@ -146,12 +146,12 @@ class PlanQuestion:
     request: PlanRequest
     architecture: Architecture
     system: System
-    work: Workload
+    work: PlanWorkload
     limits: Limits
     space: Space
     losses: Losses | None
     scheduling: Scheduling
-    engine: Engine
+    engine: EngineVersion
     price: float | None
     """Of one accelerator. [USD/s]"""
     notes: tuple[str, ...]
@@ -167,7 +167,7 @@ class PlanQuestion:
         computed = constants_file.range_of(self.system, self.engine, kind)
         return computed if self.near is None else self.near.range(kind, computed)
 
-    def range_at(self, search: Found, place: int, kind: str) -> tuple[float, float]:
+    def range_at(self, search: SearchResult, place: int, kind: str) -> tuple[float, float]:
         """The same of one point of a search, which may have a range of its own."""
         if search.corrections is None:
             layout = search.layouts[int(search.points.layout[place])]
@@ -245,12 +245,12 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     )
 
 
-def _asked(r: PlanRequest, images: float) -> tuple[Workload, Limits]:
+def _asked(r: PlanRequest, images: float) -> tuple[PlanWorkload, Limits]:
     """Requests, with so many tokens of images in each prompt, and the limits on averages of their times."""
     if r.percentiles:
         raise InputError("--rate", "", "limits on percentiles need a rate, and are what rackmath.size searches")
     prompt = r.input + images
-    work = Workload(
+    work = PlanWorkload(
         input=prompt,
         output=r.output,
         # What the cache holds of a prompt is text; a prompt below one token is refused.
@@ -264,7 +264,7 @@ def _asked(r: PlanRequest, images: float) -> tuple[Workload, Limits]:
     return work, limits
 
 
-def _points_near(r: PlanRequest, system: System, work: Workload, space: Space, engine: Engine) -> PointsNear:
+def _points_near(r: PlanRequest, system: System, work: PlanWorkload, space: Space, engine: EngineVersion) -> PointsNear:
     return PointsNear(
         system=system,
         work=work,

@@ -14,7 +14,7 @@ from rackmath.api.result import Result
 from rackmath.errors import InputError
 from rackmath.figures.price_page import page_figure
 from rackmath.io import price_book, price_files
-from rackmath.prices.evidence import Evidence, Habits, Reading, read
+from rackmath.prices.evidence import HypothesisTest, ProviderHabits, RatioEvidence, read
 from rackmath.prices.page import Change, Listing, ratios
 from rackmath.prices.population import Population, population
 
@@ -62,7 +62,7 @@ def pages(provider: str | None, model: str | None, at: date | None) -> list[dict
     else:
         for provider_name in everyone:
             chosen.setdefault(provider_name.prices.provider, []).append(provider_name)
-    models, habits = population(price_files.market()), Habits(everyone)
+    models, habits = population(price_files.market()), ProviderHabits(everyone)
     rows = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
     for page in rows:
         page["changes"] = _changes(page["provider"], at)
@@ -70,7 +70,7 @@ def pages(provider: str | None, model: str | None, at: date | None) -> list[dict
 
 
 def _page(
-    provider: str, listings: Sequence[Listing], only: str | None, models: Population, habits: Habits
+    provider: str, listings: Sequence[Listing], only: str | None, models: Population, habits: ProviderHabits
 ) -> dict[str, Any]:
     """One provider's ratios; those that several models share stand once."""
     sold = frozenset(listing.prices.model.rsplit("/", 1)[-1].lower() for listing in listings)
@@ -78,7 +78,7 @@ def _page(
     if not chosen:
         raise InputError("--model", only, f"{provider} sells {', '.join(sorted(sold)) or 'no model by the token'}")
     speeds = {listing.tier: listing.value for listing in price_files.facts().speed if listing.provider == provider}
-    groups: defaultdict[tuple[str, float, float], list[tuple[float, Reading]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, float, float], list[tuple[float, RatioEvidence]]] = defaultdict(list)
     for listing in chosen:
         for reading in read(listing, sold, habits, models, speeds):
             key = reading.ratio.kind, float(f"{reading.ratio.value:.{_DIGITS}g}"), reading.ratio.start
@@ -101,7 +101,7 @@ def _listed(listing: Listing) -> dict[str, Any]:
     }
 
 
-def _group(kind: str, value: float, start: float, members: Sequence[tuple[float, Reading]]) -> dict[str, Any]:
+def _group(kind: str, value: float, start: float, members: Sequence[tuple[float, RatioEvidence]]) -> dict[str, Any]:
     """A ratio with the hypotheses, for the model in the middle by price."""
     ordered = sorted(members, key=lambda member: member[0])
     middle = ordered[(len(ordered) - 1) // 2][1]
@@ -115,7 +115,7 @@ def _group(kind: str, value: float, start: float, members: Sequence[tuple[float,
     }
 
 
-def _told(evidence: Evidence) -> dict[str, Any]:
+def _told(evidence: HypothesisTest) -> dict[str, Any]:
     return {
         "hypothesis": evidence.hypothesis,
         "predicted": evidence.predicted,

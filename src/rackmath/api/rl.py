@@ -17,7 +17,7 @@ from rackmath.api.training_rates import read_token
 from rackmath.api.training_rates import trained as training_rate
 from rackmath.engine import estimate
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.constants import Engine
+from rackmath.engine.constants import EngineVersion
 from rackmath.engine.layout import Layout, candidate_layouts, stack_layouts
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit
@@ -141,7 +141,7 @@ def _energy(
     loop: Loop,
     layout: Layout,
     cost: LoopCost,
-    version: Engine,
+    version: EngineVersion,
     flops: float,
 ) -> dict[str, Any] | None:
     """Energy of all accelerators over all steps; an accelerator that waits is taken to be running.
@@ -188,7 +188,7 @@ def _seats(
     return seats
 
 
-def _steps(architecture: Architecture, system: System, layouts: list[Layout], version: Engine) -> StepTime:
+def _steps(architecture: Architecture, system: System, layouts: list[Layout], version: EngineVersion) -> StepTime:
     """Time of a decode step in every layout of a server."""
     timer = engine_timer(architecture, system, constants_file.losses_of(system, version, "time per token"))
     wide = stack_layouts(layouts, 2)

@@ -14,7 +14,17 @@ from rackmath.hardware import System
 from rackmath.io import constants_file
 from rackmath.models.architecture import Architecture, Layer
 from rackmath.models.counts import active_params, total_params
-from rackmath.serving.unlike import Card, Sizes, by_memory, by_speed, fits, held, prompt_time, seconds, tensor_split
+from rackmath.serving.unlike import (
+    CardLoad,
+    LayerSizes,
+    by_memory,
+    by_speed,
+    fits,
+    held,
+    prompt_time,
+    seconds,
+    tensor_split,
+)
 
 _PIECE = 512
 """Tokens of a prompt that llama.cpp sends through at once (n_ubatch). [tokens]"""
@@ -55,12 +65,12 @@ class _Measure:
         layers = tuple(each[kind] for kind in self.kinds)
         return layers, max(whole - sum(layers), 0.0)
 
-    def sizes(self) -> Sizes:
+    def sizes(self) -> LayerSizes:
         """Bytes of each layer, and outside of them."""
         whole = float(self.whole.memory.total)
         each = [whole - float(e.memory.total) for e in self.less]
         layers = tuple(each[kind] for kind in self.kinds)
-        return Sizes(layers=layers, outside=whole - sum(layers))
+        return LayerSizes(layers=layers, outside=whole - sum(layers))
 
 
 def split(model: Architecture, systems: Sequence[System], run: Run) -> dict[str, Any]:
@@ -157,9 +167,9 @@ def _losses(system: System, r: Run) -> Losses:
     return constants_file.losses_of(system, constants_file.engine_of(system, r.engine, r.year), "time per token")
 
 
-def _card(system: System, measure: _Measure, end: str) -> Card:
+def _card(system: System, measure: _Measure, end: str) -> CardLoad:
     times, outside = measure.times(end)
-    return Card(room=_USABLE * system.chip.memory_capacity, times=times, outside=outside)
+    return CardLoad(room=_USABLE * system.chip.memory_capacity, times=times, outside=outside)
 
 
 def _way(
@@ -167,8 +177,8 @@ def _way(
     name: str,
     counts: list[int],
     systems: Sequence[System],
-    cards: list[Card],
-    sizes: Sizes,
+    cards: list[CardLoad],
+    sizes: LayerSizes,
     measures: dict[str, tuple[_Measure, _Measure]],
 ) -> dict[str, Any]:
     """One way to deal the layers, timed."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rackmath.caching.tiers import RECOMPUTE
-from rackmath.prices.decode import Decoded
-from rackmath.prices.forward import Page
+from rackmath.prices.decode import DecodedPrice
+from rackmath.prices.forward import PricePage
 from rackmath.prices.trend import Decline
 from rackmath.training.rollouts import LoopCost
 from rackmath.units import params, show
@@ -51,7 +51,7 @@ def _dollars(session: Facts) -> str:
     return f"{session['usd_per_session']:.3g} $"
 
 
-def decode_summary(d: Decoded) -> list[str]:
+def decode_summary(d: DecodedPrice) -> list[str]:
     """What the offers of one model say of it."""
     active, total, margin = d.active_params, d.total_params, d.margin
     return [
@@ -66,7 +66,7 @@ def _billions(size: float) -> str:
     return f"{size / 1e9:,.3g}" if size < 1e12 else f"{size / 1e9:,.0f}"
 
 
-def page_summary(page: Page) -> list[str]:
+def page_summary(page: PricePage) -> list[str]:
     """What ``rackmath prices cost`` says."""
     tiers = page.tiers
     return [

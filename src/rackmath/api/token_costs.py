@@ -23,9 +23,9 @@ from rackmath.io import catalogue, constants_file, price_book
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
-from rackmath.prices.forward import Curve, curve, margin_of, rational_page
+from rackmath.prices.forward import CostCurve, curve, margin_of, rational_page
 from rackmath.serving.contexts import ContextCost, cost_against_context
-from rackmath.serving.token_costs import Demand, Reading, reading
+from rackmath.serving.token_costs import Demand, PromptCost, reading
 
 _SHORTEST = 500.0
 _SLOWEST = 1e3
@@ -109,10 +109,12 @@ def run_cost(r: CostRequest) -> Result:
         kind: None if r.ideal else constants_file.losses_of(system, version, kind)
         for kind in ("prompt pass", "time per token")
     }
-    readers = _Readers(
+    readers = _PromptCosts(
         architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, float(r.two_batch), losses["prompt pass"]
     )
-    answers = _Answers(architecture, system, r.gpus, r.layout, r.batch, float(r.two_batch), losses["time per token"])
+    answers = _AnswerCosts(
+        architecture, system, r.gpus, r.layout, r.batch, float(r.two_batch), losses["time per token"]
+    )
     # A batch that is given is the mean one, so idle places are in it already.
     used = r.utilisation, 1.0 if r.batch else r.utilisation
     facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin, r.grid)
@@ -139,8 +141,8 @@ def run_cost(r: CostRequest) -> Result:
 
 
 def _facts(
-    readers: _Readers,
-    answers: _Answers,
+    readers: _PromptCosts,
+    answers: _AnswerCosts,
     demand: Demand,
     price: float,
     pace: tuple[float, float],
@@ -181,7 +183,7 @@ def _facts(
     }
 
 
-class _Answers:
+class _AnswerCosts:
     """Cost of answers in one deployment, whatever the limit on time."""
 
     def __init__(
@@ -221,7 +223,7 @@ class _Answers:
             return None
 
 
-class _Readers:
+class _PromptCosts:
     """Cost of prompts in one deployment."""
 
     def __init__(
@@ -238,13 +240,13 @@ class _Readers:
         self._asked = architecture, system
         self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
 
-    def at(self, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> Reading:
+    def at(self, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> PromptCost:
         """Prompts of given lengths, in the cheapest layout or a given one."""
         layouts = [layout] if layout else self._layouts
         return reading(*self._asked, layouts, lengths, parts, hit=hit, **self._more)
 
 
-def _rates(exact: Reading, demand: Demand, written: ContextCost) -> dict[str, Any]:
+def _rates(exact: PromptCost, demand: Demand, written: ContextCost) -> dict[str, Any]:
     """Tokens per second of one accelerator, as engineers measure them: found tokens count as read."""
     lengths, parts = demand.lengths()
     new = parts * lengths * (1 - demand.hit)
@@ -266,7 +268,7 @@ def _rates(exact: Reading, demand: Demand, written: ContextCost) -> dict[str, An
 
 
 def _energy(
-    exact: Reading, demand: Demand, written: ContextCost, used: tuple[float, float], chip: Chip, grid: float | None
+    exact: PromptCost, demand: Demand, written: ContextCost, used: tuple[float, float], chip: Chip, grid: float | None
 ) -> dict[str, Any] | None:
     """Energy of a token that is read, found ones not counted, and of one that is written; idle time included."""
     if chip.power is None:
@@ -284,7 +286,7 @@ def _energy(
     }
 
 
-def _tiers(answers: _Answers, demand: Demand, costs: Curve, price: float, overlapped: bool) -> list[TierCost]:
+def _tiers(answers: _AnswerCosts, demand: Demand, costs: CostCurve, price: float, overlapped: bool) -> list[TierCost]:
     """Where a prompt's cache can wait; its load overlaps other work, or the accelerator waits for it."""
     into, _ = costs.at(min(demand.prompt, float(costs.contexts[-1])))
     return tier_costs(

@@ -15,7 +15,7 @@ from rackmath.api.simulation.request import TRACE
 from rackmath.io.tables import write_text
 from rackmath.io.traces import read_trace
 from rackmath.io.traffic_files import traffic_text
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 from rackmath.serving.traffic import Closeness, TrafficModel, closeness, draw, fit_traffic
 from rackmath.serving.traffic.fit import reuse_of
 
@@ -24,7 +24,7 @@ from rackmath.serving.traffic.fit import reuse_of
 class TrafficFitRequest:
     """A trace that is to be made a small model."""
 
-    trace: Annotated[Path | Workload, Option(help="Trace, as simulate reads it.", kind=TRACE, argument=True)]
+    trace: Annotated[Path | Arrivals, Option(help="Trace, as simulate reads it.", kind=TRACE, argument=True)]
     repair: Annotated[bool, Option(help="Mend a trace instead of refusing it, and say how.", kind=kinds.FLAG)] = False
     prefix_block: Annotated[
         int, Option(help="Tokens of a prefix block, where the trace names blocks.", kind=kinds.whole(1, 10**6))
@@ -43,8 +43,8 @@ class TrafficFitResult:
     title: str
     model: TrafficModel
     notes: tuple[str, ...]
-    trace: Workload
-    drawn: Workload
+    trace: Arrivals
+    drawn: Arrivals
     """As many requests, drawn from the model."""
     closeness: tuple[Closeness, ...]
 
@@ -79,7 +79,7 @@ def run_traffic_fit(r: TrafficFitRequest) -> TrafficFitResult:
     Errors: :class:`~rackmath.errors.InputError` for traces that cannot be read or fitted.
     """
     notes: list[str] = []
-    if isinstance(r.trace, Workload):
+    if isinstance(r.trace, Arrivals):
         work, title = r.trace, "requests in memory"
     else:
         work, notes = read_trace(r.trace, block=r.prefix_block, repair=r.repair)
@@ -97,6 +97,6 @@ def run_traffic_fit(r: TrafficFitRequest) -> TrafficFitResult:
     )
 
 
-def _known_share(work: Workload) -> float:
+def _known_share(work: Arrivals) -> float:
     count, shared, _ = reuse_of(work)
     return float(shared.sum() / max(count.sum(), 1))

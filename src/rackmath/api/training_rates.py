@@ -33,7 +33,7 @@ _BATCHES = np.unique(np.round(2 ** (np.arange(0, 56) / 2)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServingTimes:
     """Accelerator time of serving. [GPU s/token]"""
 
     read: Span
@@ -44,7 +44,7 @@ class Served:
 
 def served(
     architecture: Architecture, system: System, gpus: int, *, prompt: float, answer: float, engine: str, year: float
-) -> Served:
+) -> ServingTimes:
     """Cheapest layout and batch of ``gpus`` accelerators, at the mean context of an answer.
 
     Errors: :class:`DoesNotFit` where no layout holds the model.
@@ -59,7 +59,7 @@ def served(
         batches=_BATCHES,
         losses=constants_file.losses_of(system, version, "time per token"),
     )
-    return Served(
+    return ServingTimes(
         read=read_token(architecture, system, gpus, prompt=prompt, engine=engine, year=year),
         write=(float(written.gpu_seconds[0]), float(written.low[0]), float(written.high[0])),
         bandwidth=float(written.memory_time[0] / written.gpu_seconds[0]),

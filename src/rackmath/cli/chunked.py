@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import click
 
 from rackmath.cli import render
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.sweeps.chunks import Chunk, Folder
 from rackmath.sweeps.workers import Result, on_cluster, on_this_machine
 
@@ -21,7 +21,7 @@ CLUSTER = click.option(
     flag_value="",
     help="Compute on Ray: ray://host:10001, auto, or nothing for one started here (pip install 'rackmath[scale]').",
 )
-WORKERS = click.option("--workers", type=Whole(1, 4096), help="Processes on this machine (default: cores).")
+WORKERS = click.option("--workers", type=WholeNumber(1, 4096), help="Processes on this machine (default: cores).")
 
 
 def results(chunks: Iterable[Chunk], workers: int | None, cluster: str | None) -> Iterator[Result]:

@@ -16,7 +16,7 @@ from rackmath.io import catalogue
 from rackmath.io.tables import write_table
 from rackmath.sweeps.chunks import Folder, plan_chunks
 from rackmath.sweeps.comparison import CompareRequest, cases_of, comparison, joined, rows_of
-from rackmath.sweeps.ranking import Row, Winner, ranked, winners
+from rackmath.sweeps.ranking import CheapestRow, Row, ranked, winners
 
 _TABLES = (".parquet", ".csv")
 
@@ -127,7 +127,7 @@ def _priced(r: CompareRequest) -> Iterator[str]:
             yield f"{system.name}: {known}, not {r.basis}: give --usd-per-gpu-hour, or --basis any"
 
 
-def _won(winner: Winner, keys: Sequence[str]) -> str:
+def _won(winner: CheapestRow, keys: Sequence[str]) -> str:
     """The cheapest of a model, and by how much, beside how well either is known."""
     row, second = winner.row, winner.second
     keys = [key for key in keys if key not in winner.question]

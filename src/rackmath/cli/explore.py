@@ -10,7 +10,7 @@ import click
 from rackmath.api.explore import explore as explored
 from rackmath.cli import render
 from rackmath.cli.options import request_of_words
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.errors import InputError
 from rackmath.figures.write import check_picture, write_figure
 
@@ -23,7 +23,7 @@ _COMMANDS = ("estimate", "plan", "train", "memory")
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 @click.option("--over", metavar="KEY=A..B", help="Follow one number over a range, as bandwidth=1x..4x.")
-@click.option("--limit", type=Whole(0), default=15, show_default=True, help="Numbers to show; 0 shows all.")
+@click.option("--limit", type=WholeNumber(0), default=15, show_default=True, help="Numbers to show; 0 shows all.")
 @click.option("--plot", metavar="FILE", help="Draw it: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explore(command: tuple[str, ...], over: str | None, limit: int, plot: str | None, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from rackmath.api.fit import run_fit
 from rackmath.api.fit_request import FitRequest
 from rackmath.cli import render
 from rackmath.cli.options import request_options
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.cli.split_text import show_split
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.hardware import System
@@ -21,7 +21,7 @@ from rackmath.units import show
 
 @click.command(epilog="Example: rackmath fit --on rtx-4090 --context 32k --tpot 50ms")
 @request_options(FitRequest)
-@click.option("--limit", type=Whole(0), default=25, show_default=True, help="Lines to show; 0 shows all.")
+@click.option("--limit", type=WholeNumber(0), default=25, show_default=True, help="Lines to show; 0 shows all.")
 @click.option("--plot", metavar="FILE", help="Draw speed against size: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fit(request: FitRequest, limit: int, plot: str | None, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks
-from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO, Pools
+from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO, CachePools
 from rackmath.serving.startup.memory import Startup
 from rackmath.serving.startup.working import element_bytes
 
@@ -115,7 +115,7 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     copies = 0 if rules.in_place else 12
     blocks = account.blocks
     counted = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
-    if isinstance(blocks, Pools):
+    if isinstance(blocks, CachePools):
         states = f" / {1 + STATE_RATIO:g}" if blocks.states else ""
         counted = f"cache{states} / {blocks.cell:,.0f} B = {gib['cache']:.2f} GiB{states} / {blocks.cell:,.0f} B"
     elif rules.by_concurrency:
@@ -149,7 +149,7 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     )
 
 
-def _of_blocks(pools: Blocks | Pools) -> Iterator[str]:
+def _of_blocks(pools: Blocks | CachePools) -> Iterator[str]:
     if isinstance(pools, Blocks):
         yield f"blocks = cache / (page of a layer {pools.page:,.0f} B x {pools.group} layers of a table)"
         return

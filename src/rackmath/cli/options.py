@@ -9,7 +9,7 @@ import click
 
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
-from rackmath.cli.quantities import Typed, Whole
+from rackmath.cli.quantities import KindType, WholeNumber
 from rackmath.errors import InputError
 from rackmath.io.changed_names import changed_name
 
@@ -144,6 +144,6 @@ def _type(kind: Kind) -> click.ParamType[Any]:
     if kind.choices:
         return click.Choice(kind.choices)
     if kind.name == "integer":
-        return Whole(kind.low, kind.high)
+        return WholeNumber(kind.low, kind.high)
     # Of many values click hands over one at a time; the request reads all of them.
-    return click.STRING if kind.many else Typed(kind)
+    return click.STRING if kind.many else KindType(kind)

@@ -12,7 +12,7 @@ from rackmath.api.plan_question import PlanRequest
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.plan_text import show_plan, show_verification
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.errors import InputError
 from rackmath.figures.pictures import frontier_figure
 from rackmath.figures.write import check_picture, write_figure
@@ -25,7 +25,7 @@ from rackmath.figures.write import check_picture, write_figure
 @click.option(
     "--simulate", "traffic", metavar="RATE|TRACE", help="Rank the best points on such traffic, event by event."
 )
-@click.option("--workers", type=Whole(1, 4096), help="Processes for --simulate (default: cores).")
+@click.option("--workers", type=WholeNumber(1, 4096), help="Processes for --simulate (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Simulate on Ray: ray://host:10001, or auto.")
 @click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER", help="Keep simulated runs here.")
 @click.option("--at", "percentile", type=click.Choice(["p50", "p90", "p95", "p99"]), default="p99", show_default=True)
@@ -71,9 +71,9 @@ def plan(
         shown["verify"] = result.verification()
     if traffic is not None:
         from rackmath.cli.plan_simulate import resimulated
-        from rackmath.sweeps.replay_runs import Where
+        from rackmath.sweeps.replay_runs import RunLocation
 
-        where = Where(workers=workers, cluster=on_cluster, folder=checkpoint)
+        where = RunLocation(workers=workers, cluster=on_cluster, folder=checkpoint)
         shown["simulated"] = resimulated(result, traffic, percentile, where)
     if drawn is not None:
         write_figure(frontier_figure(shown), drawn)

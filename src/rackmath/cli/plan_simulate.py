@@ -9,14 +9,14 @@ from rackmath.api.deployment import deployment_of
 from rackmath.api.plan import PlanResult
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.cli import render
-from rackmath.sweeps.replay_runs import Where, replays
+from rackmath.sweeps.replay_runs import RunLocation, replays
 from rackmath.units import show
 
 MOST = 8
 """Points that are simulated."""
 
 
-def resimulated(result: PlanResult, traffic: str, percentile: str, where: Where) -> list[dict[str, Any]]:
+def resimulated(result: PlanResult, traffic: str, percentile: str, where: RunLocation) -> list[dict[str, Any]]:
     """Simulate the best points of a plan, one of each deployment and format; best first by percentile limits.
 
     Parameters

@@ -10,7 +10,7 @@ from rackmath.api import kinds
 from rackmath.api.kinds import Kind
 
 
-class Typed(click.ParamType[Any]):
+class KindType(click.ParamType[Any]):
     """A value of one kind."""
 
     def __init__(self, kind: Kind) -> None:
@@ -21,7 +21,7 @@ class Typed(click.ParamType[Any]):
         return self.kind.read(value, _option(param))
 
 
-class Whole(click.IntRange):
+class WholeNumber(click.IntRange):
     """A whole number between two ends, with a suffix as others."""
 
     name = "integer"
@@ -39,13 +39,13 @@ class Whole(click.IntRange):
         return "" if self.min is None and self.max is None else super()._describe_range()
 
 
-NUMBER = Typed(kinds.NUMBER)
-SECONDS = Typed(kinds.SECONDS)
-BYTES = Typed(kinds.BYTES)
-SPEED = Typed(kinds.SPEED)
-TIME_PER_TOKEN = Typed(kinds.TIME_PER_TOKEN)
-REQUEST_RATE = Typed(kinds.REQUEST_RATE)
-TOKEN_RATE = Typed(kinds.TOKEN_RATE)
+NUMBER = KindType(kinds.NUMBER)
+SECONDS = KindType(kinds.SECONDS)
+BYTES = KindType(kinds.BYTES)
+SPEED = KindType(kinds.SPEED)
+TIME_PER_TOKEN = KindType(kinds.TIME_PER_TOKEN)
+REQUEST_RATE = KindType(kinds.REQUEST_RATE)
+TOKEN_RATE = KindType(kinds.TOKEN_RATE)
 
 
 def _option(param: click.Parameter | None) -> str:

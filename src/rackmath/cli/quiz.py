@@ -12,7 +12,7 @@ import click
 from rackmath.api.quiz import QuizRequest, check_facts, run_quiz, selected_cards
 from rackmath.cli import render
 from rackmath.cli.options import request_options
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.errors import InputError
 from rackmath.figures.sketch import sketched
 from rackmath.io import quiz_files, tables
@@ -36,7 +36,7 @@ _RIGHT, _WRONG = 3, 1
 @click.argument("reply", required=False, metavar="[ANSWER]")
 @request_options(QuizRequest)
 @click.option("--list", "listed", is_flag=True, help="List the cards with their answers; ask nothing.")
-@click.option("--limit", type=Whole(1, _MOST), default=20, show_default=True, help="Cards of a session.")
+@click.option("--limit", type=WholeNumber(1, _MOST), default=20, show_default=True, help="Cards of a session.")
 @click.option("--anki", metavar="FILE.txt", help="Write the cards as a file that Anki imports; ask nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the list, or what became of an answer, as JSON.")
 def quiz(

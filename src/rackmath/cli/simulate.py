@@ -11,12 +11,12 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.cli import render
 from rackmath.cli.options import request_options
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.cli.simulate_text import show_result
 from rackmath.errors import InputError
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.io.snapshots import Checkpoint
-from rackmath.sweeps.replay_runs import Where
+from rackmath.sweeps.replay_runs import RunLocation
 from rackmath.units import show
 
 
@@ -31,10 +31,10 @@ from rackmath.units import show
 )
 @click.option(
     "--windows",
-    type=Whole(1, 1_000_000),
+    type=WholeNumber(1, 1_000_000),
     help="Cut a long run of --poisson into windows of time, simulate each, merge them.",
 )
-@click.option("--workers", type=Whole(1, 4096), help="Processes for many runs (default: cores).")
+@click.option("--workers", type=WholeNumber(1, 4096), help="Processes for many runs (default: cores).")
 @click.option("--on-cluster", metavar="ADDRESS", help="Many runs on Ray: ray://host:10001, or auto.")
 @click.option(
     "--checkpoint",
@@ -83,7 +83,7 @@ def simulate_command(
             what_if,
             capacity,
             windows,
-            Where(workers=workers, cluster=on_cluster, folder=folder),
+            RunLocation(workers=workers, cluster=on_cluster, folder=folder),
             drawn,
             as_json,
         )
@@ -112,7 +112,7 @@ def _many_runs(
     what_if: str | None,
     capacity: str | None,
     windows: int | None,
-    where: Where,
+    where: RunLocation,
     drawn: Path | None,
     as_json: bool,
 ) -> None:

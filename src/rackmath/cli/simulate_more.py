@@ -17,11 +17,11 @@ from rackmath.figures.write import write_figure
 from rackmath.serving.simulator.paired import COMPARED
 from rackmath.sweeps.capacity import highest_rate
 from rackmath.sweeps.differences import differences
-from rackmath.sweeps.replay_runs import Where, replays, whole_of_windows
+from rackmath.sweeps.replay_runs import RunLocation, replays, whole_of_windows
 from rackmath.units import show
 
 
-def compared(request: SimulateRequest, what_if: str, where: Where, drawn: Path | None, as_json: bool) -> None:
+def compared(request: SimulateRequest, what_if: str, where: RunLocation, drawn: Path | None, as_json: bool) -> None:
     """Run once for each value and print what changes; values that cannot be run say why."""
     name, values = _option_values(what_if)
     field = field_named(SimulateRequest, name)
@@ -42,7 +42,7 @@ def compared(request: SimulateRequest, what_if: str, where: Where, drawn: Path |
     _show(str(request.model), name, rows)
 
 
-def largest_rate(request: SimulateRequest, percentile: str, where: Where, as_json: bool) -> None:
+def largest_rate(request: SimulateRequest, percentile: str, where: RunLocation, as_json: bool) -> None:
     """Search the highest rate at which a percentile keeps both limits, always on the same draws."""
     if request.ttft is None and request.tpot is None:
         raise InputError("--capacity", percentile, "give a limit: --ttft or --tpot")
@@ -64,7 +64,7 @@ def largest_rate(request: SimulateRequest, percentile: str, where: Where, as_jso
     )
 
 
-def long_run(request: SimulateRequest, windows: int, where: Where, as_json: bool) -> None:
+def long_run(request: SimulateRequest, windows: int, where: RunLocation, as_json: bool) -> None:
     """A long run from windows of its time."""
     facts = whole_of_windows(request, windows, where, render.show_progress)
     if as_json:

@@ -12,7 +12,7 @@ from rackmath.cli import render
 from rackmath.errors import InputError
 from rackmath.hardware import System
 from rackmath.io import catalogue
-from rackmath.io.catalogue_files import ChipFile, Cited, SystemFile
+from rackmath.io.catalogue_files import ChipFile, CitedNumber, SystemFile
 from rackmath.units import show
 
 
@@ -144,7 +144,8 @@ def _keys(prefix: str, table: type[BaseModel]) -> Iterator[dict[str, Any]]:
     for name, field in table.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
         inner = next(
-            (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel) and not issubclass(k, Cited)), None
+            (k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel) and not issubclass(k, CitedNumber)),
+            None,
         )
         if name == "chip":
             inner = ChipFile

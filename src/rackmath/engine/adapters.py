@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rackmath.engine.gather import Gathered
+from rackmath.engine.gather import IdealPass
 from rackmath.engine.losses import Losses
 from rackmath.engine.sharding import adapter_bytes
 from rackmath.hardware import System
@@ -14,7 +14,7 @@ UNMEASURED = (0.5, 2.0)
 (Chen et al. 2023, arXiv:2310.18547) states 2 ms per token where this says about 1."""
 
 
-def adapter_loads(architecture: Architecture, system: System, phase: str, point: Gathered) -> Number:
+def adapter_loads(architecture: Architecture, system: System, phase: str, point: IdealPass) -> Number:
     """Time in which adapters of new requests come from host memory, one after the other, before their prompts. [s]
 
     Source: vLLM's worker loads an adapter into its slot before the pass of the first request that names it.
@@ -25,7 +25,7 @@ def adapter_loads(architecture: Architecture, system: System, phase: str, point:
     return point.held * adapters.missing * adapter_bytes(architecture, adapters, point.layout) / link
 
 
-def adapter_time(point: Gathered, k: Losses) -> Number:
+def adapter_time(point: IdealPass, k: Losses) -> Number:
     """Time of the kernels of adapters in a pass. [s]"""
     work = point.work
     return point.passes * sum(

@@ -10,7 +10,7 @@ from rackmath.engine.collectives import all_gather, all_reduce, all_to_all, dist
 from rackmath.engine.layout import Layout
 from rackmath.engine.sharding import expert_bytes, stage_share
 from rackmath.hardware import System
-from rackmath.models.architecture import Architecture, Experts, Layer, Pool
+from rackmath.models.architecture import Architecture, Experts, Layer, ParameterTotals
 from rackmath.models.counts import weight_format_of
 from rackmath.models.mixers import Grouped, Latent, PooledCache
 from rackmath.models.numbers import Number, above_one, maximum
@@ -111,7 +111,7 @@ def _reductions(layer: Layer) -> tuple[int, int]:
     if len(layer.mixers) > 1 and not any(isinstance(m, Grouped) and m.input_width for m in layer.mixers):
         # Mixers side by side add up before one reduction; LongCat's two stand in a row.
         mixers = 1 if len(set(layer.mixers)) > 1 else mixers
-    blocks = [f for f in layer.feed_forwards if not isinstance(f, Pool)]
+    blocks = [f for f in layer.feed_forwards if not isinstance(f, ParameterTotals)]
     feed_forward = min(len(blocks), 1)
     if layer.parallel and mixers and feed_forward:
         return mixers, 0

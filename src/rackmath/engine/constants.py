@@ -27,7 +27,7 @@ _LEAST = 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Engine:
+class EngineVersion:
     """What constants depend on: whose chips, whose software, and how it runs."""
 
     generation: str = ""
@@ -60,7 +60,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class RowGroup:
     """Rows of one family on one generation, in one phase."""
 
     family: str
@@ -81,7 +81,7 @@ class Constants:
     """Value by name, in its own unit."""
     moves: Mapping[str, Mapping[str, float]]
     """Moves on the inner scale, by name and by generation, family or stage."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[RowGroup, ...] = ()
     """Rows behind them."""
     basis: str = ""
     """What they were fitted on, for the reader of a result."""
@@ -92,7 +92,7 @@ class Constants:
     chips: frozenset[str] = frozenset()
     """Chips that rows of the fit were measured on."""
 
-    def value(self, name: str, engine: Engine, step: float = 0.0) -> float:
+    def value(self, name: str, engine: EngineVersion, step: float = 0.0) -> float:
         """Return one constant in its own unit, ``step`` further on its inner scale; what was not fitted is not lost.
 
         Errors: :class:`InputError` for a change of it that leaves its range.
@@ -103,7 +103,7 @@ class Constants:
                 value = changed_constant(name, text, value)
         return value
 
-    def _fitted(self, name: str, engine: Engine, step: float) -> float:
+    def _fitted(self, name: str, engine: EngineVersion, step: float) -> float:
         if name == "started":
             return self.value("dispatch", engine, step) if engine.eager else 0.0
         if (name == "unfused" and not engine.unfused) or (name == "hidden" and not engine.ahead):
@@ -123,7 +123,7 @@ class Constants:
         inner += sum(moves.get(member, 0.0) for member in engine.members)
         return outward(inner, TERM[name].scale)
 
-    def rows(self, engine: Engine, phase: str = "") -> int:
+    def rows(self, engine: EngineVersion, phase: str = "") -> int:
         """Rows of the fit of this family on this generation, of one phase or of all."""
         return sum(
             e.rows
@@ -131,7 +131,7 @@ class Constants:
             if (e.family, e.generation) == engine_key(engine) and (not phase or e.phase == phase)
         )
 
-    def nearness(self, engine: Engine, chip: str, phase: str = "") -> str:
+    def nearness(self, engine: EngineVersion, chip: str, phase: str = "") -> str:
         """How near rows are: of the chip, of the pair of generation and family, of one member of it, or none."""
         if self.rows(engine, phase):
             return "chip" if chip in self.chips else "pair"
@@ -141,7 +141,7 @@ class Constants:
         )
         return "member" if any(apart) else "none"
 
-    def range(self, kind: str, engine: Engine, chip: str, phase: str = "") -> tuple[float, float]:
+    def range(self, kind: str, engine: EngineVersion, chip: str, phase: str = "") -> tuple[float, float]:
         """90 % range of measured over predicted values of a class, as wide as rows are far.
 
         An engine on a generation with rows enough has a range of its own.
@@ -155,7 +155,7 @@ class Constants:
             return own
         return table.get(near, (1.0, 1.0))
 
-    def losses(self, engine: Engine, kernels: Kernels, low: float = 1.0, high: float = 1.0) -> Losses:
+    def losses(self, engine: EngineVersion, kernels: Kernels, low: float = 1.0, high: float = 1.0) -> Losses:
         """Losses of an engine with a chip's kernels, with a range around its times."""
         values: dict[str, Any] = {name: self.value(name, engine) for name in (*OF_LOSSES, "started")}
         return Losses(**values, kernels=kernels, low=low, high=high, basis=self.basis)
@@ -186,7 +186,7 @@ def term_named(name: str, text: str) -> Term:
     return TERM[name]
 
 
-def engine_key(engine: Engine) -> tuple[str, str]:
+def engine_key(engine: EngineVersion) -> tuple[str, str]:
     """Family and generation: what rows are counted by."""
     return engine.family, engine.generation
 

@@ -14,7 +14,7 @@ from rackmath.models.numbers import Number, minimum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Gathered:
+class IdealPass:
     """Ideal work of one pass, and how often it runs for the result."""
 
     work: PassWork
@@ -37,7 +37,7 @@ class Gathered:
 
 def gathered(
     a: Architecture, system: System, phase: str, point: Mapping[str, Number], absorbed: bool | None
-) -> Gathered:
+) -> IdealPass:
     """Gather the ideal work of a pass at ``point``: batch, context, cached, drafted, two_batch, widths."""
     layout = as_floats(Layout(**{name: point[name] for name in widths(Layout())}))
     batch, context = point["batch"] * 1.0, point["context"] * 1.0
@@ -46,7 +46,7 @@ def gathered(
     passes: Number = 1.0
     if phase == "prefill":
         passes = (minimum(held, layout.pipeline) + layout.pipeline - 1) / layout.pipeline
-    return Gathered(
+    return IdealPass(
         work=pass_work(a, local, layout, system, point["two_batch"]),
         passes=passes,
         micro_batches=minimum(layout.micro_batches, held),

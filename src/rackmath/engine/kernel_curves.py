@@ -63,7 +63,7 @@ class KernelSeconds(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class KernelCurve:
     r"""Time of one kind of kernel on one chip.
 
     .. math:: t = t_0 + \kappa k + \epsilon E + \sqrt{\left(\frac{F}{P} \min\left(\frac{1}{a} (1 + m_0/m)
@@ -116,7 +116,7 @@ class Curve:
         )
 
 
-IDEAL = Curve()
+IDEAL = KernelCurve()
 """The roofline itself."""
 
 
@@ -124,7 +124,7 @@ IDEAL = Curve()
 class Kernels:
     """All curves of one chip, and what its collectives reach."""
 
-    curves: Mapping[str, Curve] = field(default_factory=dict[str, Curve])
+    curves: Mapping[str, KernelCurve] = field(default_factory=dict[str, KernelCurve])
     """By kind: product, experts and their width (``product.wide``), attention, latent and
     recurrence with prompt or decode (``attention.decode``), and other for element-wise work."""
     wire: float = 1.0
@@ -142,7 +142,7 @@ class Kernels:
     borrowed: frozenset[str] = frozenset()
     """Kinds whose curves are of other chips, where this one has timings of others."""
 
-    def curve(self, kind: str) -> Curve:
+    def curve(self, kind: str) -> KernelCurve:
         """Curve of a kind of kernel; the roofline for a kind without timings."""
         return self.curves.get(kind, IDEAL)
 

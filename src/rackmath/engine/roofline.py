@@ -76,7 +76,7 @@ class OperatorTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class TimeByBound:
     """Seconds of all operators by what binds each, and the two sums of the lecture."""
 
     terms: dict[str, Number]
@@ -230,7 +230,7 @@ def stored_width(bits: float, codebook: bool, precision: str) -> str:
     return {16: "wide", 8: "byte", 4: "nibble"}[multiplied]
 
 
-def spent(operator_times: Iterable[OperatorTime]) -> Spent:
+def spent(operator_times: Iterable[OperatorTime]) -> TimeByBound:
     """Sum operators by what binds each of them."""
     terms: dict[str, Number] = dict.fromkeys(TERMS, 0.0)
     compute: Number = 0.0
@@ -244,4 +244,4 @@ def spent(operator_times: Iterable[OperatorTime]) -> Spent:
         terms["activations"] = terms["activations"] + free * operator_time.activations
         compute = compute + operator_time.compute
         traffic = traffic + operator_time.weights + operator_time.cache
-    return Spent(terms, compute, traffic)
+    return TimeByBound(terms, compute, traffic)

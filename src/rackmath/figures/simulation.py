@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rackmath.figures.record import Figure, Moment, Panel, Series
-from rackmath.serving.simulator.outcome import Replay, Times
+from rackmath.serving.simulator.outcome import Replay, RequestTimes
 from rackmath.serving.simulator.tasks import Tasks
 from rackmath.units import show
 
@@ -43,7 +43,7 @@ def replay_panel(replay: Replay) -> Panel:
 def simulation_figure(
     facts: Mapping[str, Any],
     over: Mapping[str, Any],
-    times: Times,
+    times: RequestTimes,
     replay: Replay,
     tasks: Tasks | None = None,
 ) -> Figure:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rackmath.figures.record import Figure, Panel, Series
-from rackmath.prices.decode import Decoded, Interval
+from rackmath.prices.decode import DecodedPrice, Interval
 
 
-def sizes_figure(model: str, decoded: Decoded, prior: Decoded) -> Figure:
+def sizes_figure(model: str, decoded: DecodedPrice, prior: DecodedPrice) -> Figure:
     """90 % ranges before and after the prices are seen, side by side."""
     series: list[Series] = []
     for name, field, scale in (

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rackmath.figures.record import Figure, Panel, Series
-from rackmath.prices.forward import Curve, Page
+from rackmath.prices.forward import CostCurve, PricePage
 
 
 def token_cost_figure(facts: Mapping[str, Any]) -> Figure:
     """Cost against context, and the two tiers above it."""
-    costs: Curve = facts["curve"]
-    page: Page = facts["page"]
+    costs: CostCurve = facts["curve"]
+    page: PricePage = facts["page"]
     series: list[Series] = []
     for place, (name, cost, low, high) in enumerate(
         (

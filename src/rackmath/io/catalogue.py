@@ -33,7 +33,7 @@ from rackmath.models.config import read_config
 from rackmath.models.config.changes import changed_config, numbers_of
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.totals import from_totals
-from rackmath.serving.fleet import Bill
+from rackmath.serving.fleet import RackCost
 from rackmath.serving.workload import Benchmark, Limits
 
 _LARGEST_CONFIG = 16 * 2**20
@@ -159,12 +159,12 @@ def source_text(key: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def bills() -> dict[str, Bill]:
+def bills() -> dict[str, RackCost]:
     """What racks cost, by name of the system."""
     raw = tomllib.loads((_DATA / "bills.toml").read_text(encoding="utf-8"))
     entries = {name: BillFile.model_validate(entry) for name, entry in raw.items()}
     return {
-        name: Bill(
+        name: RackCost(
             accelerators=entry.accelerators,
             price=(entry.price_low.number("USD", "price"), entry.price_high.number("USD", "price")),
             memory_share=(entry.memory_share_low.number("1", "share"), entry.memory_share_high.number("1", "share")),

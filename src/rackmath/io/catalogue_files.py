@@ -18,7 +18,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Cited(Strict):
+class CitedNumber(Strict):
     """A number as text with its unit, and where it comes from."""
 
     value: str
@@ -40,9 +40,9 @@ class Cited(Strict):
 class MemoryFile(Strict):
     """Memory of a chip."""
 
-    capacity: Cited = Field(description="bytes of the memory that holds weights and cache", examples=["288 GB"])
-    bandwidth: Cited = Field(description="of that memory", examples=["16 TB/s"])
-    visible: Cited | None = Field(
+    capacity: CitedNumber = Field(description="bytes of the memory that holds weights and cache", examples=["288 GB"])
+    bandwidth: CitedNumber = Field(description="of that memory", examples=["16 TB/s"])
+    visible: CitedNumber | None = Field(
         default=None,
         description="what programs see of it: less what the driver keeps",
         examples=["79 GiB"],
@@ -59,9 +59,9 @@ class ChipFile(Strict):
     )
     year: int = Field(default=0, description="of the first product")
     status: str = Field(default="not shipping", description="in words")
-    power: Cited | None = Field(default=None, description="of the board", examples=["1 kW"])
+    power: CitedNumber | None = Field(default=None, description="of the board", examples=["1 kW"])
     memory: MemoryFile
-    rate: dict[Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4"], Cited] = Field(
+    rate: dict[Literal["fp32", "bf16", "fp16", "fp8", "int8", "fp4"], CitedNumber] = Field(
         description="dense FLOP/s by precision; bf16 is required; fp32 outside of matrix units",
         examples=["2.5 PFLOP/s"],
     )
@@ -70,22 +70,22 @@ class ChipFile(Strict):
 class LinkFile(Strict):
     """A network."""
 
-    bandwidth: Cited = Field(description="of one accelerator, one direction", examples=["900 GB/s"])
-    latency: Cited = Field(description="of a small collective", examples=["5 us"])
+    bandwidth: CitedNumber = Field(description="of one accelerator, one direction", examples=["900 GB/s"])
+    latency: CitedNumber = Field(description="of a small collective", examples=["5 us"])
 
 
 class HostFile(Strict):
     """What stands beside the chips of a host, per accelerator."""
 
-    link: Cited | None = Field(default=None, description="from the host, one direction", examples=["64 GB/s"])
-    dram: Cited | None = Field(default=None, description="of the host, per accelerator", examples=["256 GB"])
-    dram_bandwidth: Cited | None = Field(
+    link: CitedNumber | None = Field(default=None, description="from the host, one direction", examples=["64 GB/s"])
+    dram: CitedNumber | None = Field(default=None, description="of the host, per accelerator", examples=["256 GB"])
+    dram_bandwidth: CitedNumber | None = Field(
         default=None, description="of the host, per accelerator", examples=["115 GB/s"]
     )
-    flash: Cited | None = Field(default=None, description="of the host, per accelerator", examples=["4 TB"])
+    flash: CitedNumber | None = Field(default=None, description="of the host, per accelerator", examples=["4 TB"])
 
 
-class PriceFile(Cited):
+class PriceFile(CitedNumber):
     """What one accelerator rents for."""
 
     basis: Literal["on-demand", "reserved", "at cost", "blended"] = "on-demand"
@@ -122,27 +122,27 @@ class TierFile(Strict):
     """One entry of ``data/tiers.toml``."""
 
     name: str
-    capacity: Cited
-    bandwidth: Cited
-    price: Cited
+    capacity: CitedNumber
+    bandwidth: CitedNumber
+    price: CitedNumber
 
 
 class BillFile(Strict):
     """One entry of ``data/bills.toml``."""
 
     accelerators: int
-    price_low: Cited
-    price_high: Cited
-    memory_share_low: Cited
-    memory_share_high: Cited
-    host_memory: Cited
+    price_low: CitedNumber
+    price_high: CitedNumber
+    memory_share_low: CitedNumber
+    memory_share_high: CitedNumber
+    host_memory: CitedNumber
 
 
 class LimitFile(Strict):
     """Limits of one scenario of a benchmark."""
 
-    first: Cited
-    per_token: Cited
+    first: CitedNumber
+    per_token: CitedNumber
 
 
 class BenchmarkFile(Strict):
@@ -150,7 +150,7 @@ class BenchmarkFile(Strict):
 
     name: str
     model: str
-    input: Cited
+    input: CitedNumber
     limits: dict[str, LimitFile]
 
 

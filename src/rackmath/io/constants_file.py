@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rackmath.engine import Losses
-from rackmath.engine.constants import Constants, Engine, Evidence
+from rackmath.engine.constants import Constants, EngineVersion, RowGroup
 from rackmath.engine.terms import OF_SCHEDULING, TERM
 from rackmath.errors import InputError
 from rackmath.hardware import System
@@ -51,7 +51,7 @@ class _Base(_Strict):
     deviation: float
 
 
-class _Moved(_Strict):
+class _Move(_Strict):
     value: float
     deviation: float
 
@@ -60,9 +60,9 @@ class _File(_Strict):
     basis: str
     chips: tuple[str, ...]
     base: dict[str, _Base]
-    move: dict[str, dict[str, _Moved]] = {}
+    move: dict[str, dict[str, _Move]] = {}
     range: dict[str, dict[str, tuple[float, float]]] = {}
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[RowGroup, ...] = ()
 
 
 @lru_cache(maxsize=4)
@@ -92,20 +92,20 @@ def deviations(path: Path | None = None) -> dict[tuple[str, str, str], float]:
     return result
 
 
-def engine_of(system: System, family: str, year: float, eager: bool = False) -> Engine:
+def engine_of(system: System, family: str, year: float, eager: bool = False) -> EngineVersion:
     """What the constants of an engine on a system depend on; ``eager`` where it is told to replay no graphs."""
     if not FIRST_YEAR <= year <= LAST_YEAR:
         raise InputError("--year", year, f"write a year from {FIRST_YEAR} to {LAST_YEAR}")
     return replace(engine_at(system.chip, family, year, eager), changes=system.software)
 
 
-def framework_of(architecture: Architecture, system: System, framework: str, year: float) -> Engine:
+def framework_of(architecture: Architecture, system: System, framework: str, year: float) -> EngineVersion:
     """What the constants of a framework that trains a model on a system depend on."""
     fused = fuses_experts(framework, year, system.chip, architecture)
     return replace(engine_of(system, framework, year), fused_experts=fused)
 
 
-def range_of(system: System, engine: Engine, kind: str) -> tuple[float, float]:
+def range_of(system: System, engine: EngineVersion, kind: str) -> tuple[float, float]:
     """90 % range of measured over predicted values of one class of questions, for an engine on a system."""
     return constants().range(kind, engine, system.chip.name, PHASES.get(kind, "serving"))
 
@@ -114,7 +114,7 @@ PHASES = {"training": "training", "prompt pass": "prefill", "decode pass": "deco
 """Phase of the rows that a class of questions stands on; all others are services."""
 
 
-def losses_of(system: System, engine: Engine, kind: str) -> Losses:
+def losses_of(system: System, engine: EngineVersion, kind: str) -> Losses:
     """Losses of an engine on a system, with the range of one class of questions and what no row says of it."""
     known = constants()
     chip, phase = system.chip, PHASES.get(kind, "serving")
@@ -123,12 +123,12 @@ def losses_of(system: System, engine: Engine, kind: str) -> Losses:
     return replace(losses, assumptions=tuple(unseen(known, system, engine, phase)))
 
 
-def unseen_notes(system: System, engine: Engine, kind: str) -> list[str]:
+def unseen_notes(system: System, engine: EngineVersion, kind: str) -> list[str]:
     """What no measurement says of an engine on a system in one class of questions, in sentences."""
     return list(unseen(constants(), system, engine, PHASES.get(kind, "serving")))
 
 
-def unseen(known: Constants, system: System, engine: Engine, phase: str) -> Iterator[str]:
+def unseen(known: Constants, system: System, engine: EngineVersion, phase: str) -> Iterator[str]:
     """What no measurement says of an engine on a system, in sentences."""
     generation = engine.generation or "this generation"
     if not known.rows(engine, phase):
@@ -141,14 +141,14 @@ def unseen(known: Constants, system: System, engine: Engine, phase: str) -> Iter
         yield kernel_files.basis(system.chip)
 
 
-def scheduling_of(engine: Engine) -> Scheduling:
+def scheduling_of(engine: EngineVersion) -> Scheduling:
     """How an engine mixes prompts and answers."""
     known = constants()
     fitted = {name: known.value(name, engine) for name in OF_SCHEDULING}
     return Scheduling(**fitted, **scheduling_rules(engine))
 
 
-def _values(table: Mapping[str, Mapping[str, _Moved]]) -> dict[str, dict[str, float]]:
+def _values(table: Mapping[str, Mapping[str, _Move]]) -> dict[str, dict[str, float]]:
     return {name: {member: value.value for member, value in members.items()} for name, members in table.items()}
 
 

@@ -10,7 +10,7 @@ from importlib.resources import files
 from math import exp, log
 from typing import Any
 
-from rackmath.engine.kernel_curves import WIDTHS, Curve, Kernels
+from rackmath.engine.kernel_curves import WIDTHS, KernelCurve, Kernels
 from rackmath.engine.kernels import WHOLE
 from rackmath.hardware import Chip
 from rackmath.hardware.chip import TYPICAL_HEAT
@@ -51,13 +51,13 @@ def kernels(chip: Chip, family: str) -> Kernels:
     own = [t for name, t in tables.items() if _chips()[name].name == chip.name]
     near = [t for name, t in tables.items() if _chips()[name].generation == chip.generation]
     every = list(tables.values())
-    curves: dict[str, Curve] = {}
+    curves: dict[str, KernelCurve] = {}
     borrowed: set[str] = set()
     for kind in sorted({key.partition("@")[0] for t in every for key in t if isinstance(t[key], dict)}):
         for group in (own, near, every):
             result = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
             if any(result):
-                curves[kind] = _mean(Curve(**c) for c in result if c)
+                curves[kind] = _mean(KernelCurve(**c) for c in result if c)
                 borrowed |= set() if group is own or not own else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
@@ -69,7 +69,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
         curves |= {kind: curves[f"latent.{kind.rpartition('.')[2]}"] for kind in curves if _chooses(kind)}
     if family in _PRODUCT_PER_EXPERT:
         curves |= {f"experts.{width}": _product_per_expert(curves[f"product.{width}"]) for width in WIDTHS}
-    curves["other"] = curves["other.train"] = Curve(stream=_elementwise())
+    curves["other"] = curves["other.train"] = KernelCurve(stream=_elementwise())
     network: dict[str, float] = {}
     for name in _NETWORK:
         group = next(g for g in (own, near, every) if any(name in t for t in g))
@@ -77,7 +77,7 @@ def kernels(chip: Chip, family: str) -> Kernels:
     return Kernels(curves=curves, **network, pieces=1.0, basis=basis(chip), borrowed=frozenset(borrowed))
 
 
-def _product_per_expert(product: Curve) -> Curve:
+def _product_per_expert(product: KernelCurve) -> KernelCurve:
     """Curve of a layer of experts that starts one product for each expert, on several CUDA streams."""
     return replace(product, matrix=product.floor / _STREAMS, depth=0.0)
 
@@ -117,13 +117,13 @@ def _tables() -> Mapping[str, Mapping[str, Any]]:
     return {name: table for name, table in _raw().items() if isinstance(table, dict)}
 
 
-def _of_ggml(chip: Chip) -> dict[str, Curve]:
+def _of_ggml(chip: Chip) -> dict[str, KernelCurve]:
     """Curves of ggml on a chip; its kernels by row multiply outside of matrix units, at parts of that rate.
 
     Where nobody says that rate, only the kernels by tiles are left: few rows then take longer.
     """
     vector = (chip.vector_rate or 0.0) / chip.rate("fp16")
-    return {kind: Curve(**{**c, "by_row": c["by_row"] * vector}) for kind, c in _ggml().items()}
+    return {kind: KernelCurve(**{**c, "by_row": c["by_row"] * vector}) for kind, c in _ggml().items()}
 
 
 @lru_cache(maxsize=1)
@@ -142,9 +142,9 @@ def _elementwise() -> float:
     return float(_raw()["elementwise"])
 
 
-def _mean(curves: Iterable[Curve]) -> Curve:
+def _mean(curves: Iterable[KernelCurve]) -> KernelCurve:
     held = list(curves)
-    return Curve(**{f.name: _average([getattr(c, f.name) for c in held]) for f in fields(Curve)})
+    return KernelCurve(**{f.name: _average([getattr(c, f.name) for c in held]) for f in fields(KernelCurve)})
 
 
 def _average(values: list[float]) -> float:

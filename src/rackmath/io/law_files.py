@@ -14,7 +14,7 @@ RESAMPLED = "besiroglu"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
+class PublishedRun:
     """A published model and its tokens."""
 
     model: str
@@ -40,10 +40,10 @@ def resampled() -> tuple[LossLaw, ...]:
 
 
 @lru_cache(maxsize=1)
-def trained() -> tuple[Trained, ...]:
+def trained() -> tuple[PublishedRun, ...]:
     """Known models, by their date as published."""
     return tuple(
-        Trained(
+        PublishedRun(
             model=row["model"],
             date=row["date"],
             active=float(row["active_b"]) * 1e9,

@@ -22,11 +22,11 @@ import platformdirs
 
 from rackmath.serving.simulator.code import Code, compiled_code, python_code
 from rackmath.serving.simulator.graph import no_edges
-from rackmath.serving.simulator.kinds import Kind
+from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.run import simulate
 from rackmath.serving.simulator.settings import Batching, Failures, Fleet
 from rackmath.serving.simulator.times import StepTimes
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 _SOURCES = Path(simulate.__code__.co_filename).parent
 _SMALL = 100_000
@@ -123,11 +123,11 @@ def warm(kinds: int) -> None:
     times = StepTimes(base=table[: seats + 1], slope=np.zeros(seats + 1), prompt=table, pair=0.0, error=0.0)
     sixteen, first = np.full(requests, 16, np.int32), np.zeros(requests, np.int32)
     arrival = np.arange(float(requests))
-    open_loop = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first)
-    closed = Workload(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=no_edges(requests))
+    open_loop = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first)
+    closed = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=no_edges(requests))
     # Replicas fail several times while requests come: that entrance is called as well.
     failing = Fleet(replicas=2, failures=Failures(between=10.0, repair=1.0))
-    others = [Kind(times=times, batching=batching, replicas=1)] * (kinds - 1)
+    others = [ReplicaKind(times=times, batching=batching, replicas=1)] * (kinds - 1)
     code = compiled_code(str(code_folder()))
     for work, fleet in ((open_loop, failing), (closed, Fleet(replicas=2))):
         simulate(work, times, batching=batching, fleet=fleet, beside=others, code=code)

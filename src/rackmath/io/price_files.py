@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 
 from rackmath.errors import InputError
 from rackmath.io.tables import read_csv
-from rackmath.prices.calibration import Known
+from rackmath.prices.calibration import KnownModel
 from rackmath.prices.decode import Offer
 from rackmath.prices.market import Market
 from rackmath.prices.page import Change
-from rackmath.prices.trend import Sold
+from rackmath.prices.trend import ScoredOffer
 from rackmath.units import day, decimal_year, parse
 
 COLUMNS = ("model", "provider", "input", "output")
@@ -59,7 +59,7 @@ CAPABILITY = ("model", "benchmark", "score", "date", "input", "output")
 """Columns that a table of scores and prices must have; score_source and price_source may be missing."""
 
 
-def capability(path: Path | None = None) -> dict[str, list[Sold]]:
+def capability(path: Path | None = None) -> dict[str, list[ScoredOffer]]:
     """Models with a published score and a dated price, by benchmark: the package's table, or a table of a user's own.
 
     Errors: :class:`InputError` for a missing column, a score that is no part of 1, and a price or a day that is none.
@@ -67,7 +67,7 @@ def capability(path: Path | None = None) -> dict[str, list[Sold]]:
     if path is None:
         with as_file(files("rackmath") / "data" / "capability.csv") as own:
             return capability(own)
-    entries: dict[str, list[Sold]] = {}
+    entries: dict[str, list[ScoredOffer]] = {}
     for line, row in enumerate(read_csv(path, "FILE", CAPABILITY), start=2):
         at = f"{path.name} line {line}"
         score, into, out = (parse(row[key], "1", f"{at} {key}") for key in ("score", "input", "output"))
@@ -78,7 +78,7 @@ def capability(path: Path | None = None) -> dict[str, list[Sold]]:
                 raise InputError(f"{at} {key}", row[key], "write a positive price in USD per million tokens")
         year = decimal_year(day(row["date"].strip(), f"{at} date"))
         entries.setdefault(row["benchmark"].strip().lower(), []).append(
-            Sold(model=row["model"].strip(), score=score, year=year, input=into, output=out)
+            ScoredOffer(model=row["model"].strip(), score=score, year=year, input=into, output=out)
         )
     if not entries:
         raise InputError("FILE", str(path), "has no rows")
@@ -137,19 +137,19 @@ def offers_of(path: Path) -> dict[str, list[Offer]]:
     return entries
 
 
-def known_models(path: Path) -> list[Known]:
+def known_models(path: Path) -> list[KnownModel]:
     """Offers of a table that also has the models' sizes, as the market's fit takes them.
 
     Errors: as :func:`offers_of`, and for a size that is no number.
     """
     offers = offers_of(path)
     rows = {row["model"].strip(): row for row in read_csv(path, "FILE", (*COLUMNS, "arch_group", *_SIZES))}
-    models: list[Known] = []
+    models: list[KnownModel] = []
     for name, offer in offers.items():
         active, total, cache, read = (parse(rows[name][column], "1", f"{name} {column}") for column in _SIZES)
         group = rows[name]["arch_group"]
         models.append(
-            Known(model=name, group=group, active=active, total=total, cache=cache, read=read, offers=tuple(offer))
+            KnownModel(model=name, group=group, active=active, total=total, cache=cache, read=read, offers=tuple(offer))
         )
     return models
 

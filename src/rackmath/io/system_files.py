@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
-from rackmath.io.catalogue_files import ChipFile, Cited, HostFile, LinkFile, PriceFile, SystemFile
+from rackmath.io.catalogue_files import ChipFile, CitedNumber, HostFile, LinkFile, PriceFile, SystemFile
 from rackmath.units import parse
 
 _WAYS_OUT = {
@@ -105,13 +105,13 @@ def cited(prefix: str, entry: BaseModel) -> Iterator[tuple[str, str]]:
     """Every number of a record with the id of its source."""
     for name in type(entry).model_fields:
         value = getattr(entry, name)
-        if isinstance(value, Cited):
+        if isinstance(value, CitedNumber):
             yield prefix + name, value.source
         elif isinstance(value, BaseModel):
             yield from cited(f"{prefix}{name}.", value)
         elif isinstance(value, dict):
             for key, inner in value.items():
-                if isinstance(inner, Cited):
+                if isinstance(inner, CitedNumber):
                     yield f"{prefix}{name}.{key}", inner.source
                 elif isinstance(inner, BaseModel):
                     yield from cited(f"{prefix}{name}.{key}.", inner)

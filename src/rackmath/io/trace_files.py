@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rackmath.errors import InputError
 from rackmath.io.generator_files import of_aiperf, read_sent
 from rackmath.io.paths import is_file
-from rackmath.serving.simulator.workload import LATEST, LONGEST, Workload
+from rackmath.serving.simulator.workload import LATEST, LONGEST, Arrivals
 
 ARRIVAL: Mapping[str, float] = {
     "TIMESTAMP": 1.0, "Timestamp": 1.0, "timestamp": 1e-3, "arrival": 1.0, "arrival_time": 1.0, "arrived_at": 1.0,
@@ -68,7 +68,7 @@ class _Piece:
     """Ranks, blocks, ids and models, by these names, where the file has them."""
 
 
-def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[Workload, list[str]]:
+def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[Arrivals, list[str]]:
     """Read requests that come by themselves, and what had to be mended.
 
     The file is read in pieces, of which only arrays of a workload stay.
@@ -129,7 +129,7 @@ def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[W
     start, blocks = _prefixes(named, order)
     service, models = _services(named, order)
     return (
-        Workload(
+        Arrivals(
             arrival=arrival[order] - arrival[order[0]],
             prompt=np.concatenate([piece.prompt for piece in pieces])[order],
             output=np.concatenate([piece.output for piece in pieces])[order],

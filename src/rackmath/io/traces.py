@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rackmath.io.agent_traces import is_agent_trace, read_agents
 from rackmath.io.trace_files import read_table
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 _BLOCK = 512
 """Tokens of a block that Mooncake's traces name. [tokens]"""
 
 
-def read_trace(path: Path, *, block: int | None = None, repair: bool = False) -> tuple[Workload, list[str]]:
+def read_trace(path: Path, *, block: int | None = None, repair: bool = False) -> tuple[Arrivals, list[str]]:
     """Read a trace, and what had to be mended.
 
     Parameters

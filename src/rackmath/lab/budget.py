@@ -13,7 +13,7 @@ Progress = Callable[[str], None]
 Point = TypeVar("Point")
 
 
-class Budget:
+class TimeLimit:
     """Time for a piece of work.
 
     Parameters
@@ -49,14 +49,14 @@ class Budget:
         """Tell what is done now, and how much of the time has passed."""
         self._progress(f"{text} ({self.elapsed:.0f} of {self.seconds:.0f} s)")
 
-    def apart(self, share: float) -> Budget:
+    def apart(self, share: float) -> TimeLimit:
         """A budget of a share of what is left, from 0 to 1, that keeps to itself what it leaves out.
 
         What it does not use stays in this one.
         """
-        return Budget(max(self.left * share, _LEAST), self.say)
+        return TimeLimit(max(self.left * share, _LEAST), self.say)
 
-    def part(self, share: float) -> Budget:
+    def part(self, share: float) -> TimeLimit:
         """The same, of which this one's notes tell what was left out."""
         inner = self.apart(share)
         inner.omitted = self.omitted

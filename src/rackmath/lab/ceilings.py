@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.machine import Machine, Timing, timed
 
 Shape = tuple[int, int, int]
@@ -98,7 +98,7 @@ class Ceilings:
         return float(np.exp(np.interp(log(max(rows, 1.0)), across, [log(product.rate) for product in skinny])))
 
 
-def measure(machine: Machine, budget: Budget, *, small: bool = False) -> Ceilings:
+def measure(machine: Machine, budget: TimeLimit, *, small: bool = False) -> Ceilings:
     """Measure all ceilings.
 
     Parameters

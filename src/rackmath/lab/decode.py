@@ -9,11 +9,11 @@ from time import perf_counter
 
 import torch
 
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ceilings import Ceilings
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Timing, timed
-from rackmath.lab.networks import DENSE, MIXTURE, Decoder, Sizes, operations
+from rackmath.lab.networks import DENSE, MIXTURE, Decoder, NetworkSizes, operations
 from rackmath.lab.predicted import balance_batch, pass_time
 from rackmath.lab.roofline import ceilings_of
 from rackmath.lab.subjects import Subject, of_library, own, token_numbers
@@ -41,11 +41,11 @@ class _Point:
 
 def experiment(
     ceilings: Ceilings,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     batches: Sequence[int] = BATCHES,
     contexts: Sequence[int] = CONTEXTS,
-    sizes: Sequence[Sizes] | None = None,
+    sizes: Sequence[NetworkSizes] | None = None,
     library: bool = True,
 ) -> Experiment:
     """Decode at many batches and contexts, dense and with experts; read a prompt; count experts.
@@ -64,7 +64,7 @@ def experiment(
     makers: list[Callable[[], Subject | None]] = [partial(own, name, device) for name in chosen]
     if library:
         makers += [partial(of_library, name, device) for name in chosen]
-    curves: list[Curve] = []
+    curves: list[ExperimentCurve] = []
     facts: dict[str, object] = {}
     findings: list[str] = []
     for place, make in enumerate(makers):
@@ -110,7 +110,7 @@ def _fits(ceilings: Ceilings, subject: Subject, context: int) -> bool:
 
 
 def _point(
-    ceilings: Ceilings, subject: Subject, phase: str, batch: int, context: int, budget: Budget, points: int
+    ceilings: Ceilings, subject: Subject, phase: str, batch: int, context: int, budget: TimeLimit, points: int
 ) -> _Point:
     """One pass; ``points`` share what is left of the budget."""
     budget.say(f"{subject.name}: {phase} of {batch} x {context}")
@@ -122,11 +122,11 @@ def _point(
     return _Point(batch=batch, context=context, taken=time, predicted=predicted)
 
 
-def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[Curve]:
+def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[ExperimentCurve]:
     """Time of a pass, and time per token, against the batch."""
 
-    def curve(panel: str, up: str, share: Callable[[_Point], float]) -> Curve:
-        return Curve(
+    def curve(panel: str, up: str, share: Callable[[_Point], float]) -> ExperimentCurve:
+        return ExperimentCurve(
             panel=panel,
             name=subject.name,
             across="sequences",
@@ -144,8 +144,8 @@ def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[Curve]:
     ]
 
 
-def _context_curve(subject: Subject, points: Sequence[_Point]) -> Curve:
-    return Curve(
+def _context_curve(subject: Subject, points: Sequence[_Point]) -> ExperimentCurve:
+    return ExperimentCurve(
         panel=f"a pass of {_FEW} sequences",
         name=subject.name,
         across="tokens of context",
@@ -158,12 +158,12 @@ def _context_curve(subject: Subject, points: Sequence[_Point]) -> Curve:
     )
 
 
-def _coverage_curve(subject: Subject, batches: Sequence[int]) -> Curve:
+def _coverage_curve(subject: Subject, batches: Sequence[int]) -> ExperimentCurve:
     assert subject.coverage is not None, "only mixtures have experts"
     counted = [subject.coverage(batch) for batch in batches]
     blocks = [f for layer in subject.architecture.layers for f in layer.feed_forwards]
     experts = next(f for f in blocks if isinstance(f, Experts))
-    return Curve(
+    return ExperimentCurve(
         panel="distinct experts of a layer",
         name=subject.name,
         across="sequences",
@@ -226,7 +226,7 @@ def _slope(points: Sequence[_Point], get: Callable[[_Point], float]) -> float:
     return (get(points[-1]) - get(points[0])) / (points[-1].context - points[0].context)
 
 
-def _graph_curve(ceilings: Ceilings, sizes: Sizes, batches: Sequence[int], seconds: float) -> Curve:
+def _graph_curve(ceilings: Ceilings, sizes: NetworkSizes, batches: Sequence[int], seconds: float) -> ExperimentCurve:
     """The dense decoder's passes replayed as CUDA graphs: no operation waits for the host."""
     model = Decoder(sizes, "cuda")
     timings: list[Timing] = []
@@ -242,7 +242,7 @@ def _graph_curve(ceilings: Ceilings, sizes: Sizes, batches: Sequence[int], secon
         with torch.cuda.graph(graph):
             model(tokens, cache, _SHORT - 1)
         timings.append(timed(graph.replay, "cuda", seconds=seconds))
-    return Curve(
+    return ExperimentCurve(
         panel=f"a pass at {_SHORT} tokens of context",
         name="dense, one CUDA graph",
         across="sequences",

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.decode import Subject, own
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine, synchronise, timed
-from rackmath.lab.networks import Sizes
+from rackmath.lab.networks import NetworkSizes
 
 Array = NDArray[np.float64]
 
-SIZES = Sizes(layers=4, hidden=512, heads=8, kv_heads=2, inner=1408, vocabulary=4096)
+SIZES = NetworkSizes(layers=4, hidden=512, heads=8, kv_heads=2, inner=1408, vocabulary=4096)
 _CONTEXT = 256
 _SLACK = 1.25
 """Period over the 90th percentile of a pass: a train that is late now and then can catch up."""
@@ -28,7 +28,7 @@ _AT = np.linspace(0.02, 0.98, 49)
 
 def experiment(
     machine: Machine,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     seats: int = 16,
     load: float = 0.5,
@@ -72,7 +72,7 @@ def experiment(
         title="the train of batches",
         machine=machine,
         curves=[
-            Curve(
+            ExperimentCurve(
                 panel="wait for the train, by share of requests",
                 name="wait",
                 across="share of requests",
@@ -83,7 +83,7 @@ def experiment(
                 log_across=False,
                 log_up=False,
             ),
-            Curve(
+            ExperimentCurve(
                 panel="from arrival to token, by share of requests",
                 name="wait and pass",
                 across="share of requests",

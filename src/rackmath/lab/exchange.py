@@ -11,9 +11,9 @@ import numpy as np
 from rackmath.engine.collectives import all_reduce, all_to_all
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, Link, System
-from rackmath.lab.budget import Budget
-from rackmath.lab.exchange_workers import CHOSEN, EXPERTS, HIDDEN, LAYERS, Job, calibrate, exchange, reduce_both
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.budget import TimeLimit
+from rackmath.lab.exchange_workers import CHOSEN, EXPERTS, HIDDEN, LAYERS, ExchangeJob, calibrate, exchange, reduce_both
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine, Timing
 from rackmath.lab.processes import run
 
@@ -26,7 +26,7 @@ _OUT, _BACK = 1, 2
 
 def experiment(
     machine: Machine,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     ranks: int = 4,
     tokens: Sequence[int] = TOKENS,
@@ -60,10 +60,10 @@ def experiment(
     entries: dict[str, list[dict[str, Any]]] = {}
     for name, second in (("one rack", float("inf")), ("two racks", slow)):
         budget.say(f"dispatch and combine, {name}")
-        job = Job(tokens=tuple(tokens), repeats=repeats, slow=second)
+        job = ExchangeJob(tokens=tuple(tokens), repeats=repeats, slow=second)
         entries[name] = _slowest(run(exchange, ranks, job))
     budget.say("data-parallel and tensor-parallel reductions")
-    reductions = run(reduce_both, ranks, Job(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
+    reductions = run(reduce_both, ranks, ExchangeJob(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
     systems = {
         "one rack": _system(ranks, bandwidth, latency, None),
         "two racks": _system(ranks // 2, bandwidth, latency, slow),
@@ -107,7 +107,7 @@ def experiment(
 
 
 def _sizes(
-    tokens: Sequence[int], ranks: int, slowest: System, budget: Budget, starting: float
+    tokens: Sequence[int], ranks: int, slowest: System, budget: TimeLimit, starting: float
 ) -> tuple[list[int], int]:
     """Tokens and repeats that end in time, by what two racks would take; the fewest tokens stay in any case."""
     ordered = sorted(tokens)
@@ -176,8 +176,8 @@ def _slowest(answers: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _bytes_curve(rows: Sequence[dict[str, Any]], ranks: int, tokens: Sequence[int]) -> Curve:
-    return Curve(
+def _bytes_curve(rows: Sequence[dict[str, Any]], ranks: int, tokens: Sequence[int]) -> ExperimentCurve:
+    return ExperimentCurve(
         panel="bytes that a rank sends in dispatch",
         name="counted",
         across="tokens of a rank",
@@ -188,11 +188,13 @@ def _bytes_curve(rows: Sequence[dict[str, Any]], ranks: int, tokens: Sequence[in
     )
 
 
-def _time_curve(name: str, rows: Sequence[dict[str, Any]], system: System, ranks: int, tokens: Sequence[int]) -> Curve:
+def _time_curve(
+    name: str, rows: Sequence[dict[str, Any]], system: System, ranks: int, tokens: Sequence[int]
+) -> ExperimentCurve:
     def both(part: str) -> list[float]:
         return [getattr(row["dispatch"], part) + getattr(row["combine"], part) for row in rows]
 
-    return Curve(
+    return ExperimentCurve(
         panel="dispatch and combine",
         name=name,
         across="tokens of a rank",
@@ -205,9 +207,11 @@ def _time_curve(name: str, rows: Sequence[dict[str, Any]], system: System, ranks
     )
 
 
-def _reduction_curves(facts: dict[str, Any], ranks: int, tokens: Sequence[int], system: System) -> list[Curve]:
-    def curve(name: str, timings: Sequence[Timing], predicted: Sequence[float]) -> Curve:
-        return Curve(
+def _reduction_curves(
+    facts: dict[str, Any], ranks: int, tokens: Sequence[int], system: System
+) -> list[ExperimentCurve]:
+    def curve(name: str, timings: Sequence[Timing], predicted: Sequence[float]) -> ExperimentCurve:
+        return ExperimentCurve(
             panel="reductions of a step",
             name=name,
             across="tokens of a step",

@@ -22,7 +22,7 @@ _CALIBRATED = (2**14, 2**24)
 
 
 @dataclass(frozen=True)
-class Job:
+class ExchangeJob:
     """What every rank does."""
 
     tokens: tuple[int, ...]
@@ -45,7 +45,7 @@ def calibrate(rank: int, ranks: int, repeats: int) -> dict[str, list[tuple[int, 
     return {"exchange": exchanged, "reduce": reduced}
 
 
-def exchange(rank: int, ranks: int, job: Job) -> list[dict[str, Any]]:
+def exchange(rank: int, ranks: int, job: ExchangeJob) -> list[dict[str, Any]]:
     """Route random tokens, send them to the ranks of their experts and the sums back; a worker."""
     rows: list[dict[str, Any]] = []
     for tokens in job.tokens:
@@ -74,7 +74,7 @@ def exchange(rank: int, ranks: int, job: Job) -> list[dict[str, Any]]:
     return rows
 
 
-def reduce_both(rank: int, ranks: int, job: Job) -> dict[str, Any]:
+def reduce_both(rank: int, ranks: int, job: ExchangeJob) -> dict[str, Any]:
     """Sum one step's gradients, and a forward pass's partial results of tensor parallelism; a worker."""
     per_layer = 12 * HIDDEN**2
     gradients = torch.zeros(LAYERS * per_layer // ranks)

@@ -12,7 +12,7 @@ from rackmath.lab.machine import Machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
+class ExperimentCurve:
     """Points of one series; one entry per point."""
 
     panel: str
@@ -43,7 +43,7 @@ class Experiment:
     name: str
     title: str
     machine: Machine
-    curves: Sequence[Curve]
+    curves: Sequence[ExperimentCurve]
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Numbers that stand alone."""
     findings: Sequence[str] = ()

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ciphers import XTEA_ROUNDS, best_differential, decrypt, encrypt, flips, xtea
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine
 
 ROUNDS = (1, 2, 4, 6, 8, 10, 16, 32, 64)
@@ -25,7 +25,7 @@ _PAIRS = 2**16
 
 def experiment(
     machine: Machine,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     rounds: Sequence[int] = ROUNDS,
     blocks: int = 512,
@@ -68,11 +68,11 @@ def experiment(
     )
 
 
-def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[Curve]:
+def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[ExperimentCurve]:
     flipped, few = facts["flips"], facts["differentials"]
     networks = {name: facts[name] for name in ("residual", "plain")}
     return [
-        Curve(
+        ExperimentCurve(
             panel="bits or signs that flip with one",
             name="XTEA, by half-round",
             across="rounds or layers",
@@ -82,7 +82,7 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
             log_up=False,
         ),
         *(
-            Curve(
+            ExperimentCurve(
                 panel="bits or signs that flip with one",
                 name=f"{name} network, by layer",
                 across="rounds or layers",
@@ -94,7 +94,7 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
             for name, network in networks.items()
         ),
         *(
-            Curve(
+            ExperimentCurve(
                 panel="a small difference after so many layers",
                 name=f"{name} network",
                 across="layers",
@@ -105,7 +105,7 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
             for name, network in networks.items()
         ),
         *(
-            Curve(
+            ExperimentCurve(
                 panel="singular values of one layer's Jacobian",
                 name=f"{name}, {which}",
                 across="layers",
@@ -116,7 +116,7 @@ def _curves(rounds: Sequence[int], facts: dict[str, Any], layers: int) -> list[C
             for name, network in networks.items()
             for which in ("largest", "middle")
         ),
-        Curve(
+        ExperimentCurve(
             panel="most frequent output difference",
             name="XTEA",
             across="half-rounds",

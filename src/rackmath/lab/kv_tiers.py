@@ -18,9 +18,9 @@ from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
 from rackmath.hardware import MemoryTier
 from rackmath.io import catalogue
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ceilings import Ceilings
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Timing
 from rackmath.lab.predicted import system_of
 from rackmath.lab.roofline import ceilings_of
@@ -38,7 +38,7 @@ _PROMPT = 2048.0
 
 def experiment(
     ceilings: Ceilings,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     model: str = "llama-3.1-8b",
     size: int = _FILE,
@@ -91,7 +91,7 @@ def experiment(
         title="where a cache can wait",
         machine=ceilings.machine,
         curves=[
-            Curve(
+            ExperimentCurve(
                 panel="bringing a block back",
                 name=name,
                 across="bytes of a block",
@@ -120,7 +120,7 @@ def experiment(
     )
 
 
-def _measured(where: Path, size: int, budget: Budget) -> tuple[Sequence[int], dict[str, list[Timing]]]:
+def _measured(where: Path, size: int, budget: TimeLimit) -> tuple[Sequence[int], dict[str, list[Timing]]]:
     """Blocks that every tier brought in time, and their times by tier, out of a file that is gone afterwards."""
     bandwidths: dict[str, list[Timing]] = {}
     with tempfile.TemporaryDirectory(dir=where) as inside:
@@ -137,7 +137,7 @@ def _measured(where: Path, size: int, budget: Budget) -> tuple[Sequence[int], di
     return blocks, {name: timings[: len(blocks)] for name, timings in bandwidths.items()}
 
 
-def _write(path: Path, size: int, budget: Budget) -> int:
+def _write(path: Path, size: int, budget: TimeLimit) -> int:
     """Write random bytes until the file has its size or the time has passed, and say how many there are."""
     written = 0
     with path.open("wb") as file:
@@ -173,7 +173,7 @@ def _spread(spans: list[float]) -> Timing:
 def _repeated(
     blocks: list[int],
     size: int,
-    budget: Budget,
+    budget: TimeLimit,
     read: Callable[[int, int], object],
     before: Callable[[], None] = lambda: None,
 ) -> list[Timing]:
@@ -192,7 +192,7 @@ def _repeated(
     return timings
 
 
-def _from_ram(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
+def _from_ram(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:
     held = np.fromfile(path, dtype=np.uint8)
     target = np.zeros(max(blocks), dtype=np.uint8)
 
@@ -203,7 +203,7 @@ def _from_ram(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
     return _repeated(blocks, held.size, budget, read)
 
 
-def _from_map(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
+def _from_map(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:
     """A mapped file whose pages are in memory: no copy until they are touched."""
     target = np.zeros(max(blocks), dtype=np.uint8)
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -218,7 +218,7 @@ def _from_map(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
         return _repeated(blocks, size, budget, read)
 
 
-def _from_disk(path: Path, blocks: list[int], budget: Budget) -> list[Timing]:
+def _from_disk(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:
     """A file whose pages the kernel is told to forget before every read."""
     handle = os.open(path, os.O_RDONLY)
     try:

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
-from rackmath.lab.networks import Sizes
+from rackmath.lab.networks import NetworkSizes
 from rackmath.lab.subjects import Step, Subject
 from rackmath.models.config import read_config
 
 
-def subject(sizes: Sizes, device: str) -> Subject:
+def subject(sizes: NetworkSizes, device: str) -> Subject:
     """The library's class of the same sizes, its own config read by the engine."""
     options = {k: v for k, v in sizes.config().items() if k not in ("model_type", "architectures", "torch_dtype")}
     config: Any = Qwen3MoeConfig(**options) if sizes.experts else LlamaConfig(**options)

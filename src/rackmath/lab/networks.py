@@ -19,7 +19,7 @@ _VIEWS = ("view", "reshape", "transpose", "expand", "select", "slice", "unsqueez
 
 
 @dataclass(frozen=True)
-class Sizes:
+class NetworkSizes:
     """A decoder of Llama's kind, or with experts one of Qwen3's."""
 
     layers: int
@@ -69,12 +69,14 @@ class Sizes:
 
 
 DENSE = {
-    "cpu": Sizes(layers=8, hidden=1024, heads=16, kv_heads=4, inner=2816, vocabulary=8192),
-    "cuda": Sizes(layers=16, hidden=4096, heads=32, kv_heads=8, inner=14_336, vocabulary=32_768),
+    "cpu": NetworkSizes(layers=8, hidden=1024, heads=16, kv_heads=4, inner=2816, vocabulary=8192),
+    "cuda": NetworkSizes(layers=16, hidden=4096, heads=32, kv_heads=8, inner=14_336, vocabulary=32_768),
 }
 MIXTURE = {
-    "cpu": Sizes(layers=6, hidden=768, heads=12, kv_heads=4, inner=512, vocabulary=8192, experts=32, chosen=4),
-    "cuda": Sizes(layers=8, hidden=2048, heads=16, kv_heads=4, inner=768, vocabulary=32_768, experts=64, chosen=8),
+    "cpu": NetworkSizes(layers=6, hidden=768, heads=12, kv_heads=4, inner=512, vocabulary=8192, experts=32, chosen=4),
+    "cuda": NetworkSizes(
+        layers=8, hidden=2048, heads=16, kv_heads=4, inner=768, vocabulary=32_768, experts=64, chosen=8
+    ),
 }
 """What is decoded on each kind of device; mps takes the CPU's."""
 
@@ -82,7 +84,7 @@ MIXTURE = {
 class Decoder(nn.Module):
     """Pre-norm blocks of grouped attention and a gated feed-forward block, dense or with experts."""
 
-    def __init__(self, sizes: Sizes, device: str, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> None:
+    def __init__(self, sizes: NetworkSizes, device: str, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> None:
         super().__init__()
         self.sizes = sizes
         # Drawn where they stay: a processor takes minutes for a billion of them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from rackmath.engine import Layout, Losses, estimate
-from rackmath.engine.kernel_curves import Curve, Kernels
+from rackmath.engine.kernel_curves import KernelCurve, Kernels
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.roofline import local_pass, spent, timed_operators
 from rackmath.hardware import Chip, System
@@ -56,7 +56,7 @@ def pass_time(
     working_set = float(held.weights) + float(held.cache)
     tokens = batch * (1.0 if phase == "decode" else context)
     system = system_of(ceilings, working_set, tokens * _met(architecture))
-    attention = Curve(stream=min(ceilings.attention / system.chip.memory_bandwidth, 1.0))
+    attention = KernelCurve(stream=min(ceilings.attention / system.chip.memory_bandwidth, 1.0))
     losses = Losses(
         kernels=Kernels(curves={f"{kind}.decode": attention for kind in ("attention", "latent")}),
         launch=ceilings.latency.median * operations / pass_kernels(architecture),

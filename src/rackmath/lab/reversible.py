@@ -89,7 +89,7 @@ class Network(nn.Module):
     def forward(self, x: Tensor, way: str = "standard") -> Tensor:
         """Run all blocks in one of ``WAYS``."""
         if way == "reversible":
-            y1, y2 = _Rebuilt.apply(x, x, self.blocks, *self.parameters())
+            y1, y2 = _ReversibleBlocks.apply(x, x, self.blocks, *self.parameters())
             return (y1 + y2) / 2
         streams: Streams = (x, x)
         if way == "standard":
@@ -102,7 +102,7 @@ class Network(nn.Module):
         return (streams[0] + streams[1]) / 2
 
 
-class _Rebuilt(torch.autograd.Function):
+class _ReversibleBlocks(torch.autograd.Function):
     """All blocks as one operation that keeps its output alone."""
 
     @staticmethod

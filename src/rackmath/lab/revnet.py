@@ -8,8 +8,8 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from rackmath.lab.budget import Budget
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.budget import TimeLimit
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.live_bytes import peak_bytes, saved_bytes
 from rackmath.lab.machine import Machine, timed
 from rackmath.lab.reversible import WAYS, Network, drift
@@ -33,7 +33,7 @@ _MOST = 1.0
 
 def experiment(
     machine: Machine,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     depths: Sequence[int] = DEPTHS,
     batch: int = 4,
@@ -112,7 +112,9 @@ def _step(network: Network, x: Tensor, way: str) -> None:
     network(x.clone().requires_grad_(), way).square().sum().backward()
 
 
-def _memory_curves(depths: Sequence[int], peaks: dict[str, list[float]], saved: dict[str, list[float]]) -> list[Curve]:
+def _memory_curves(
+    depths: Sequence[int], peaks: dict[str, list[float]], saved: dict[str, list[float]]
+) -> list[ExperimentCurve]:
     """Peaks against the closed forms, whose two sizes are those of the stored graph and of per-block checkpoints."""
     span = depths[-1] - depths[0]
     layer = (peaks["standard"][-1] - peaks["standard"][0]) / span if span else peaks["standard"][0] / depths[0]
@@ -121,7 +123,7 @@ def _memory_curves(depths: Sequence[int], peaks: dict[str, list[float]], saved: 
     predicted = {way: [memory_with_depth(layer, boundary, depth, way) + floor for depth in depths] for way in WAYS}
     panels = (("peak of live tensors", peaks, predicted), ("kept for the backward pass", saved, {}))
     return [
-        Curve(
+        ExperimentCurve(
             panel=panel,
             name=way,
             across="layers",
@@ -136,10 +138,10 @@ def _memory_curves(depths: Sequence[int], peaks: dict[str, list[float]], saved: 
     ]
 
 
-def _time_curves(depths: Sequence[int], times: dict[str, list[float]]) -> list[Curve]:
+def _time_curves(depths: Sequence[int], times: dict[str, list[float]]) -> list[ExperimentCurve]:
     standard = times["standard"]
     return [
-        Curve(
+        ExperimentCurve(
             panel="step over that of the stored graph",
             name=way,
             across="layers",
@@ -155,9 +157,9 @@ def _time_curves(depths: Sequence[int], times: dict[str, list[float]]) -> list[C
     ]
 
 
-def _drift_curves(depths: Sequence[int], lost: dict[tuple[str, torch.dtype], list[float]]) -> list[Curve]:
+def _drift_curves(depths: Sequence[int], lost: dict[tuple[str, torch.dtype], list[float]]) -> list[ExperimentCurve]:
     return [
-        Curve(
+        ExperimentCurve(
             panel="error of the inverse",
             name=f"{streams} streams, {str(functions).removeprefix('torch.')}",
             across="layers",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import perf_counter
 
-from rackmath.lab.budget import Budget
+from rackmath.lab.budget import TimeLimit
 from rackmath.lab.ceilings import SIDE, Ceilings, Product, measure
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine
 
 
-def experiment(machine: Machine, budget: Budget, *, small: bool = False) -> tuple[Experiment, Ceilings]:
+def experiment(machine: Machine, budget: TimeLimit, *, small: bool = False) -> tuple[Experiment, Ceilings]:
     """The ceilings as curves: what `lab roofline` shows."""
     started = perf_counter()
     ceilings = measure(machine, budget, small=small)
@@ -48,8 +48,8 @@ def ceilings_of(ceilings: Ceilings) -> dict[str, float]:
     }
 
 
-def _curves(ceilings: Ceilings) -> list[Curve]:
-    curves: list[Curve] = []
+def _curves(ceilings: Ceilings) -> list[ExperimentCurve]:
+    curves: list[ExperimentCurve] = []
     for precision in ceilings.precisions:
         groups: Sequence[tuple[str, str, list[Product]]] = (
             ("square products", "side", [p for p in ceilings.products if p.rows == p.columns == p.inner]),
@@ -63,7 +63,7 @@ def _curves(ceilings: Ceilings) -> list[Curve]:
             mine = [product for product in chosen if product.precision == precision]
             if mine:
                 curves.append(
-                    Curve(
+                    ExperimentCurve(
                         panel=panel,
                         name=precision,
                         across=across,
@@ -76,7 +76,7 @@ def _curves(ceilings: Ceilings) -> list[Curve]:
                 )
     streams = ceilings.streams
     curves.append(
-        Curve(
+        ExperimentCurve(
             panel="reading again and again",
             name="sum of 32-bit numbers",
             across="bytes",

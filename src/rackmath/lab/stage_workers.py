@@ -24,7 +24,7 @@ _PAGE = 4096
 
 
 @dataclass(frozen=True)
-class Job:
+class StageJob:
     """One schedule on all stages."""
 
     operations: tuple[tuple[Op, ...], ...]
@@ -52,7 +52,7 @@ class Stage(nn.Module):
         return x
 
 
-def train(rank: int, ranks: int, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+def train(rank: int, ranks: int, jobs: Sequence[StageJob]) -> list[dict[str, Any]]:
     """Run one stage's part of several schedules; a worker.
 
     Returns
@@ -82,7 +82,7 @@ def _hop(rank: int) -> float:
     return float(np.median(spans))
 
 
-def _trained(rank: int, ranks: int, job: Job) -> dict[str, Any]:
+def _trained(rank: int, ranks: int, job: StageJob) -> dict[str, Any]:
     """Run one stage's operations in their order."""
     per_rank = LAYERS // ranks
     stage = Stage(rank * per_rank, per_rank, job.seed)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.lab.budget import Budget
-from rackmath.lab.experiment import Curve, Experiment
+from rackmath.lab.budget import TimeLimit
+from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine
 from rackmath.lab.processes import run
-from rackmath.lab.stage_workers import LAYERS, Job, Stage, batch_of, decode, train
-from rackmath.training.pipelines import Times, execute, round_robin, schedule
+from rackmath.lab.stage_workers import LAYERS, Stage, StageJob, batch_of, decode, train
+from rackmath.training.pipelines import StageTimes, execute, round_robin, schedule
 from rackmath.training.pipelines.order import BACKWARD, FORWARD
 
 SCHEDULES = ("gpipe", "1f1b")
@@ -26,7 +26,7 @@ _REPEATS = 3
 
 def experiment(
     machine: Machine,
-    budget: Budget,
+    budget: TimeLimit,
     *,
     stages: int = 4,
     microbatches: Sequence[int] = MICROBATCHES,
@@ -52,7 +52,7 @@ def experiment(
     microbatches, repeats = _sizes(microbatches, stages, pace, budget)
     cases = [(name, count) for name in SCHEDULES for count in microbatches]
     jobs = [
-        Job(operations=schedule(name, stages, count).operations, microbatches=count, pace=pace, repeats=repeats)
+        StageJob(operations=schedule(name, stages, count).operations, microbatches=count, pace=pace, repeats=repeats)
         for name, count in cases
     ]
     budget.say(f"{', '.join(SCHEDULES)} on {stages} stages")
@@ -91,7 +91,7 @@ def experiment(
     )
 
 
-def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: Budget) -> tuple[list[int], int]:
+def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: TimeLimit) -> tuple[list[int], int]:
     """Micro-batches and repeats whose passes fill half of the time; the fewest micro-batches stay in any case."""
     ordered = sorted(microbatches)
     # A forward and a backward pass take three paces, and the pipeline fills and drains once.
@@ -119,7 +119,7 @@ def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) 
             for (kind, *_), (start, end) in zip(order.operations[rank], lane, strict=True):
                 lengths[kind].append(end - start)
     forward, backward = (float(np.median(lengths[kind])) for kind in (FORWARD, BACKWARD))
-    times = Times(
+    times = StageTimes(
         forward=forward, backward_input=backward / 2, backward_weight=backward / 2, send=float(answers[0]["hop"])
     )
     predicted = execute(order, times)
@@ -136,7 +136,7 @@ def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) 
     }
 
 
-def _gradient_error(gradient: NDArray[np.float32], job: Job) -> float:
+def _gradient_error(gradient: NDArray[np.float32], job: StageJob) -> float:
     """Against the same model in one process. [1]"""
     whole = Stage(0, LAYERS, job.seed)
     for micro in range(job.microbatches):
@@ -148,7 +148,7 @@ def _gradient_error(gradient: NDArray[np.float32], job: Job) -> float:
 
 def _decoded(answers: Sequence[dict[str, float]], stages: int, pace: float) -> dict[str, float]:
     order = round_robin(stages, stages, 4)
-    timeline = execute(order, Times(forward=pace * LAYERS / stages, backward_input=0.0, backward_weight=0.0))
+    timeline = execute(order, StageTimes(forward=pace * LAYERS / stages, backward_input=0.0, backward_weight=0.0))
     predicted = timeline.end[-1][-1] - timeline.end[-1][-1 - stages]
     return {
         **{key: max(answer[key] for answer in answers) for key in ("cache", "weights", "resident", "token")},
@@ -156,9 +156,9 @@ def _decoded(answers: Sequence[dict[str, float]], stages: int, pace: float) -> d
     }
 
 
-def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequence[int]) -> list[Curve]:
+def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequence[int]) -> list[ExperimentCurve]:
     return [
-        Curve(
+        ExperimentCurve(
             panel="bubble: part of the makespan that the busiest stage waits",
             name=name,
             across="micro-batches",
@@ -172,7 +172,7 @@ def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequen
         )
         for name, bubble in rows.items()
     ] + [
-        Curve(
+        ExperimentCurve(
             panel="micro-batches that wait on the fullest stage",
             name=name,
             across="micro-batches",
@@ -186,10 +186,10 @@ def _bubble_curves(rows: dict[str, list[dict[str, float]]], microbatches: Sequen
     ]
 
 
-def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -> list[Curve]:
+def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -> list[ExperimentCurve]:
     first = decoded[0]
     return [
-        Curve(
+        ExperimentCurve(
             panel="decoding: bytes of a process",
             name=name,
             across="stages",
@@ -201,7 +201,7 @@ def _decode_curves(decoded: Sequence[dict[str, float]], widths: Sequence[int]) -
         )
         for name, key in (("cache", "cache"), ("weights", "weights"))
     ] + [
-        Curve(
+        ExperimentCurve(
             panel="decoding: time between two tokens of a sequence",
             name="round robin",
             across="stages",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rackmath.lab.networks import Decoder, Sizes
+from rackmath.lab.networks import Decoder, NetworkSizes
 from rackmath.models.architecture import Architecture
 
 Step = Callable[[], object]
@@ -26,7 +26,7 @@ class Subject:
     """Batch -> distinct experts of a layer in the mean, counted."""
 
 
-def own(sizes: Sizes, device: str) -> Subject:
+def own(sizes: NetworkSizes, device: str) -> Subject:
     """A decoder of our own."""
     model = Decoder(sizes, device)
 
@@ -49,7 +49,7 @@ def own(sizes: Sizes, device: str) -> Subject:
     )
 
 
-def of_library(sizes: Sizes, device: str) -> Subject | None:
+def of_library(sizes: NetworkSizes, device: str) -> Subject | None:
     """The same model of a library; None where that is not installed."""
     try:
         from rackmath.lab.library_models import subject

@@ -22,7 +22,7 @@ from rackmath.prices import usd_per_million_tokens
 from rackmath.serving.load import Scheduling
 from rackmath.serving.modes import STANDARD, Modes, levers, modes
 from rackmath.serving.plan import space_of
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 DEEPSEEK = "deepseek-v3"
 RACK = "gb200-nvl72"
@@ -107,7 +107,7 @@ BASELINE = (
 """What fast and slow are measured from, here and in ``rackmath lecture modes``."""
 
 
-_Question = tuple[System, Workload, Limits, Space, Losses | None, Scheduling]
+_Question = tuple[System, PlanWorkload, Limits, Space, Losses | None, Scheduling]
 
 
 def _rack_question() -> _Question:
@@ -116,7 +116,7 @@ def _rack_question() -> _Question:
     engine = constants_file.engine_of(system, constants_file.DEFAULT_ENGINE, constants_file.NOW)
     return (
         system,
-        Workload(input=4000.0, output=1000.0),
+        PlanWorkload(input=4000.0, output=1000.0),
         Limits(time_to_first_token=2.0),
         space_of(model, system, system.domain, pools=False),
         constants_file.losses_of(system, engine, "time per token"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rackmath.io import law_files
 from rackmath.training.budget import at_equal_cost, split
 from rackmath.training.depth import OVERHEAD, memory_with_depth
-from rackmath.training.pipelines import Times, execute, round_robin, run
+from rackmath.training.pipelines import StageTimes, execute, round_robin, run
 from rackmath.training.scaling_laws import law
 
 LAW = law("besiroglu")
@@ -17,14 +17,14 @@ _PER_PARAM = 20.0
 def bubble(stages: int, microbatches: int) -> float:
     """Part of a flushed schedule that stages wait, forward and both gradients of one length. [1]"""
     return run(
-        "gpipe", stages, microbatches, Times(forward=1.0, backward_input=1.0, backward_weight=1.0)
+        "gpipe", stages, microbatches, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0)
     ).bubble_makespan
 
 
 def token_time(stage: float, stages: int, hop: float) -> float:
     """Time between two tokens of one sequence, as many micro-batches as stages going around. [s]"""
     order = round_robin(stages, stages, 3)
-    timeline = execute(order, Times(forward=stage, backward_input=0.0, backward_weight=0.0, send=hop))
+    timeline = execute(order, StageTimes(forward=stage, backward_input=0.0, backward_weight=0.0, send=hop))
     return timeline.end[-1][-1] - timeline.end[-1][-1 - stages]
 
 

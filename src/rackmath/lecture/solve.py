@@ -136,7 +136,7 @@ class _Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Root:
     value: float
     low: float
     high: float
@@ -208,7 +208,7 @@ def _without_fractions(equality: Any) -> Any | None:
     return sp.Eq(a * d, c * b, evaluate=False)
 
 
-def _numbers(chosen: Equation, symbol: str, branches: list[_Branch], values: Mapping[str, Interval]) -> _Found:
+def _numbers(chosen: Equation, symbol: str, branches: list[_Branch], values: Mapping[str, Interval]) -> _Root:
     """Evaluate at the corners of all ranges; the middle is the geometric mean of each."""
     middle = {
         k: (low if low == high else (low * high) ** 0.5 if low > 0 else (low + high) / 2)
@@ -224,7 +224,7 @@ def _numbers(chosen: Equation, symbol: str, branches: list[_Branch], values: Map
         corners += [v for v, _ in _candidates(chosen, symbol, branches, at)[:1]]
     value, branch = centre[0]
     spread = [*corners, value]
-    return _Found(value, min(spread), max(spread), tuple(v for v, _ in centre[1:]), branch)
+    return _Root(value, min(spread), max(spread), tuple(v for v, _ in centre[1:]), branch)
 
 
 def _candidates(

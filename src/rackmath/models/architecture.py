@@ -66,14 +66,14 @@ class Experts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class ParameterTotals:
     """Parameters known only by their totals: the lecture's model, and closed models."""
 
     total: float
     active: float
 
 
-FeedForward = Dense | Experts | Pool
+FeedForward = Dense | Experts | ParameterTotals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ Share = Callable[[int | None], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class CacheKind:
     """Layers whose cache an engine handles alike."""
 
     layers: int
@@ -47,7 +47,7 @@ class Blocks:
     """Bytes of one block of one layer. [B]"""
     group: int
     """Layers that share a table of blocks. [layers]"""
-    groups: tuple[Kind, ...]
+    groups: tuple[CacheKind, ...]
     """One entry for each table."""
 
     @property
@@ -67,7 +67,7 @@ class Blocks:
         """Blocks that a sequence takes while a pass of ``budget`` tokens is read. [blocks]"""
         return sum(self._of(kind, context, budget) for kind in self.groups)
 
-    def _of(self, kind: Kind, context: float, budget: float) -> int:
+    def _of(self, kind: CacheKind, context: float, budget: float) -> int:
         if kind.recurrent:
             return 1
         whole = ceil(context / (self.block * kind.compressed))
@@ -95,7 +95,7 @@ def cache_blocks(architecture: Architecture, share: Share, block: int) -> Blocks
         if isinstance(mixer, Latent):
             block = max(block, _LATENT_BLOCK)
     kinds = [
-        Kind(layers=n, window=window, recurrent=recurrent, compressed=per)
+        CacheKind(layers=n, window=window, recurrent=recurrent, compressed=per)
         for (window, recurrent, per), n in counts.items()
     ]
     if not kinds:

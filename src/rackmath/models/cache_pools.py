@@ -25,7 +25,7 @@ _WINDOWS_APART = frozenset({"gpt_oss", "llama4", "mimo_v2_flash", "mimo_v2", "st
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pools:
+class CachePools:
     """The pools of a cache on one rank."""
 
     full: float
@@ -65,7 +65,7 @@ class Pools:
         return max(context, kept, state)
 
 
-def cache_pools(architecture: Architecture, share: Share) -> Pools | None:
+def cache_pools(architecture: Architecture, share: Share) -> CachePools | None:
     """Pools of a model, or of the layers of one stage of it; None where SGLang has other ones: compressed caches."""
     apart = architecture.model_type in _WINDOWS_APART
     full = windows = states = 0.0
@@ -85,4 +85,4 @@ def cache_pools(architecture: Architecture, share: Share) -> Pools | None:
             states += (
                 count * part * float(stored_bytes(cache, 0.0, architecture.cache_format, architecture.state_format))
             )
-    return Pools(full=full, windows=windows, window=longest, states=states) if full else None
+    return CachePools(full=full, windows=windows, window=longest, states=states) if full else None

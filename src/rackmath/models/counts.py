@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Experts, Layer, Pool, Weight
+from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Experts, Layer, ParameterTotals, Weight
 from rackmath.models.formats import Format
 from rackmath.models.weights import layer_weights, model_weights
 
@@ -149,7 +149,7 @@ def met_fraction(layer: Layer, weight: Weight) -> float:
         mixture = _mixture(layer)
         return mixture.expected_active / mixture.experts
     if weight.name == "pool":
-        pool = next(f for f in layer.feed_forwards if isinstance(f, Pool))
+        pool = next(f for f in layer.feed_forwards if isinstance(f, ParameterTotals))
         return pool.active / pool.total
     return 1.0
 

@@ -90,7 +90,7 @@ class Square:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class TokenBudget:
     """Resized, keeping its shape, to fill a number of tokens (Gemma 4)."""
 
     patch: int
@@ -159,7 +159,7 @@ class LongestSide:
         return image._replace(tokens=image.tokens + rows)
 
 
-Sizing = Native | PatchLimit | Square | Budget | Tiles | LongestSide
+Sizing = Native | PatchLimit | Square | TokenBudget | Tiles | LongestSide
 
 
 def image_of(sizing: Sizing, width: int, height: int) -> Image:

@@ -45,7 +45,7 @@ Split = Callable[[str, int | None], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedWeights:
     """Bytes of weights on one rank."""
 
     embedding: float
@@ -62,7 +62,7 @@ class Loaded:
 
 def loaded_weights(
     architecture: Architecture, split: Split, *, slices: float, padded_experts: bool, speculative: bool
-) -> Loaded:
+) -> LoadedWeights:
     """Bytes of a model's text part on one rank, with what PyTorch's allocator cannot give away, as engines count them.
 
     Parameters
@@ -95,7 +95,7 @@ def loaded_weights(
             form = weight_format_of(architecture, None, weight)
             size = padding * tensor_bytes(weight, form) * split(weight.split, None)
             parts[kind] += size + _lost(size)
-    return Loaded(
+    return LoadedWeights(
         embedding=parts["embedding"],
         head=parts["head"],
         layers=sum(count * of_layer(layer) for layer, count in architecture.groups),

@@ -19,7 +19,7 @@ _PER_EXPERT = re.compile(r"(?<![a-z0-9])\d+x\d", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedSize:
     """One size in a name."""
 
     text: str
@@ -28,7 +28,7 @@ class Stated:
     active: bool
 
 
-def stated_sizes(name: str) -> Iterator[Stated]:
+def stated_sizes(name: str) -> Iterator[StatedSize]:
     """Sizes that a name states, as in 816B-A42B; none where it names experts."""
     leaf = name.rsplit("/", maxsplit=1)[-1]
     if _PER_EXPERT.search(leaf):
@@ -37,7 +37,7 @@ def stated_sizes(name: str) -> Iterator[Stated]:
         number = match["number"].replace("_", ".")
         unit = _UNITS[match["unit"].lower()]
         digits = len(number.partition(".")[2])
-        yield Stated(match[0], float(number) * unit, 0.5 * unit / 10**digits, bool(match["active"]))
+        yield StatedSize(match[0], float(number) * unit, 0.5 * unit / 10**digits, bool(match["active"]))
 
 
 def size_warnings(architecture: Architecture) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from rackmath.errors import InputError
-from rackmath.models.architecture import Architecture, Layer, Pool
+from rackmath.models.architecture import Architecture, Layer, ParameterTotals
 from rackmath.models.formats import BF16, Format
 from rackmath.models.mixers import PooledCache
 
@@ -50,7 +50,7 @@ def from_totals(
         raise InputError("active_params", active_params, f"cannot exceed total_params {total_params:g}")
     layer = Layer(
         mixers=(PooledCache(elements=kv_bytes_per_token / cache.bytes_per_element, attention_flops=attention_flops),),
-        feed_forwards=(Pool(total=total_params, active=active_params),),
+        feed_forwards=(ParameterTotals(total=total_params, active=active_params),),
         formats=(("pool", weights),),
     )
     return Architecture(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rackmath.models.architecture import Architecture, Dense, Experts, FeedForward, Layer, Pool, Weight
+from rackmath.models.architecture import Architecture, Dense, Experts, FeedForward, Layer, ParameterTotals, Weight
 from rackmath.models.mixers import (
     BlockIndex,
     Compressed,
@@ -143,7 +143,7 @@ def feed_forward_weights(block: FeedForward, hidden: int) -> Iterator[Weight]:
             return _dense(block, hidden)
         case Experts():
             return _experts(block, hidden)
-        case Pool():
+        case ParameterTotals():
             # One matrix of the right size: a pool has no shape of its own.
             return iter((Weight(name="pool", role="feed_forward", rows=block.total, columns=1, split="all"),))
 

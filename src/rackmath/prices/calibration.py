@@ -13,7 +13,7 @@ from rackmath.errors import InputError
 from rackmath.prices.decode import Offer, different_prices
 from rackmath.prices.hosts import fit_hosts, typical_price
 from rackmath.prices.importance import draw
-from rackmath.prices.market import METERED, RIDGE, Kind, Market, log_prices, normal_log, student_log
+from rackmath.prices.market import METERED, RIDGE, KindPrior, Market, log_prices, normal_log, student_log
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ _LEAST_MODELS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownModel:
     """A model of known size and what hosts ask for it."""
 
     model: str
@@ -49,7 +49,7 @@ class Known:
 
 
 def fit_market(
-    known: Sequence[Known],
+    known: Sequence[KnownModel],
     year: float,
     basis: str,
     speeds: Sequence[tuple[float, float]],
@@ -133,7 +133,7 @@ def fit_market(
     )
 
 
-def metered_ratios(model: Known) -> Array:
+def metered_ratios(model: KnownModel) -> Array:
     """Logarithm of output over input of a model's different offers that are metered by kind. (offers,)"""
     pairs = {(o.input, o.output) for o in model.offers if o.input is not None and o.output is not None}
     ratios = [log(output / into) for into, output in sorted(pairs)]
@@ -174,7 +174,7 @@ def _batch(ratios: Sequence[Array], sparsity: Array, weights: Array, chunk: floa
     return batch, float(np.exp(scale))
 
 
-def _kind(active: Array, sparsity: Array, weights: Array, everything: float, *, dense: bool) -> Kind:
+def _kind(active: Array, sparsity: Array, weights: Array, everything: float, *, dense: bool) -> KindPrior:
     """Mean and spread of the models of a kind, widened for how few they are."""
     part = weights / weights.sum()
     worth = 1 / float(np.sum(part**2))
@@ -183,7 +183,7 @@ def _kind(active: Array, sparsity: Array, weights: Array, everything: float, *, 
     off = np.stack([active, sparsity]) - center[:, None]
     spread = off * part @ off.T * wider
     deviation = np.sqrt(np.diag(spread))
-    return Kind(
+    return KindPrior(
         share=float(weights.sum() / everything),
         active=float(center[0]),
         active_deviation=float(deviation[0]),

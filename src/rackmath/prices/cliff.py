@@ -22,7 +22,7 @@ _BY_CHOICE = 0.1 / log(LONGEST / SHORTEST, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cache:
+class CacheDraws:
     """Draws of stored bytes per token at 16 bit, and how likely the cliff is to show them."""
 
     logs: Array
@@ -31,7 +31,7 @@ class Cache:
     """Probability that the cliff stands where KV reads overtake the weights; even before it is seen."""
 
 
-def cache_from_cliff(cliff: float, active: Array, weights: Array, market: Market) -> Cache:
+def cache_from_cliff(cliff: float, active: Array, weights: Array, market: Market) -> CacheDraws:
     r"""Cache given a cliff, over draws of the active parameters.
 
     Where KV reads at 8 bit overtake 8-bit weights, :math:`c = 2 N / (\rho T)`. That this
@@ -56,7 +56,7 @@ def cache_from_cliff(cliff: float, active: Array, weights: Array, market: Market
     random = np.random.default_rng(len(active))
     prior = market.cache + market.cache_scale * random.standard_normal(len(active))
     even = np.full(len(active), (1 - part) / len(active))
-    return Cache(
+    return CacheDraws(
         logs=np.concatenate([implied, prior]),
         weights=np.concatenate([chance / total * part, even]),
         crossover=part,

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.prices.cliff import Cache, cache_from_cliff
+from rackmath.prices.cliff import CacheDraws, cache_from_cliff
 from rackmath.prices.hosts import Price, typical_price
 from rackmath.prices.importance import Draws, draw, quantiles
-from rackmath.prices.market import FLOOR, Kind, Market, log_prices, normal_log, student_log
+from rackmath.prices.market import FLOOR, KindPrior, Market, log_prices, normal_log, student_log
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class DecodedPrice:
     """What the prices of one model say."""
 
     model: str
@@ -96,7 +96,7 @@ def decode(
     speed: float | None = None,
     stream: float | None = None,
     cliff: float | None = None,
-) -> Decoded:
+) -> DecodedPrice:
     """Posterior of a model's size from what hosts ask for it.
 
     Parameters
@@ -142,7 +142,7 @@ def decode(
     random = np.random.default_rng(len(points))
     split = log(UTILISATION) + np.hypot(UTILISATION_SCALE, RENT_SCALE) * random.standard_normal(len(points))
     cache = None if cliff is None else cache_from_cliff(cliff, active + log(1e9), weights, market)
-    return Decoded(
+    return DecodedPrice(
         model=offers[0].model,
         hosts=len(prices),
         active_params=_interval(active + log(1e9), weights),
@@ -184,7 +184,7 @@ def _known_price(offers: Sequence[Offer], prices: Sequence[Price], market: Marke
 
 
 def _posterior(
-    kind: Kind, market: Market, known: tuple[float, float] | None, speed: float | None, stream: float | None
+    kind: KindPrior, market: Market, known: tuple[float, float] | None, speed: float | None, stream: float | None
 ) -> Draws:
     """Draws of ln (active, level[, sparsity]) of models of one kind."""
     sparse = kind.sparsity_deviation > 0
@@ -212,7 +212,7 @@ def _posterior(
     return draw(log_density, center, spread)
 
 
-def _prior(points: Array, kind: Kind, market: Market, sparse: bool) -> Array:
+def _prior(points: Array, kind: KindPrior, market: Market, sparse: bool) -> Array:
     """Logarithm of the prior; its constants matter, for dense and sparse are weighed against each other."""
     active = (points[:, 0] - kind.active) / kind.active_deviation
     density = student_log(points[:, 1] - market.level, np.asarray(market.level_scale**2))
@@ -247,7 +247,7 @@ def _normal_interval(center: float, deviation: float) -> Interval:
 
 
 def _cannot_tell(
-    offers: Sequence[Offer], speed: float | None, stream: float | None, cache: Cache | None
+    offers: Sequence[Offer], speed: float | None, stream: float | None, cache: CacheDraws | None
 ) -> tuple[str, ...]:
     """What the data leave open, in words."""
     lines = [

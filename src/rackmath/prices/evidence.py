@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.prices.decode import Interval
-from rackmath.prices.hypotheses import CONVENTION, Asked, Story, stories
+from rackmath.prices.hypotheses import CONVENTION, RatioContext, RatioDraws, stories
 from rackmath.prices.importance import quantiles
 from rackmath.prices.page import CLIFF, Listing, Ratio, ratios
 from rackmath.prices.population import Population
@@ -28,7 +28,7 @@ _AT = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class HypothesisTest:
     """One hypothesis about one ratio."""
 
     hypothesis: str
@@ -45,12 +45,12 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class RatioEvidence:
     """One ratio of one model and what each hypothesis makes of it."""
 
     model: str
     ratio: Ratio
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[HypothesisTest, ...]
 
 
 def cell(value: float) -> int:
@@ -58,7 +58,7 @@ def cell(value: float) -> int:
     return round(CELLS * log10(value))
 
 
-class Habits:
+class ProviderHabits:
     """How often each provider prints each ratio; providers count once, however many models they sell."""
 
     def __init__(self, listings: Iterable[Listing]) -> None:
@@ -93,10 +93,10 @@ class Habits:
 def read(
     listing: Listing,
     sold: frozenset[str],
-    habits: Habits,
+    habits: ProviderHabits,
     models: Population,
     speeds: Mapping[str, float],
-) -> list[Reading]:
+) -> list[RatioEvidence]:
     """All ratios of a listing against all hypotheses.
 
     Parameters
@@ -108,13 +108,13 @@ def read(
     """
     price = listing.prices.tiers[0].input
     weights = models.given(price)
-    readings: list[Reading] = []
+    readings: list[RatioEvidence] = []
     for ratio in ratios(listing):
         usual = habits.probability(ratio, listing.prices.provider, sold)
-        question = Asked(ratio=ratio, input=price, speed=speeds.get(ratio.kind))
+        question = RatioContext(ratio=ratio, input=price, speed=speeds.get(ratio.kind))
         told = [_evidence(story, ratio, weights, usual) for story in stories(question, models)]
         told.append(
-            Evidence(
+            HypothesisTest(
                 hypothesis=CONVENTION,
                 predicted=None,
                 probability=usual,
@@ -124,11 +124,11 @@ def read(
                 impossible=0.0,
             )
         )
-        readings.append(Reading(model=listing.prices.model, ratio=ratio, evidence=tuple(told)))
+        readings.append(RatioEvidence(model=listing.prices.model, ratio=ratio, evidence=tuple(told)))
     return readings
 
 
-def mass(story: Story, ratio: Ratio, weights: Array) -> float:
+def mass(story: RatioDraws, ratio: Ratio, weights: Array) -> float:
     """Chance of a ratio's cell under a hypothesis, its slack included. Sums to at most 1 over cells."""
     predicted = np.broadcast_to(story.predicted, weights.shape)
     known = np.isfinite(predicted)
@@ -143,14 +143,14 @@ def _even(ratio: Ratio) -> float:
     return 1 / (high - low + 1)
 
 
-def _evidence(story: Story, ratio: Ratio, weights: Array, usual: float) -> Evidence:
+def _evidence(story: RatioDraws, ratio: Ratio, weights: Array, usual: float) -> HypothesisTest:
     chance = mass(story, ratio, weights)
     implied, missing = None, 0.0
     if story.implied is not None:
         values = np.broadcast_to(story.implied, weights.shape)
         missing = float(weights[~np.isfinite(values)].sum())
         implied = _interval(values, weights)
-    return Evidence(
+    return HypothesisTest(
         hypothesis=story.hypothesis,
         predicted=_interval(np.broadcast_to(story.predicted, weights.shape), weights),
         probability=chance,

@@ -14,7 +14,7 @@ from rackmath.errors import InputError
 from rackmath.prices.lists import PriceList, Tokens, bill
 from rackmath.prices.rational import CachePrices, TwoTier, cache_prices, priced, two_tier
 from rackmath.serving.contexts import ContextCost
-from rackmath.serving.token_costs import Demand, Reading
+from rackmath.serving.token_costs import Demand, PromptCost
 
 Array = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ MINUTES, HOUR = 300.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Curve:
+class CostCurve:
     """Cost of a million tokens against context, its range beside it. Arrays of (contexts,). [USD]"""
 
     contexts: Array
@@ -43,7 +43,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class PricePage:
     """What a provider would print that covers its costs and no more, but for a stated margin. [USD per million]"""
 
     input: float
@@ -79,8 +79,8 @@ class Margin:
 
 
 def curve(
-    contexts: Array, read: Reading, written: ContextCost, price: float, used: tuple[float, float], margin: float
-) -> Curve:
+    contexts: Array, read: PromptCost, written: ContextCost, price: float, used: tuple[float, float], margin: float
+) -> CostCurve:
     """Cost against context, as far as answers are servable.
 
     Parameters
@@ -98,7 +98,7 @@ def curve(
     reads, writes = (priced(price * 1e6, part, margin) for part in used)
     into, into_low, into_high = (side[known] * reads for side in (read.seconds, read.low, read.high))
     out, out_low, out_high = (side[known] * writes for side in (written.gpu_seconds, written.low, written.high))
-    return Curve(
+    return CostCurve(
         contexts=contexts[known],
         input=into,
         input_low=into_low,
@@ -110,14 +110,14 @@ def curve(
 
 
 def rational_page(
-    costs: Curve,
+    costs: CostCurve,
     demand: Demand,
     tiers: Sequence[TierCost],
     waiting: Sequence[TierCost],
     *,
     fast: float | None,
     batch: float | None,
-) -> Page:
+) -> PricePage:
     """Prices at cost of a workload.
 
     Parameters
@@ -137,7 +137,7 @@ def rational_page(
     into = float(np.average(costs.input, weights=parts * costs.contexts))
     _, out = costs.at(min(demand.context, float(costs.contexts[-1])))
     minutes, hour = (cache_prices(tiers, held, into) for held in (MINUTES, HOUR))
-    return Page(
+    return PricePage(
         input=into,
         output=out,
         tiers=prices,
@@ -151,7 +151,7 @@ def rational_page(
     )
 
 
-def margin_of(prices: PriceList, demand: Demand, page: Page) -> Margin:
+def margin_of(prices: PriceList, demand: Demand, page: PricePage) -> Margin:
     """Gross margin of a published list on a workload, where a found token costs its loading only.
 
     Lengths spread as the workload's do, so context tiers count as they would.

@@ -41,7 +41,7 @@ WINDOW = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Story:
+class RatioDraws:
     """What one hypothesis says of one ratio. Arrays of (draws,), or one number."""
 
     hypothesis: str
@@ -54,7 +54,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RatioContext:
     """A ratio with what else is known of the model."""
 
     ratio: Ratio
@@ -64,7 +64,7 @@ class Asked:
     """Claimed speed of a fast tier over the standard one."""
 
 
-def stories(question: Asked, models: Population) -> list[Story]:
+def stories(question: RatioContext, models: Population) -> list[RatioDraws]:
     """Physical hypotheses that say something about a ratio; none for what only a convention can set."""
     tell = _TELLERS.get(question.ratio.kind)
     return (
@@ -74,24 +74,24 @@ def stories(question: Asked, models: Population) -> list[Story]:
     )
 
 
-def _output(question: Asked, m: Population) -> list[Story]:
+def _output(question: RatioContext, m: Population) -> list[RatioDraws]:
     q = question.ratio.value
     read_in, read_out = 1 + m.read_in, 1 + m.read_out
     rest = q * read_in - 1
     return [
-        Story(
+        RatioDraws(
             hypothesis="weight reads",
             predicted=read_out / read_in,
             implies="effective batch",
             implied=_positive(RIDGE * m.sparsity / np.where(rest > 0, rest, np.nan)),
         ),
-        Story(
+        RatioDraws(
             hypothesis="crossover",
             predicted=(read_out + m.context / m.crossover) / read_in,
             implies="mean context, tokens",
             implied=_positive((rest - m.read_out) * m.crossover),
         ),
-        Story(
+        RatioDraws(
             hypothesis="attention",
             predicted=read_out / (read_in + m.context / (2 * m.attention)),
             implies="mean prompt, tokens",
@@ -100,16 +100,16 @@ def _output(question: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _cliff(question: Asked, m: Population) -> list[Story]:
+def _cliff(question: RatioContext, m: Population) -> list[RatioDraws]:
     start = question.ratio.value
     return [
-        Story(
+        RatioDraws(
             hypothesis="crossover",
             predicted=m.crossover,
             implies="KV read per token, B at 8 bit",
             implied=m.active / (RIDGE * start),
         ),
-        Story(
+        RatioDraws(
             hypothesis="attention",
             predicted=2 * m.attention,
             implies="attention, FLOP per token and token of context",
@@ -118,20 +118,20 @@ def _cliff(question: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _above(question: Asked, m: Population) -> tuple[Array, Array]:
+def _above(question: RatioContext, m: Population) -> tuple[Array, Array]:
     """Contexts of requests above and below a cliff, over the cliff."""
     start, stop = question.ratio.start, question.ratio.stop
     above = (WINDOW if stop == inf else stop / start) ** m.above
     return above, np.minimum(m.context / start, 1.0)
 
 
-def _input_above(question: Asked, m: Population) -> list[Story]:
+def _input_above(question: RatioContext, m: Population) -> list[RatioDraws]:
     # The cliff stands where the hypothesis puts it: mean attention of the prompt equals the weights.
     above, below = _above(question, m)
     weights = 1 + m.read_in
     return [
-        Story(hypothesis="crossover", predicted=np.ones(1)),
-        Story(
+        RatioDraws(hypothesis="crossover", predicted=np.ones(1)),
+        RatioDraws(
             hypothesis="attention",
             predicted=(weights + above) / (weights + below),
             implies="mean prompt above, tokens",
@@ -140,29 +140,32 @@ def _input_above(question: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _output_above(question: Asked, m: Population) -> list[Story]:
+def _output_above(question: RatioContext, m: Population) -> list[RatioDraws]:
     above, below = _above(question, m)
     weights = 1 + m.read_out
     return [
-        Story(
+        RatioDraws(
             hypothesis="crossover",
             predicted=(weights + above) / (weights + below),
             implies="mean context above, tokens",
             implied=_positive(question.ratio.start * (question.ratio.value * (weights + below) - weights)),
         ),
-        Story(hypothesis="attention", predicted=np.ones(1)),
+        RatioDraws(hypothesis="attention", predicted=np.ones(1)),
     ]
 
 
-def _cached_above(question: Asked, m: Population) -> list[Story]:
+def _cached_above(question: RatioContext, m: Population) -> list[RatioDraws]:
     """A token found costs the bytes to load, whatever stands around it."""
-    return [Story(hypothesis="crossover", predicted=np.ones(1)), Story(hypothesis="attention", predicted=np.ones(1))]
+    return [
+        RatioDraws(hypothesis="crossover", predicted=np.ones(1)),
+        RatioDraws(hypothesis="attention", predicted=np.ones(1)),
+    ]
 
 
-def _cached(question: Asked, m: Population) -> list[Story]:
+def _cached(question: RatioContext, m: Population) -> list[RatioDraws]:
     compute = m.crossover / (m.utilisation * MEMORY)
     return [
-        Story(
+        RatioDraws(
             hypothesis="load or recompute",
             predicted=1 / (compute * m.link),
             implies="KV bytes per second to one accelerator, B/s",
@@ -171,12 +174,12 @@ def _cached(question: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _write(question: Asked, m: Population) -> list[Story]:
+def _write(question: RatioContext, m: Population) -> list[RatioDraws]:
     held = m.cache * HELD[question.ratio.kind]
     price = question.input / 1e6
     rent = np.maximum(question.ratio.value - 1, 0.0) * price / held * 3600e9
     return [
-        Story(
+        RatioDraws(
             hypothesis=name,
             predicted=1 + held * usual / price,
             implies="rent of storage, $ per GB and hour",
@@ -186,10 +189,10 @@ def _write(question: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _batch(question: Asked, m: Population) -> list[Story]:
+def _batch(question: RatioContext, m: Population) -> list[RatioDraws]:
     q = question.ratio.value
     return [
-        Story(
+        RatioDraws(
             hypothesis="full batches",
             predicted=1 / (1 + m.read_in),
             implies="tokens of a prompt per read of the weights, standard tier",
@@ -198,7 +201,7 @@ def _batch(question: Asked, m: Population) -> list[Story]:
     ]
 
 
-def _fast(question: Asked, m: Population) -> list[Story]:
+def _fast(question: RatioContext, m: Population) -> list[RatioDraws]:
     r"""Speed s by smaller batches alone costs :math:`1 / (1 - y (s - 1))`, y = r rho / B of the standard tier.
 
     A step takes B + r rho; the batch that is s times as fast is (B + r rho) / s - r rho, and none where y (s - 1) >= 1.
@@ -208,7 +211,7 @@ def _fast(question: Asked, m: Population) -> list[Story]:
         return []
     room = 1 - m.read_out * (s - 1)
     return [
-        Story(
+        RatioDraws(
             hypothesis="small batches",
             predicted=np.where(room > 0, 1 / np.where(room > 0, room, 1.0), inf),
             implies="effective batch, standard tier",
@@ -221,7 +224,7 @@ def _positive(values: Array) -> Array:
     return np.where(values > 0, values, np.nan)
 
 
-_TELLERS: Mapping[str, Callable[[Asked, Population], list[Story]]] = {
+_TELLERS: Mapping[str, Callable[[RatioContext, Population], list[RatioDraws]]] = {
     page.OUTPUT: _output,
     page.CACHED: _cached,
     page.WRITE: _write,

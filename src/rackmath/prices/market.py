@@ -21,7 +21,7 @@ METERED = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class KindPrior:
     """What models of a kind, dense or sparse, look like before any price is seen. Natural logarithms."""
 
     share: float
@@ -40,8 +40,8 @@ class Kind:
 class Market:
     """How open-weight models of known size are priced. Natural logarithms; prices in USD per million tokens."""
 
-    dense: Kind
-    sparse: Kind
+    dense: KindPrior
+    sparse: KindPrior
     hosts: Hosts
     """How prices of one model differ between hosts."""
     level: float

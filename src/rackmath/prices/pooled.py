@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.prices.calibration import Known
+from rackmath.prices.calibration import KnownModel
 from rackmath.prices.decode import Interval
 from rackmath.prices.market import RIDGE
 
@@ -26,7 +26,7 @@ DIGITS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Table:
+class OfferTable:
     """Offers as arrays: one row per host and model. (offers,)"""
 
     model: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pooled:
+class SharedPosterior:
     """Posterior of what models and hosts share."""
 
     quantities: Mapping[str, Interval]
@@ -60,7 +60,7 @@ class Pooled:
     """Of the quantity that has fewest."""
 
 
-def table(known: Sequence[Known]) -> Table:
+def table(known: Sequence[KnownModel]) -> OfferTable:
     """Offers with both prices as arrays.
 
     The list price of a model is the one that most hosts ask, if at least two do. Errors: :class:`InputError` for
@@ -83,7 +83,7 @@ def table(known: Sequence[Known]) -> Table:
     index = {host: i for i, host in enumerate(hosts)}
     prices = np.array([row[2:4] for row in rows])
     cells = np.array([[_half_cell(price) for price in pair] for pair in prices.tolist()])
-    return Table(
+    return OfferTable(
         model=np.array([row[0] for row in rows]),
         host=np.array([index[row[1]] for row in rows]),
         log_input=np.log(prices[:, 0]),
@@ -96,7 +96,7 @@ def table(known: Sequence[Known]) -> Table:
     )
 
 
-def fit_pooled(known: Sequence[Known], draws: int = 1000, warmup: int = 1000, seed: int = 0) -> Pooled:
+def fit_pooled(known: Sequence[KnownModel], draws: int = 1000, warmup: int = 1000, seed: int = 0) -> SharedPosterior:
     r"""Posterior of the market's constants with every model's misfit and every host's effect.
 
     .. math::
@@ -120,7 +120,7 @@ def fit_pooled(known: Sequence[Known], draws: int = 1000, warmup: int = 1000, se
     samples: dict[str, Any] = run.get_samples(group_by_chain=True)
     named = {name: np.asarray(samples[name], dtype=float) for name in _QUANTITIES}
     effects = np.asarray(samples["host_raw"], dtype=float) * named["host_effect"][..., None]
-    return Pooled(
+    return SharedPosterior(
         quantities={name: _interval(_QUANTITIES[name](values).ravel()) for name, values in named.items()},
         hosts=dict(zip(data.hosts, np.exp(np.median(effects, axis=(0, 1))).tolist(), strict=True)),
         divergences=int(np.sum(np.asarray(run.get_extra_fields()["diverging"]))),
@@ -158,7 +158,7 @@ _QUANTITIES: Mapping[str, Any] = {
 """What is reported, and how it comes from the sampler's own scale."""
 
 
-def _model(data: Table) -> None:
+def _model(data: OfferTable) -> None:
     """The hierarchy, in NumPyro's terms."""
     jnp, numpyro, dist = (_module(name) for name in ("jax.numpy", "numpyro", "numpyro.distributions"))
 

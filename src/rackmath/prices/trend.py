@@ -23,7 +23,7 @@ _T90 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sold:
+class ScoredOffer:
     """A model with a published score, at a price from a day on. [USD per million tokens]"""
 
     model: str
@@ -45,7 +45,7 @@ class Decline:
     """How the price of one score fell."""
 
     score: float
-    records: tuple[Sold, ...]
+    records: tuple[ScoredOffer, ...]
     """Each cheaper than all before it that reach the score, by date."""
     per_year: float | None
     """Factor by which the price falls in a year, by a line through ln price of the records; None where they span less
@@ -60,7 +60,7 @@ class Decline:
         return self.records[0].price / self.records[-1].price
 
 
-def leading_scores(models: Sequence[Sold]) -> list[float]:
+def leading_scores(models: Sequence[ScoredOffer]) -> list[float]:
     """Scores of models that led on their day and that a cheaper model has reached since, well apart, ascending."""
     scores: list[float] = []
     best = 0.0
@@ -71,7 +71,7 @@ def leading_scores(models: Sequence[Sold]) -> list[float]:
     return scores
 
 
-def decline(models: Sequence[Sold], score: float) -> Decline:
+def decline(models: Sequence[ScoredOffer], score: float) -> Decline:
     """Records of the price of a score, and how fast it falls.
 
     A record stands from its day on: a model whose price rises later does not undo it. The range is that of a straight
@@ -85,7 +85,7 @@ def decline(models: Sequence[Sold], score: float) -> Decline:
     if not reaching:
         best = max((model.score for model in models), default=0.0)
         raise InputError("--score", score, f"no model of the table reaches it; the best has {best:g}")
-    records: list[Sold] = []
+    records: list[ScoredOffer] = []
     for model in reaching:
         if not records or model.price < records[-1].price:
             records.append(model)
@@ -93,7 +93,7 @@ def decline(models: Sequence[Sold], score: float) -> Decline:
     return Decline(score=score, records=tuple(records), per_year=per_year, low=low, high=high)
 
 
-def _line(records: Sequence[Sold]) -> tuple[float | None, float | None, float | None]:
+def _line(records: Sequence[ScoredOffer]) -> tuple[float | None, float | None, float | None]:
     """Fall per year by least squares on ln price, and its 90 % range."""
     years = np.array([record.year for record in records])
     if years[-1] - years[0] < _SHORTEST:

@@ -12,8 +12,8 @@ from rackmath.engine.capacity import largest_batch
 from rackmath.hardware import System
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints, Points, undominated
-from rackmath.serving.search import Found
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.search import SearchResult
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def _family(points: Points, place: int) -> tuple[int, int, bool, bool]:
     )
 
 
-def losses_at(search: Found, place: int, losses: Losses | None) -> Losses | None:
+def losses_at(search: SearchResult, place: int, losses: Losses | None) -> Losses | None:
     """Losses with what measurements near a point say of it."""
     if losses is None or search.corrections is None:
         return losses
@@ -89,9 +89,9 @@ def losses_at(search: Found, place: int, losses: Losses | None) -> Losses | None
 
 def gpu_seconds(
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     space: Space,
-    search: Found,
+    search: SearchResult,
     place: int,
     losses: Losses | None,
     s: Scheduling,
@@ -111,7 +111,13 @@ def gpu_seconds(
 
 
 def time_at_peaks(
-    system: System, work: Workload, space: Space, search: Found, place: int, losses: Losses | None, s: Scheduling
+    system: System,
+    work: PlanWorkload,
+    space: Space,
+    search: SearchResult,
+    place: int,
+    losses: Losses | None,
+    s: Scheduling,
 ) -> tuple[float, float]:
     """Accelerator-seconds per output token of decoding: of memory traffic, and of multiplications, at the peaks. [s]"""
     step, share = _step(system, work, space, search, place, losses, s)
@@ -119,7 +125,13 @@ def time_at_peaks(
 
 
 def _step(
-    system: System, work: Workload, space: Space, search: Found, place: int, losses: Losses | None, s: Scheduling
+    system: System,
+    work: PlanWorkload,
+    space: Space,
+    search: SearchResult,
+    place: int,
+    losses: Losses | None,
+    s: Scheduling,
 ) -> tuple[Estimate, float]:
     """The decode step of a point, and accelerators over the tokens that it yields."""
     p = search.points
@@ -146,7 +158,9 @@ def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int
     return ", ".join(f"{name} {extra:+.0%}" for name, extra in largest if extra > 0.005) or "nothing stands out"
 
 
-def ending(system: System, work: Workload, limits: Limits, space: Space, search: Found, place: int) -> Ending:
+def ending(
+    system: System, work: PlanWorkload, limits: Limits, space: Space, search: SearchResult, place: int
+) -> Ending:
     """What stops a point from running a larger batch: the limit or memory that is used most."""
     p = search.points
     architecture = space.variants[int(p.variant[place])].architecture

@@ -21,8 +21,8 @@ from rackmath.serving.choice import frontier, runners_up, within
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Corrections, Ints, Points
 from rackmath.serving.renting import most_units, rented, repeated
-from rackmath.serving.search import Found, search
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.search import SearchResult, search
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 Corrector = Callable[[Points, Sequence[Layout]], Corrections]
 """Says what measurements near points say."""
@@ -42,13 +42,13 @@ _BUSY = 0.95
 
 def searched(
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     limits: Limits,
     space: Space,
     losses: Losses | None,
     scheduling: Scheduling,
     correct: Corrector | None = None,
-) -> Found:
+) -> SearchResult:
     """Search all deployments; with ``correct``, those at and near the frontier with factors of their own.
 
     Arguments as of :func:`~rackmath.serving.search.search`.
@@ -61,14 +61,14 @@ def searched(
 
 
 def corrected(
-    result: Found,
+    result: SearchResult,
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     limits: Limits,
     space: Space,
     losses: Losses,
     correct: Corrector,
-) -> Found:
+) -> SearchResult:
     """Points of a search at and near its frontier, with factors of their own.
 
     Parameters
@@ -123,7 +123,13 @@ def _near_frontier(points: Points, limits: Limits) -> Ints:
 
 
 def _bounded(
-    points: Points, result: Found, system: System, work: Workload, space: Space, losses: Losses, factors: Corrections
+    points: Points,
+    result: SearchResult,
+    system: System,
+    work: PlanWorkload,
+    space: Space,
+    losses: Losses,
+    factors: Corrections,
 ) -> tuple[Array, Array]:
     """Times per output token and to the first token with factors of their own, never under the bound. [s]"""
     steps = points.time_per_output_token * factors.decode / losses.correction.get("decode", 1.0)
@@ -158,7 +164,7 @@ def _bounded(
     return steps, prompts
 
 
-def _repeated(points: Points, work: Workload, space: Space, steps: Array, prompts: Array) -> Points:
+def _repeated(points: Points, work: PlanWorkload, space: Space, steps: Array, prompts: Array) -> Points:
     """Points at other times per output token and to the first token, on as many units as there is room for. [s]"""
     faster = points.time_per_output_token / steps
     # Workers that read prompts keep up, if not to the last of their time.
@@ -178,7 +184,7 @@ def _repeated(points: Points, work: Workload, space: Space, steps: Array, prompt
     )
 
 
-def _room(points: Points, result: Found, system: System, work: Workload, space: Space) -> Array:
+def _room(points: Points, result: SearchResult, system: System, work: PlanWorkload, space: Space) -> Array:
     """Requests that fit in one unit; of two pools those in flight anywhere are not counted against memory."""
     room = np.full(len(points), np.inf)
     for place, variant in enumerate(space.variants):
@@ -194,6 +200,6 @@ def _room(points: Points, result: Found, system: System, work: Workload, space: 
     return room
 
 
-def _stacked(result: Found, places: Ints) -> Layout:
+def _stacked(result: SearchResult, places: Ints) -> Layout:
     """Layouts of points as one. (points,)"""
     return stack_layouts([result.layouts[int(i)] for i in places])

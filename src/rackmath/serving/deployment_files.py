@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from rackmath.hardware import System
-from rackmath.serving.launch import Place, Server, one_each, vllm_command
+from rackmath.serving.launch import LaunchedWorker, Place, one_each, vllm_command
 from rackmath.serving.launch_boxes import FRONT, box_size
 
 VLLM_IMAGE = "vllm/vllm-openai:v0.33.0"
@@ -43,7 +43,7 @@ class Files:
     """Files that were not written, and why."""
 
 
-def deployment_files(name: str, workers: Sequence[tuple[Server, int]], system: System) -> Files:
+def deployment_files(name: str, workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> Files:
     """All files that a deployment can be written as.
 
     Parameters
@@ -86,7 +86,7 @@ def deployment_files(name: str, workers: Sequence[tuple[Server, int]], system: S
     return Files(text=text, missing=missing)
 
 
-def compose(workers: Sequence[tuple[Server, int]]) -> dict[str, Any]:
+def compose(workers: Sequence[tuple[LaunchedWorker, int]]) -> dict[str, Any]:
     """Docker Compose of servers in one box; before several nginx deals requests in turn."""
     servers = [server for server, many in workers for _ in range(many)]
     services: dict[str, Any] = {}
@@ -134,7 +134,7 @@ def balancer(addresses: Sequence[str]) -> str:
     )
 
 
-def kubernetes(name: str, server: Server, replicas: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def kubernetes(name: str, server: LaunchedWorker, replicas: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """A Deployment of equal servers, and the Service before them."""
     labels = {"app": name}
     container = {
@@ -168,7 +168,7 @@ def kubernetes(name: str, server: Server, replicas: int) -> tuple[dict[str, Any]
     return deployment, service
 
 
-def llmd_values(name: str, workers: Sequence[tuple[Server, int]]) -> dict[str, Any]:
+def llmd_values(name: str, workers: Sequence[tuple[LaunchedWorker, int]]) -> dict[str, Any]:
     """Values of the chart llm-d-modelservice: one pool as decode workers, or prefill and decode workers."""
     pools = {server.role or "decode": (server, many) for server, many in workers}
     model = workers[0][0].model
@@ -204,7 +204,7 @@ def llmd_values(name: str, workers: Sequence[tuple[Server, int]]) -> dict[str, A
     return values
 
 
-def _llmd_container(server: Server, port: int) -> dict[str, Any]:
+def _llmd_container(server: LaunchedWorker, port: int) -> dict[str, Any]:
     flags = [flag for flag in _flags(server) if not flag.startswith(_BY_CHART)]
     pod = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     channel = {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(_NIXL_PORT)}
@@ -219,7 +219,7 @@ def _llmd_container(server: Server, port: int) -> dict[str, Any]:
     }
 
 
-def dynamo_yaml(name: str, workers: Sequence[tuple[Server, int]], system: System) -> str:
+def dynamo_yaml(name: str, workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> str:
     """Resource of NVIDIA Dynamo's operator, for one pool or two."""
     services: dict[str, Any] = {
         "Frontend": {"componentType": "frontend", "replicas": 1, **_container("", ())},
@@ -247,12 +247,12 @@ def _container(module: str, arguments: Sequence[str]) -> dict[str, Any]:
     return {"extraPodSpec": {"mainContainer": container}}
 
 
-def _arguments(server: Server) -> list[str]:
+def _arguments(server: LaunchedWorker) -> list[str]:
     """What stands behind ``vllm serve``."""
     return [server.model, *(part for flag in _flags(server) for part in shlex.split(flag))]
 
 
-def _flags(server: Server) -> list[str]:
+def _flags(server: LaunchedWorker) -> list[str]:
     """Flags of vLLM's command, each with its value."""
     lines = vllm_command(server, Place()).split(" \\\n  ")
     return lines[1:]

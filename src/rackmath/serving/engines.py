@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from rackmath.engine.constants import Engine
+from rackmath.engine.constants import EngineVersion
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_format_of
@@ -113,9 +113,9 @@ def fuses_experts(family: str, year: float, chip: Chip, architecture: Architectu
     return gated and rates == {"fp8"}
 
 
-def engine_at(chip: Chip, family: str, year: float, eager: bool = False) -> Engine:
+def engine_at(chip: Chip, family: str, year: float, eager: bool = False) -> EngineVersion:
     """What constants depend on of an engine of this year on a chip; ``eager`` where it is told to replay no graphs."""
-    return Engine(
+    return EngineVersion(
         generation=chip.generation,
         family=family,
         eager=eager or before_graphs(family, year),
@@ -137,7 +137,7 @@ def compiled(family: str) -> bool:
     return family in _COMPILED
 
 
-def scheduling_rules(engine: Engine) -> dict[str, float]:
+def scheduling_rules(engine: EngineVersion) -> dict[str, float]:
     """What no row says of how an engine schedules: fields of :class:`~rackmath.serving.load.Scheduling`."""
     return {
         "mixed": float(mixes(engine.family)),

@@ -13,13 +13,13 @@ from rackmath.engine.timer import engine_timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.pools import DecodeOptions
-from rackmath.serving.workload import Space, Workload
+from rackmath.serving.workload import PlanWorkload, Space
 
 
 def with_experts_apart(
     decode: DecodeOptions,
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     space: Space,
     architecture: Architecture,
     losses: Losses | None,

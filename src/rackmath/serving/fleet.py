@@ -20,7 +20,7 @@ MOST_TOKENS = 1e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class RackCost:
     """What a rack costs, as published, with the ends of the range."""
 
     accelerators: int
@@ -34,7 +34,7 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fleet:
+class DayFleet:
     """A fleet that serves a load all day."""
 
     replicas: int
@@ -54,7 +54,7 @@ class Fleet:
     """Load over capacity, by hour. (24,)"""
 
 
-def memory_price(system: System, bill: Bill) -> tuple[float, float]:
+def memory_price(system: System, bill: RackCost) -> tuple[float, float]:
     """Price of a byte of a rack's memory that a bill implies, HBM and host together. [USD/B]"""
     size = bill.accelerators * system.chip.memory_capacity + bill.host_memory
     low, high = (price * share / size for price, share in zip(bill.price, bill.memory_share, strict=True))
@@ -104,8 +104,8 @@ def fleet(
     headroom: float,
     cooling: float,
     price: float | None,
-    bill: Bill | None,
-) -> Fleet:
+    bill: RackCost | None,
+) -> DayFleet:
     """Size a fleet for its peak.
 
     Parameters
@@ -141,7 +141,7 @@ def fleet(
     billed = racks * of_rack if system.domain > 1 else gpus
     power = system.chip.power
     capital = None if bill is None else (racks * bill.price[0], racks * bill.price[1])
-    return Fleet(
+    return DayFleet(
         replicas=replicas,
         gpus=gpus,
         racks=racks,

@@ -38,7 +38,7 @@ _STEP = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class LaunchedWorker:
     """One worker to launch."""
 
     model: str
@@ -107,7 +107,7 @@ def longest_request(mean: float, trained: int | None) -> int:
     return max(min(room, trained or room), math.ceil(mean))
 
 
-def one_each(server: Server) -> tuple[Server, int]:
+def one_each(server: LaunchedWorker) -> tuple[LaunchedWorker, int]:
     """A server whose data-parallel groups share ranks, and how many of it a worker is.
 
     Groups of a dense model share nothing, and neither do those that hold all experts: they are servers of their own.
@@ -119,7 +119,7 @@ def one_each(server: Server) -> tuple[Server, int]:
     return replace(server, layout=alone, batch=math.ceil(server.batch / float(x.data))), int(x.data)
 
 
-def vllm_command(server: Server, place: Place | None = None) -> str:
+def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     """Command for one worker of vLLM."""
     x, at = server.layout, place or Place()
     groups = float(x.data)
@@ -163,7 +163,7 @@ def vllm_command(server: Server, place: Place | None = None) -> str:
     return " \\\n  ".join(_lines(flags))
 
 
-def _vllm_drafts(server: Server) -> Setting:
+def _vllm_drafts(server: LaunchedWorker) -> Setting:
     count = {"num_speculative_tokens": int(server.drafted)}
     if server.draft == OWN:
         return {"method": "mtp", **count}
@@ -172,7 +172,7 @@ def _vllm_drafts(server: Server) -> Setting:
     return {"method": "eagle3" if server.eagle else "draft_model", "model": server.draft, **count}
 
 
-def sglang_command(server: Server, place: Place | None = None) -> str:
+def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
     """Command for one worker of SGLang."""
     x, at = server.layout, place or Place()
     groups = float(x.data)
@@ -220,7 +220,7 @@ def sglang_command(server: Server, place: Place | None = None) -> str:
     return " \\\n  ".join(_lines(flags))
 
 
-def _sglang_drafts(server: Server) -> list[str]:
+def _sglang_drafts(server: LaunchedWorker) -> list[str]:
     n = int(server.drafted)
     chain = f"--speculative-num-steps {n} --speculative-eagle-topk 1 --speculative-num-draft-tokens {n + 1}"
     if server.draft == OWN:
@@ -231,7 +231,7 @@ def _sglang_drafts(server: Server) -> list[str]:
     return [f"--speculative-algorithm {kind}", f"--speculative-draft-model-path {server.draft}", chain]
 
 
-def _adapters(server: Server, engine: str) -> list[str]:
+def _adapters(server: LaunchedWorker, engine: str) -> list[str]:
     """Flags for low-rank adapters, in host memory all that are not resident."""
     adapters = server.adapters
     if adapters is None:
@@ -245,7 +245,7 @@ def _adapters(server: Server, engine: str) -> list[str]:
     return ["--enable-lora", f"--max-loras {adapters.resident}", f"--max-lora-rank {rank}", *held]
 
 
-def notes(server: Server) -> list[str]:
+def notes(server: LaunchedWorker) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
     x, said = server.layout, list[str]()
     ranks = x.tensor * x.data

@@ -9,7 +9,7 @@ from math import ceil
 
 from rackmath.engine import Layout
 from rackmath.hardware import System
-from rackmath.serving.launch import Place, Server, one_each, sglang_command, vllm_command
+from rackmath.serving.launch import LaunchedWorker, Place, one_each, sglang_command, vllm_command
 from rackmath.serving.launch_apart import ATTENTION, FFN, NOT_WRITTEN, RUNNER, ApartServer
 from rackmath.serving.launch_trtllm import proxy, settings, trtllm_command
 
@@ -22,7 +22,7 @@ _MOST = 64
 _DOES = {"prefill": "reads prompts", "decode": "writes answers", FFN: "holds routed experts only"}
 _VISIBLE = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "AMD": "HIP_VISIBLE_DEVICES"}
 _LINK_PORTS = {"vllm": 5600, "sglang": 8998, "trtllm": 0}
-COMMANDS: dict[str, Callable[[Server, Place], str]] = {
+COMMANDS: dict[str, Callable[[LaunchedWorker, Place], str]] = {
     "vllm": vllm_command,
     "sglang": sglang_command,
     "trtllm": trtllm_command,
@@ -33,10 +33,10 @@ FRONT = {"vllm": 8000, "sglang": 30_000, "trtllm": 8000}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _ServerPlace:
     """One server on its devices."""
 
-    server: Server
+    server: LaunchedWorker
     boxes: tuple[int, ...]
     devices: tuple[int, ...]
     slot: int
@@ -57,7 +57,7 @@ def rented_together(system: System) -> int:
     return box_size(system) if system.domain > 1 else 1
 
 
-def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: System) -> str:
+def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> str:
     """Commands of all servers of a deployment, box by box, and of the router where there is more than one.
 
     Parameters
@@ -92,9 +92,9 @@ def launch_script(engine: str, workers: Sequence[tuple[Server, int]], system: Sy
     return "\n\n".join(parts)
 
 
-def server_pairs(workers: Sequence[tuple[Server, int]]) -> list[tuple[Server, int]]:
+def server_pairs(workers: Sequence[tuple[LaunchedWorker, int]]) -> list[tuple[LaunchedWorker, int]]:
     """The same workers; each whose routed experts stand apart as a server of those, then one of all else."""
-    servers: list[tuple[Server, int]] = []
+    servers: list[tuple[LaunchedWorker, int]] = []
     for worker, many in workers:
         x = worker.layout
         if not x.ffn:
@@ -117,10 +117,10 @@ def server_pairs(workers: Sequence[tuple[Server, int]]) -> list[tuple[Server, in
     return servers
 
 
-def _placed(workers: Sequence[tuple[Server, int]], system: System) -> list[_Placed]:
+def _placed(workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> list[_ServerPlace]:
     """Fill boxes with servers in order; one that is larger than a box has boxes of its own."""
     size = box_size(system)
-    made: list[_Placed] = []
+    made: list[_ServerPlace] = []
     box, used, slot = 0, 0, 0
     for server, many in workers:
         gpus = int(server.layout.gpus)
@@ -129,7 +129,7 @@ def _placed(workers: Sequence[tuple[Server, int]], system: System) -> list[_Plac
                 box, used, slot = box + 1, 0, 0
             span = ceil(gpus / size)
             devices = tuple(range(used, used + gpus)) if span == 1 else tuple(range(size))
-            made.append(_Placed(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
+            made.append(_ServerPlace(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
             used, slot = (used + gpus, slot + 1) if span == 1 else (size, slot + 1)
             box += span - 1
     hosts = {p.server.apart.pair: p.boxes[0] for p in made if p.server.apart and p.server.role == FFN}
@@ -145,7 +145,7 @@ def _heading(places: list[int], boxes: int) -> str:
 
 
 def _commands(
-    engine: str, alike: Sequence[_Placed], box: int, name: Callable[[int], str], system: System, servers: int
+    engine: str, alike: Sequence[_ServerPlace], box: int, name: Callable[[int], str], system: System, servers: int
 ) -> str:
     """Command of one server on one of its boxes, or a loop over several like it; in the background beside others."""
     server, many = alike[0], len(alike)
@@ -177,7 +177,7 @@ def _commands(
     return f"{title}{devices}for i in {' '.join(map(str, range(many)))}; do\n{command}\ndone"
 
 
-def _router(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
+def _router(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
     if len(placed) > _MOST:
         return f"# {len(placed):,} servers: put them behind a load balancer of your own"
     pools = any(place.server.role for place in placed)
@@ -194,7 +194,7 @@ def _router(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) 
     return where + "\n" + " \\\n  ".join([f"{command} {flags[0]}", *flags[1:]])
 
 
-def _trtllm_front(placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
+def _trtllm_front(placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
     """The proxy before two pools; TensorRT-LLM has no router before equal workers."""
 
     def addresses(role: str) -> list[str]:
@@ -206,12 +206,12 @@ def _trtllm_front(placed: Sequence[_Placed], name: Callable[[int], str]) -> str:
     return "# the proxy, which users reach\n" + proxy(FRONT["trtllm"], addresses("prefill"), addresses("decode"))
 
 
-def _pool_urls(engine: str, placed: Sequence[_Placed], name: Callable[[int], str]) -> Iterator[str]:
+def _pool_urls(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> Iterator[str]:
     for role, members in groupby(placed, key=lambda place: place.server.role):
         for place in members:
             port = f" {_LINK_PORTS[engine] + place.slot}" if engine == "sglang" and role == "prefill" else ""
             yield f"--{role} {_url(engine, place, name)}{port}"
 
 
-def _url(engine: str, server: _Placed, name: Callable[[int], str]) -> str:
+def _url(engine: str, server: _ServerPlace, name: Callable[[int], str]) -> str:
     return f"http://{name(server.boxes[0])}:{FRONT[engine] + 100 + server.slot}"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, floor
 
-from rackmath.serving.launch import OWN, TEXT, Place, Server
+from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
 
 PROXY_FILE = "trtllm-pools.yml"
 """Settings of the proxy before two pools."""
 
 
-def trtllm_command(server: Server, place: Place | None = None) -> str:
+def trtllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     """Command for one worker of TensorRT-LLM; over several boxes it is started on the first, by MPI."""
     x, at = server.layout, place or Place()
     if at.boxes and at.rank:
@@ -47,12 +47,12 @@ def trtllm_command(server: Server, place: Place | None = None) -> str:
     return " \\\n  ".join(flags)
 
 
-def settings_file(server: Server) -> str:
+def settings_file(server: LaunchedWorker) -> str:
     """Name of the YAML file that a worker reads."""
     return f"trtllm-{server.role or 'serve'}.yml"
 
 
-def settings(server: Server) -> str:
+def settings(server: LaunchedWorker) -> str:
     """A command of the shell that writes the YAML file of a worker."""
     x = server.layout
     room = 1.0 - server.weights - server.activations
@@ -80,7 +80,7 @@ def settings(server: Server) -> str:
     return _written(settings_file(server), lines)
 
 
-def _drafts(server: Server) -> list[str]:
+def _drafts(server: LaunchedWorker) -> list[str]:
     n = int(server.drafted)
     if server.draft == OWN:
         return ["decoding_type: MTP", f"num_nextn_predict_layers: {n}"]

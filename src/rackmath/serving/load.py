@@ -87,7 +87,7 @@ class Scheduling:
         return (1 - chance ** (drafted + 1)) / (1 - chance)
 
 
-class Times(NamedTuple):
+class PassTimes(NamedTuple):
     """Times of the passes that a balance is made of; numbers broadcast."""
 
     step: Number

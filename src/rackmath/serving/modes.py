@@ -19,8 +19,8 @@ from rackmath.serving.choice import frontier
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Points
 from rackmath.serving.prompts import reading_time
-from rackmath.serving.search import Found, search
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.search import SearchResult, search
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 SPEEDUP = 2.5
 """Of fast modes on price pages (Claude fast mode, February 2026): "up to 2.5x"."""
@@ -46,7 +46,7 @@ class Lever:
 class Modes:
     """Result of :func:`modes`."""
 
-    found: Found
+    found: SearchResult
     standard: int
     fast: int | None
     """Cheapest point of the speed asked for; None where no deployment is that fast."""
@@ -66,7 +66,7 @@ class Modes:
 
 def modes(
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     limits: Limits,
     space: Space,
     losses: Losses | None,
@@ -135,7 +135,7 @@ def _ratio(p: Points, place: int, of: Points, standard: int) -> tuple[float, flo
 
 def levers(
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     limits: Limits,
     space: Space,
     losses: Losses | None,
@@ -186,19 +186,21 @@ def levers(
         yield Lever(name=name, reached=reached, price=price, place=chosen if other is result else None)
 
 
-def _deployment(search: Found, place: int) -> tuple[str, float, float]:
+def _deployment(search: SearchResult, place: int) -> tuple[str, float, float]:
     """Layout that writes answers, and workers of both kinds."""
     p = search.points
     return search.layouts[int(p.layout[place])].text(), float(p.workers[place]), float(p.prefill_workers[place])
 
 
-def _reread(system: System, work: Workload, space: Space, losses: Losses | None, search: Found, standard: int) -> float:
+def _reread(
+    system: System, work: PlanWorkload, space: Space, losses: Losses | None, search: SearchResult, standard: int
+) -> float:
     """Reading a request that was interrupted halfway, over all its accelerator time. [1]"""
     p = search.points
     reader = int(p.prefill[standard] if p.prefill[standard] >= 0 else p.layout[standard])
     layout = search.layouts[reader]
     timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses)
-    again = Workload(input=work.input + work.output / 2, output=work.output)
+    again = PlanWorkload(input=work.input + work.output / 2, output=work.output)
     _, full, _ = reading_time(layout, again.input, again.input - again.read, float(p.chunk[standard]), timer)
     spent = float(full) * float(layout.gpus) / float(layout.data)
     return spent * float(p.per_gpu[standard])

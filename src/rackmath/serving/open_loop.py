@@ -13,7 +13,7 @@ from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.serving.load import Load, Scheduling, Steady, Times
+from rackmath.serving.load import Load, PassTimes, Scheduling, Steady
 from rackmath.serving.steady import added_by_prompt, capacity_of, decode_time, prompt_times, waited_beside
 from rackmath.serving.waits import INSTANT, in_turn, prompts_met, time_per_output_token, until_begun
 
@@ -69,7 +69,7 @@ def open_loop(
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
-        tpot = time_per_output_token(Times(step, prompt, alone, beside), batch, inf, load, layout.data, s)
+        tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), batch, inf, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
         unmet = s.arrival + until_begun(step, batch / layout.data, load.looks, s) + alone
@@ -142,11 +142,11 @@ def at_rate(
     prompt, alone = prompt_times(architecture, layout, alone_load, timer, s)
     held = maximum(capacity_of(architecture, system, layout, load), 1.0)
 
-    def times(batch: Number) -> tuple[Times, Number]:
+    def times(batch: Number) -> tuple[PassTimes, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
         added = added_by_prompt(architecture, layout, load, batch, timer, s)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
-        t = Times(step, prompt, alone, beside)
+        t = PassTimes(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 
     if running is None:

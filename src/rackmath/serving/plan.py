@@ -14,9 +14,9 @@ from rackmath.serving.choice import Ending, best, ending, frontier, gpu_seconds,
 from rackmath.serving.corrections import Corrector, searched
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints
-from rackmath.serving.search import Found
+from rackmath.serving.search import SearchResult
 from rackmath.serving.variants import supported
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 _RUNNERS_UP = 6
 _MTP_DRAFTS = (0.0, 1.0, 2.0, 3.0)
@@ -26,7 +26,7 @@ _MODEL_DRAFTS = (1.0, 2.0, 3.0, 4.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Loser:
+class Alternative:
     """Another deployment under the same limits."""
 
     place: int
@@ -41,7 +41,7 @@ class Loser:
 class Plan:
     """Result of :func:`plan`."""
 
-    found: Found
+    found: SearchResult
     space: Space
     frontier: Ints
     """Places of undominated points that keep the limit on the first token, fastest first."""
@@ -51,7 +51,7 @@ class Plan:
     """What stops the best point from a larger batch."""
     spent: Mapping[str, float]
     """Accelerator-seconds per output token of the best point, by what they go to. [s]"""
-    losers: tuple[Loser, ...]
+    losers: tuple[Alternative, ...]
 
 
 def space_of(
@@ -82,7 +82,7 @@ def space_of(
 
 def plan(
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     limits: Limits,
     space: Space,
     losses: Losses | None,
@@ -108,7 +108,7 @@ def plan(
         )
     spent = gpu_seconds(system, work, space, search_result, winner, losses, scheduling)
     losers = tuple(
-        Loser(
+        Alternative(
             place=place,
             behind=1 - float(search_result.points.per_gpu[place] / search_result.points.per_gpu[winner]),
             spends=loses_by(spent, gpu_seconds(system, work, space, search_result, place, losses, scheduling)),
@@ -127,7 +127,7 @@ def plan(
     )
 
 
-def _others_to_show(result: Found, limits: Limits, winner: int) -> list[int]:
+def _others_to_show(result: SearchResult, limits: Limits, winner: int) -> list[int]:
     """Places of the best of other deployments, and of the best whose routed experts stand apart where none is it."""
     apart = np.array([bool(x.ffn) for x in result.layouts])[result.points.layout]
     others = runners_up(result.points, limits, winner, _RUNNERS_UP)

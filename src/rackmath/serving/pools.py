@@ -16,7 +16,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated
 from rackmath.serving.waits import queued, until_begun
-from rackmath.serving.workload import Limits, Space, Workload
+from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 FEW_SIZES = 8
 """Sizes of workers up to which all pairings are evaluated."""
@@ -54,7 +54,7 @@ class PrefillOptions:
 
 def two_pools(
     system: System,
-    work: Workload,
+    work: PlanWorkload,
     limits: Limits,
     space: Space,
     architecture: Architecture,
@@ -82,7 +82,7 @@ def two_pools(
         readers = {g: readers[g] for g in _worthwhile(readers)}
     for written in np.unique(decode.gpus):
         writers = np.flatnonzero(decode.gpus == written)
-        columns = _Writers.of(decode, writers, work, np.array(space.drafted))
+        columns = _DecodePools.of(decode, writers, work, np.array(space.drafted))
         for read, options in readers.items():
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
@@ -92,7 +92,7 @@ def two_pools(
     return joined(kept), evaluated, held
 
 
-def _worthwhile(readers: Mapping[float, _Readers]) -> list[float]:
+def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:
     """Sizes of workers that read prompts and hold an undominated one, per accelerator."""
     sizes = np.concatenate([np.full(len(r.layout), g) for g, r in readers.items()])
     per_gpu = np.concatenate([r.groups / r.prompt / g for g, r in readers.items()])
@@ -110,7 +110,7 @@ def _worker_counts(read: int, written: int, space: Space) -> Iterator[tuple[int,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Readers:
+class _PrefillPools:
     """Layouts and chunks that read prompts, of one size. (readers,)"""
 
     layout: Ints
@@ -120,17 +120,19 @@ class _Readers:
     groups: Array
 
 
-def _best_readers(prefill: PrefillOptions, gpus: float) -> _Readers:
+def _best_readers(prefill: PrefillOptions, gpus: float) -> _PrefillPools:
     layout, chunk = (x.ravel() for x in np.indices(prefill.prompt.shape))
     inside = prefill.gpus[layout] == gpus
     layout, chunk = layout[inside], chunk[inside]
     prompt, alone, groups = prefill.prompt[layout, chunk], prefill.alone[layout, chunk], prefill.groups[layout]
     best = undominated(groups / prompt, alone)
-    return _Readers(layout=layout[best], chunk=chunk[best], prompt=prompt[best], alone=alone[best], groups=groups[best])
+    return _PrefillPools(
+        layout=layout[best], chunk=chunk[best], prompt=prompt[best], alone=alone[best], groups=groups[best]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Writers:
+class _DecodePools:
     """Layouts, batches and drafts that write answers, of one size. (writers,)"""
 
     layout: Ints
@@ -146,7 +148,7 @@ class _Writers:
     gpus: float
 
     @staticmethod
-    def of(decode: DecodeOptions, chosen: Ints, work: Workload, drafted: Array) -> _Writers:
+    def of(decode: DecodeOptions, chosen: Ints, work: PlanWorkload, drafted: Array) -> _DecodePools:
         """Flatten the options of some layouts, sorted by layout and time; batches that do not fit are left out."""
         s = decode.scheduling
         place, b, d = (x.ravel() for x in np.indices((len(chosen), len(decode.batches), len(drafted))))
@@ -159,7 +161,7 @@ class _Writers:
         layout = chosen[place]
         ranks = np.array([float(x.tensor * x.pipeline) for x in decode.layouts])
         lifted = np.unique(rate[order], return_inverse=True)[1] + place * (len(rate) + 1.0)
-        return _Writers(
+        return _DecodePools(
             layout=layout,
             batch=decode.batches[b],
             drafted=drafted[d],
@@ -182,12 +184,12 @@ class _Block:
     """One size of readers, one of writers, and how many of each."""
 
     system: System
-    work: Workload
+    work: PlanWorkload
     architecture: Architecture
     prefill: PrefillOptions
     s: Scheduling
-    writers: _Writers
-    readers: _Readers
+    writers: _DecodePools
+    readers: _PrefillPools
     prefill_workers: int
     workers: int
 

@@ -29,7 +29,7 @@ _CONTEXT = 8192.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class RackFit:
     """A model of a size and sparsity on one scale-up domain."""
 
     total_params: float
@@ -58,7 +58,7 @@ def domain_fits(
     context: float = _CONTEXT,
     kv_bytes_per_token: float = _KV,
     losses: Losses | None = None,
-) -> list[Fit]:
+) -> list[RackFit]:
     """Every size and sparsity on one scale-up domain of a system.
 
     Parameters
@@ -76,7 +76,7 @@ def domain_fits(
 
     Errors: :class:`InputError` for sizes and sparsities that are no models.
     """
-    result: list[Fit] = []
+    result: list[RackFit] = []
     layout = Layout(tensor=system.domain)
     for total in sizes:
         for sparsity in sparsities:
@@ -92,7 +92,7 @@ def domain_fits(
             fits = batch >= 1
             full = estimate(model, system, layout, batch=max(batch, 1.0), context=context, losses=losses)
             result.append(
-                Fit(
+                RackFit(
                     total_params=total,
                     sparsity=sparsity,
                     fits=fits,
@@ -120,7 +120,8 @@ def domain_of(system: System, size: int) -> System:
         raise InputError("--domain", size, "write a number from 1 to 1,000,000")
     if size > 1 and system.scale_up is None:
         raise InputError("--domain", size, f"{system.name} has no scale-up network to widen")
-    return replace(system, name=f"{system.name} as a domain of {size}", domain=size, default_gpus=size)
+    inside = system.scale_up if size > 1 else None
+    return replace(system, name=f"{system.name} as a domain of {size}", domain=size, default_gpus=size, scale_up=inside)
 
 
 def slowdown_over(racks: Number, system: System, size: float = 1e7) -> Number:

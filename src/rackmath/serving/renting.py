@@ -8,10 +8,10 @@ import numpy as np
 
 from rackmath.errors import DoesNotFit
 from rackmath.serving.points import Array, Mask, Points
-from rackmath.serving.workload import Space, Workload
+from rackmath.serving.workload import PlanWorkload, Space
 
 
-def rented(points: Points, work: Workload, space: Space) -> tuple[Points, Mask]:
+def rented(points: Points, work: PlanWorkload, space: Space) -> tuple[Points, Mask]:
     """As many units as serve the rate of requests, in boxes that are rented whole; and which points can serve it.
 
     Errors: :class:`DoesNotFit` where none can.

@@ -22,7 +22,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving.encoders import encoded_apart
 from rackmath.serving.experts_apart import with_experts_apart
-from rackmath.serving.load import Load, Scheduling, Times
+from rackmath.serving.load import Load, PassTimes, Scheduling
 from rackmath.serving.points import Array, Corrections, Points, joined, undominated
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import images_time, reading_time, time_beside
@@ -35,14 +35,14 @@ from rackmath.serving.waits import (
     started,
     time_per_output_token,
 )
-from rackmath.serving.workload import Limits, Space, Variant, Workload
+from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
 
 BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
 """Sequences in a step of one worker: four per doubling, 1 to 16,384. [sequences]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class SearchResult:
     """Result of :func:`search`."""
 
     points: Points
@@ -57,8 +57,8 @@ class Found:
 
 
 def search(
-    system: System, work: Workload, limits: Limits, space: Space, losses: Losses | None, scheduling: Scheduling
-) -> Found:
+    system: System, work: PlanWorkload, limits: Limits, space: Space, losses: Losses | None, scheduling: Scheduling
+) -> SearchResult:
     """Evaluate all sensible deployments of a model.
 
     Parameters
@@ -102,7 +102,7 @@ def search(
             "use more --gpus, narrower --weights or --kv, or shorter prompts",
         )
     served, _ = rented(points, work, space)
-    return Found(points=served, layouts=tuple(layouts), evaluated=evaluated, fitting=fitting)
+    return SearchResult(points=served, layouts=tuple(layouts), evaluated=evaluated, fitting=fitting)
 
 
 def _ways(space: Space) -> Iterator[tuple[int, Variant, Architecture | None]]:
@@ -139,7 +139,7 @@ class _Grid:
     """Sequences that fit. (layouts, chunks)"""
 
 
-def _layouts(architecture: Architecture, system: System, work: Workload, space: Space) -> list[Layout]:
+def _layouts(architecture: Architecture, system: System, work: PlanWorkload, space: Space) -> list[Layout]:
     """Layouts of one worker that divide the budget and hold the model with one request."""
     layouts: list[Layout] = []
     most = space.gpus if system.scale_out is not None else min(space.gpus, system.domain)
@@ -160,7 +160,7 @@ def _layouts(architecture: Architecture, system: System, work: Workload, space: 
 
 
 def _grid(
-    system: System, work: Workload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
+    system: System, work: PlanWorkload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
 ) -> _Grid | None:
     """Times of all layouts that hold the variant; None where none does."""
     a = variant.architecture
@@ -196,7 +196,7 @@ def _grid(
     )
 
 
-def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
+def _beside(layout: Layout, work: PlanWorkload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
     """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
     if not np.any(s.mixed):
         return np.zeros((1, 1, 1, 1))
@@ -210,7 +210,7 @@ def _beside(layout: Layout, work: Workload, drafted: Array, chunks: Array, timer
     return added[:, place] * (1 - part) + added[:, place + 1] * part
 
 
-def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
+def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
     """Points where the same accelerators read prompts and write answers, all layouts at once."""
     shape = (len(grid.layouts), len(BATCHES), len(space.drafted), len(space.chunks))
     batch = BATCHES[None, :, None, None]
@@ -229,7 +229,7 @@ def _one_pool(grid: _Grid, work: Workload, space: Space, s: Scheduling) -> tuple
     )
     step = grid.step[..., None]
     beside = s.mixed * np.maximum(grid.beside, grid.start - step) + (1 - s.mixed) * prompt
-    times = Times(step, prompt, grid.first[:, None, None, :], beside)
+    times = PassTimes(step, prompt, grid.first[:, None, None, :], beside)
     tpot, users, first = np.asarray(step), np.asarray(np.inf), np.asarray(0.0)
     # How many users there are says how many prompts one of them meets, which says how long he is answered.
     for _ in range(2):

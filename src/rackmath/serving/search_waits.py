@@ -8,10 +8,10 @@ from rackmath.engine import Layout
 from rackmath.serving.load import Load, Scheduling
 from rackmath.serving.points import Array
 from rackmath.serving.waits import until_begun
-from rackmath.serving.workload import Workload
+from rackmath.serving.workload import PlanWorkload
 
 
-def tokens_of_steps(batches: Array, layout: Layout, work: Workload, drafted: Array, chunks: Array) -> Array:
+def tokens_of_steps(batches: Array, layout: Layout, work: PlanWorkload, drafted: Array, chunks: Array) -> Array:
     """Tokens of a step of one group that reads a piece of a prompt. (layouts, batches, drafted, chunks)"""
     answers = batches[:, None, None] / layout.data * (1 + drafted[:, None])
     return np.asarray(answers + np.minimum(work.read, chunks))

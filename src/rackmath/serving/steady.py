@@ -16,7 +16,7 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
-from rackmath.serving.load import Load, Pool, Scheduling, Steady, Times
+from rackmath.serving.load import Load, PassTimes, Pool, Scheduling, Steady
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
     INSTANT,
@@ -68,7 +68,7 @@ def closed_loop(
     def at(batch: Number, added: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
-        times = Times(step, prompt, alone, beside, lone)
+        times = PassTimes(step, prompt, alone, beside, lone)
         return settled(times, capacity, load, layout.data, s)
 
     if running is not None:
@@ -105,7 +105,7 @@ def disaggregated(
 
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
-        return settled_pools(Times(step, prompt, alone, 0.0), served, capacity, load, s, transfer)
+        return settled_pools(PassTimes(step, prompt, alone, 0.0), served, capacity, load, s, transfer)
 
     if running is not None:
         return at(running)
@@ -123,7 +123,7 @@ def admitted(load: Load, capacity: Number) -> Number:
     return maximum(minimum(load.concurrency, capacity), 1.0)
 
 
-def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Scheduling) -> Steady:
+def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Scheduling) -> Steady:
     r"""Balance of a closed loop, given the times of its passes.
 
     By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
@@ -164,7 +164,7 @@ def settled(t: Times, capacity: Number, load: Load, groups: Number, s: Schedulin
     )
 
 
-def ending(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def ending(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     r"""Time of a wave from its start to its last token, where all of its requests find a seat. [s]
 
     .. math:: T = a + P_1 + (N/g - 1) \, \max(P, h) + O \, s / a_d + \text{tail}
@@ -178,7 +178,7 @@ def ending(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -
 
 
 def settled_pools(
-    t: Times, served: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
+    t: PassTimes, served: Number, capacity: Number, load: Load, s: Scheduling, transfer: Number = 0.0
 ) -> Steady:
     """Balance of two pools: the slower one sets the rate, the rest of the users wait before it.
 

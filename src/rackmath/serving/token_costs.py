@@ -71,7 +71,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reading:
+class PromptCost:
     """Accelerator time to read prompts in the layout that does it cheapest."""
 
     layout: Layout
@@ -94,7 +94,7 @@ def reading(
     hit: float = 0.0,
     two_batch: float = 0.0,
     losses: Losses | None = None,
-) -> Reading:
+) -> PromptCost:
     """Accelerator time per new token of prompts of given lengths.
 
     Parameters
@@ -134,7 +134,7 @@ def reading(
         raise DoesNotFit(f"prompts of {lengths.max():,.0f} tokens of {architecture.name}", "use more --prefill-gpus")
     mean = seconds @ (weights * new)
     best = int(np.where(fits, mean, np.inf).argmin())
-    return Reading(
+    return PromptCost(
         layout=layouts[best],
         seconds=seconds[best],
         low=low[best],

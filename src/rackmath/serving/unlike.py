@@ -10,7 +10,7 @@ from math import inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class CardLoad:
     """One accelerator, and what each layer of a model takes on it."""
 
     room: float
@@ -22,7 +22,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class LayerSizes:
     """What layers hold."""
 
     layers: tuple[float, ...]
@@ -31,7 +31,7 @@ class Sizes:
     """Head, embedding and activations, on the last accelerator. [B]"""
 
 
-def held(sizes: Sizes, counts: Sequence[int]) -> list[float]:
+def held(sizes: LayerSizes, counts: Sequence[int]) -> list[float]:
     """Bytes on each accelerator that has so many consecutive layers. [B]"""
     ends = list(accumulate(counts))
     total = [sum(sizes.layers[end - count : end]) for end, count in zip(ends, counts, strict=True)]
@@ -39,7 +39,7 @@ def held(sizes: Sizes, counts: Sequence[int]) -> list[float]:
     return total
 
 
-def seconds(cards: Sequence[Card], counts: Sequence[int]) -> list[float]:
+def seconds(cards: Sequence[CardLoad], counts: Sequence[int]) -> list[float]:
     """Time of a pass on each accelerator; they work one after the other. [s]"""
     ends = list(accumulate(counts))
     times = [sum(c.times[end - n : end]) for c, end, n in zip(cards, ends, counts, strict=True)]
@@ -47,12 +47,12 @@ def seconds(cards: Sequence[Card], counts: Sequence[int]) -> list[float]:
     return times
 
 
-def fits(cards: Sequence[Card], sizes: Sizes, counts: Sequence[int]) -> bool:
+def fits(cards: Sequence[CardLoad], sizes: LayerSizes, counts: Sequence[int]) -> bool:
     """Whether every accelerator has room for its layers."""
     return all(bytes_ <= card.room for card, bytes_ in zip(cards, held(sizes, counts), strict=True))
 
 
-def by_memory(cards: Sequence[Card], sizes: Sizes) -> list[int]:
+def by_memory(cards: Sequence[CardLoad], sizes: LayerSizes) -> list[int]:
     """Layers of each accelerator in proportion to its memory.
 
     Layer i of L goes to the first accelerator whose share of the memory, with those before it, is above i / (L + 1).
@@ -79,7 +79,7 @@ def tensor_split(counts: Sequence[int]) -> list[int]:
     return shares
 
 
-def by_speed(cards: Sequence[Card], sizes: Sizes) -> list[int] | None:
+def by_speed(cards: Sequence[CardLoad], sizes: LayerSizes) -> list[int] | None:
     """Layers of each accelerator, in the order of the accelerators, with the least time of a pass; None if none fits.
 
     Exact, over all numbers of consecutive layers: the best of the first c accelerators with the first l layers, and

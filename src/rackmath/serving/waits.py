@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rackmath.engine.kernels import pass_kernels
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.serving.load import Load, Scheduling, Times
+from rackmath.serving.load import Load, PassTimes, Scheduling
 
 Mask = NDArray[np.bool_]
 
@@ -17,7 +17,7 @@ INSTANT = 1e-12
 
 
 def time_per_output_token(
-    t: Times, running: Number, users: Number, load: Load, groups: Number, s: Scheduling
+    t: PassTimes, running: Number, users: Number, load: Load, groups: Number, s: Scheduling
 ) -> Number:
     r"""Time between a user's tokens, others' prompts included. [s]
 
@@ -50,13 +50,13 @@ def prompts_read(load: Load, s: Scheduling) -> Number:
     return np.where(np.greater(s.mixed, 0.0), budget, np.inf)
 
 
-def reads_in_time(t: Times, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
+def reads_in_time(t: PassTimes, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling) -> Mask:
     """Whether prompts come in and are read as fast as answers end: within the time, and the budget of mixed steps."""
     per_group = running / groups / maximum(load.output, 1.0)
     return np.less_equal(per_group * in_turn(t.beside, s), tpot) & np.less_equal(per_group, prompts_read(load, s))
 
 
-def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def time_to_first_token(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     r"""Time to the first token of a request that was admitted, but for prompts that others send meanwhile. [s]
 
     .. math:: f = a + P_1 + w + \text{burst}
@@ -69,7 +69,7 @@ def time_to_first_token(t: Times, limit: Number, load: Load, groups: Number, s: 
     return s.arrival + t.alone + begun + burst(t, limit, load, groups, s)
 
 
-def burst(t: Times, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     """Time that the mean first token waits for prompts that came with its own. [s]
 
     In a wave all prompts of a group are read one after the other: half of them before the average one. A closed loop
@@ -84,7 +84,7 @@ def in_turn(prompt: Number, s: Scheduling) -> Number:
     return maximum(prompt, s.frontend)
 
 
-def prompts_met(t: Times, running: Number, busy: Number, load: Load, groups: Number) -> Number:
+def prompts_met(t: PassTimes, running: Number, busy: Number, load: Load, groups: Number) -> Number:
     r"""Time that a first token of a closed loop waits for prompts that others send meanwhile. [s]
 
     .. math:: \frac{B/g - 1}{b} \left( P \, (k - 1) \, \tau + P_1^2 / 2 \right)

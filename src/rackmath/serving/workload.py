@@ -11,7 +11,7 @@ from rackmath.models.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
+class PlanWorkload:
     """Requests of one kind.
 
     Parameters

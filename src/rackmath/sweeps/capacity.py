@@ -10,7 +10,7 @@ from rackmath.api.simulation.report import RANGED
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.traffic import traffic
 from rackmath.errors import DoesNotFit, InputError, RackmathError
-from rackmath.sweeps.replay_runs import Where, replays
+from rackmath.sweeps.replay_runs import RunLocation, replays
 
 _CLOSE = 1.01
 """Ratio of a rate that does not keep its limits to one that does, at the end of a search."""
@@ -29,7 +29,7 @@ _LIMITED = (
 
 
 def highest_rate(
-    request: SimulateRequest, percentile: str, where: Where, progress: Callable[[str], None]
+    request: SimulateRequest, percentile: str, where: RunLocation, progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Highest rate of the traffic at which a percentile keeps the limits, on the same draws throughout.
 
@@ -77,7 +77,7 @@ def highest_rate(
 class _Search:
     request: SimulateRequest
     percentile: str
-    where: Where
+    where: RunLocation
     base: float
     """Rate of the traffic at a scale of 1. [requests/s]"""
     progress: Callable[[str], None]

@@ -21,7 +21,7 @@ from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.serving.choice import describe
 from rackmath.serving.corrections import searched
-from rackmath.serving.search import Found
+from rackmath.serving.search import SearchResult
 from rackmath.serving.variants import supported
 
 
@@ -119,7 +119,7 @@ def row(case: Mapping[str, Any]) -> dict[str, Any]:
     return {name: None if facts[name] is None else kind(facts[name]) for name, kind in _SCHEMA.items()}
 
 
-def _of_layout(q: PlanQuestion, search: Found, text: str) -> NDArray[np.bool_]:
+def _of_layout(q: PlanQuestion, search: SearchResult, text: str) -> NDArray[np.bool_]:
     """Which points are copies of one layout that read and write. (points,)
 
     Errors: :class:`InputError` for a text that is no layout.

@@ -11,7 +11,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Winner:
+class CheapestRow:
     """The cheapest row at the asked speed, of those that answer the same question."""
 
     row: Row
@@ -47,7 +47,7 @@ QUESTIONS = (
 """Inputs that say what is asked, and that nobody chooses for being cheaper."""
 
 
-def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[Winner]:
+def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[CheapestRow]:
     """The cheapest row of each model and question with more than one row; none where no row has a cost.
 
     Parameters
@@ -63,7 +63,7 @@ def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[Winner]:
         priced = sorted((row for row in mine if _cost(row) < inf), key=_cost)
         if len(mine) > 1 and priced:
             second = priced[1] if len(priced) > 1 else None
-            yield Winner(row=priced[0], question=dict(zip(question_keys, values, strict=True)), second=second)
+            yield CheapestRow(row=priced[0], question=dict(zip(question_keys, values, strict=True)), second=second)
 
 
 def _cost(row: Row) -> float:

@@ -20,7 +20,7 @@ Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class RunLocation:
     """Who computes, and where results are kept."""
 
     workers: int | None = None
@@ -37,7 +37,7 @@ def chunk_of_run(request: SimulateRequest, end: int | None = None) -> Chunk:
 
 
 def replays(
-    requests: Sequence[SimulateRequest], where: Where, progress: Callable[[str], None], end: int | None = None
+    requests: Sequence[SimulateRequest], where: RunLocation, progress: Callable[[str], None], end: int | None = None
 ) -> list[Facts]:
     """Facts of every run, in their order; a run that cannot be run has ``error`` instead.
 
@@ -53,7 +53,7 @@ def replays(
 
 
 def whole_of_windows(
-    request: SimulateRequest, count: int, where: Where, progress: Callable[[str], None]
+    request: SimulateRequest, count: int, where: RunLocation, progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """A long run from windows of its time that are simulated apart, as :mod:`rackmath.sweeps.windows` says.
 
@@ -64,7 +64,9 @@ def whole_of_windows(
     return join_windows(pl.concat(_tables(chunks, where, "windows", progress)), parts[0]["length"])
 
 
-def _tables(chunks: Sequence[Chunk], where: Where, what: str, progress: Callable[[str], None]) -> list[pl.DataFrame]:
+def _tables(
+    chunks: Sequence[Chunk], where: RunLocation, what: str, progress: Callable[[str], None]
+) -> list[pl.DataFrame]:
     """Results of chunks, in their order; those that the folder has are not computed again."""
     tables: dict[str, pl.DataFrame] = {}
     folder = None if where.folder is None else Folder(where.folder, {"holds": f"{what} of the simulator"})

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rackmath.engine import Layout, Losses
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.constants import Constants, Engine
+from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import stack_layouts
 from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
@@ -98,7 +98,7 @@ def groups(questions: Sequence[Question]) -> list[Group]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outside:
+class QuestionConstants:
     """Constants beside the losses of a pass, one per question."""
 
     serving: Scheduling
@@ -106,7 +106,7 @@ class Outside:
     """Part of the data-parallel exchange of training that nothing hides."""
 
 
-T = TypeVar("T", Losses, Scheduling, Outside)
+T = TypeVar("T", Losses, Scheduling, QuestionConstants)
 
 
 def held_by(group: Group) -> Array | None:
@@ -120,7 +120,7 @@ def held_by(group: Group) -> Array | None:
 
 
 def answer(
-    group: Group, timer: Timer, k: Outside, running: Array | None = None, held: Array | None = None
+    group: Group, timer: Timer, k: QuestionConstants, running: Array | None = None, held: Array | None = None
 ) -> tuple[Array, Array]:
     """Numbers that a group of rows asks for, in the rows' units, and the batches behind them.
 
@@ -239,7 +239,7 @@ def _staggered(group: Group, length: Array) -> Array:
     return np.where(split, (pieces + stages - 1) / (pieces * stages), 1.0)
 
 
-def engine_of(question: Question) -> Engine:
+def engine_of(question: Question) -> EngineVersion:
     """What the constants of a question depend on."""
     row, chip = question.row, question.system.chip
     engine = engine_at(chip, row.family, row.when, row.flag("eager"))
@@ -256,8 +256,8 @@ _FITTED = {"started": "dispatch"}
 
 
 def stacked_constants(
-    constants: Constants, engines: Sequence[Engine], moved: tuple[str, float] | None = None
-) -> tuple[Losses, Outside]:
+    constants: Constants, engines: Sequence[EngineVersion], moved: tuple[str, float] | None = None
+) -> tuple[Losses, QuestionConstants]:
     """Losses and the constants beside them, with one value per question.
 
     ``moved`` names a constant and a step on its inner scale that every engine takes.
@@ -272,7 +272,7 @@ def stacked_constants(
 
     rules = [scheduling_rules(engine) for engine in distinct]
     ruled = {name: np.array([each[name] for each in rules])[at] for name in rules[0]}
-    return Losses(**stacked((*OF_LOSSES, "started"))), Outside(
+    return Losses(**stacked((*OF_LOSSES, "started"))), QuestionConstants(
         serving=Scheduling(**stacked(OF_SCHEDULING), **ruled), **stacked(("exposed",))
     )
 

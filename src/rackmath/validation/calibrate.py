@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.constants import Constants, Evidence, inward, outward
+from rackmath.engine.constants import Constants, RowGroup, inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.errors import InputError, RackmathError
 from rackmath.io import kernel_files
 from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.consistency import beyond_users, copies
-from rackmath.validation.fit import Fitted, Prior, as_vector, fit
+from rackmath.validation.fit import FitResult, Prior, as_vector, fit
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
 from rackmath.validation.priors import priors
@@ -51,7 +51,7 @@ class Calibration:
     """Result of :func:`calibrate`."""
 
     constants: Constants
-    fitted: Fitted
+    fitted: FitResult
     questions: tuple[Question, ...]
     """Rows that were used."""
     left_out: Mapping[str, Array]
@@ -150,13 +150,13 @@ def _from_scratch(
     )
 
 
-def evidence(questions: Sequence[Question]) -> tuple[Evidence, ...]:
+def evidence(questions: Sequence[Question]) -> tuple[RowGroup, ...]:
     """Rows by family, generation and phase, with the span of their dates."""
     dates: dict[tuple[str, str, str], list[float]] = {}
     for q in questions:
         dates.setdefault((q.row.family, q.system.chip.generation, phase_of(q)), []).append(q.row.when)
     return tuple(
-        Evidence(family=f, generation=g, phase=p, rows=len(d), first=min(d), last=max(d))
+        RowGroup(family=f, generation=g, phase=p, rows=len(d), first=min(d), last=max(d))
         for (f, g, p), d in sorted(dates.items())
     )
 

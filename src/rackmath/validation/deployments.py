@@ -12,7 +12,7 @@ from rackmath.validation.rows import Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class RowDeployment:
     """One pool, or two: the layout of a worker and how many workers there are."""
 
     layout: Layout
@@ -28,7 +28,7 @@ class Deployment:
     """What was assumed where the row does not say."""
 
 
-def deployment(row: Row, architecture: Architecture) -> Deployment | None:
+def deployment(row: Row, architecture: Architecture) -> RowDeployment | None:
     """Layouts of a row; None where it says nothing on many accelerators.
 
     Errors: :class:`NotUnderstood` for widths that contradict the number of accelerators.
@@ -37,9 +37,9 @@ def deployment(row: Row, architecture: Architecture) -> Deployment | None:
     if row.topology == "disaggregated":
         return replace(_pools(row, architecture), two_batch=overlap)
     if row.flag("layer_split"):
-        return Deployment(layout=Layout(pipeline=int(row.pp or row.gpus)), workers=1.0, layer_split=True)
+        return RowDeployment(layout=Layout(pipeline=int(row.pp or row.gpus)), workers=1.0, layer_split=True)
     if row.tp is None and row.pp is None and row.dp is None and row.ep is None:
-        return Deployment(layout=Layout(), workers=1.0) if row.gpus == 1 else None
+        return RowDeployment(layout=Layout(), workers=1.0) if row.gpus == 1 else None
     data = int(row.dp or 1) if row.dp_kind == "attention" else 1
     layout = _layout(int(row.tp or 1), int(row.pp or 1), data, row.ep, row.moe_tp, architecture)
     if row.cp and row.cp > 1:
@@ -49,10 +49,10 @@ def deployment(row: Row, architecture: Architecture) -> Deployment | None:
         raise NotUnderstood(
             "tp, pp, dp", layout.text(), f"its {layout.gpus} accelerators do not divide n_gpus = {row.gpus}"
         )
-    return Deployment(layout=layout, workers=workers, two_batch=overlap)
+    return RowDeployment(layout=layout, workers=workers, two_batch=overlap)
 
 
-def _pools(row: Row, architecture: Architecture) -> Deployment:
+def _pools(row: Row, architecture: Architecture) -> RowDeployment:
     """Two pools; a worker has the pool's accelerators over its workers."""
     for name in ("prefill_gpus", "decode_gpus"):
         if not getattr(row, name):
@@ -60,7 +60,7 @@ def _pools(row: Row, architecture: Architecture) -> Deployment:
     first, readers = _pool(row, "prefill", architecture)
     second, writers = _pool(row, "decode", architecture)
     stated = row.prefill_workers is not None and row.decode_workers is not None
-    return Deployment(
+    return RowDeployment(
         layout=second,
         workers=writers,
         prefill=first,

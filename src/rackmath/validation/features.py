@@ -96,14 +96,14 @@ class Recorder:
 
 def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Features:
     """Join what all recorders kept."""
-    placed: list[_Placed] = []
+    placed: list[_CallPlace] = []
     calls: list[tuple[tuple[int, int], ...]] = []
     start = 0
     for group, recorder in zip(groups, recorders, strict=True):
         ranges: list[tuple[int, int]] = []
         for work, passes in recorder.made:
             size = len(group.questions)
-            placed.append(_Placed(work, passes, group.index, np.arange(start, start + size), group.kernels))
+            placed.append(_CallPlace(work, passes, group.index, np.arange(start, start + size), group.kernels))
             ranges.append((start, start + size))
             start += size
         calls.append(tuple(ranges))
@@ -118,7 +118,7 @@ def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Feature
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Placed:
+class _CallPlace:
     """One call of a timer with its place among all passes."""
 
     work: PassWork
@@ -132,7 +132,7 @@ class _Placed:
         return _wide(value, len(self.owner))
 
 
-def _operators(placed: Sequence[_Placed]) -> dict[str, Operators]:
+def _operators(placed: Sequence[_CallPlace]) -> dict[str, Operators]:
     """Operators of all passes, by kind of kernel."""
     parts: defaultdict[str, list[tuple[list[Array], Ints]]] = defaultdict(list)
     for p in placed:
@@ -148,7 +148,7 @@ def _operators(placed: Sequence[_Placed]) -> dict[str, Operators]:
     return result
 
 
-def _collectives(placed: Sequence[_Placed]) -> PassWork:
+def _collectives(placed: Sequence[_CallPlace]) -> PassWork:
     """Collectives, kernels and sequences of all passes; their operators are kept apart."""
 
     def joined(get: Callable[[PassWork], Number]) -> Array:
@@ -179,13 +179,13 @@ def _collectives(placed: Sequence[_Placed]) -> PassWork:
     )
 
 
-def _with_kernels(placed: Sequence[_Placed]) -> CollectiveSeconds:
+def _with_kernels(placed: Sequence[_CallPlace]) -> CollectiveSeconds:
     """Seconds of the collectives of all passes with each chip's kernels."""
     timed = [(p, collectives_time(p.work, p.kernels)) for p in placed]
     return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in timed]) for i in range(4)))
 
 
-class Replay:
+class RecordedTimer:
     """A timer that returns the times of one group's passes in the order they were recorded."""
 
     def __init__(self, times: Array, ranges: Sequence[tuple[int, int]]) -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.constants import Constants, Engine, inward, outward
+from rackmath.engine.constants import Constants, EngineVersion, inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.engine.timer import engine_timer
 from rackmath.validation.answers import Array, Group, answer, engine_of, groups, held_by, stacked_constants, taken
-from rackmath.validation.features import Features, Recorder, Replay, flattened
+from rackmath.validation.features import Features, RecordedTimer, Recorder, flattened
 from rackmath.validation.questions import Question
 
 _SCATTER = 0.15
@@ -42,7 +42,7 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fitted:
+class FitResult:
     """Constants with their uncertainty, and the batches they imply."""
 
     constants: Constants
@@ -73,7 +73,7 @@ def fit(
     rounds: int = _ROUNDS,
     iterations: int = _ITERATIONS,
     shrink: bool = True,
-) -> Fitted:
+) -> FitResult:
     """Fit all constants on rows with measured values.
 
     Parameters
@@ -108,7 +108,7 @@ def fit(
         progress(f"round {turn + 1} of {rounds}")
     covariance = np.linalg.pinv(curvature)
     width = np.array([p.width for p in priors])
-    return Fitted(
+    return FitResult(
         constants=as_constants(theta, priors),
         priors=tuple(priors),
         deviation=np.sqrt(np.diag(covariance)),
@@ -144,7 +144,7 @@ class _Problem:
     """Everything that stays the same while constants move."""
 
     groups: list[Group]
-    engines: list[Engine]
+    engines: list[EngineVersion]
     features: Features
     running: Array
     held: list[Array | None]
@@ -172,7 +172,7 @@ class _Problem:
         values = np.empty(len(self.engines))
         for group, ranges, held in zip(self.groups, self.features.calls, self.held, strict=True):
             part = taken(scheduling, group.index)
-            values[group.index], _ = answer(group, Replay(times, ranges), part, self.running[group.index], held)
+            values[group.index], _ = answer(group, RecordedTimer(times, ranges), part, self.running[group.index], held)
         return np.log(values)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import hypot, log, sqrt
 
-from rackmath.engine.constants import Constants, Engine, inward, outward
+from rackmath.engine.constants import Constants, EngineVersion, inward, outward
 from rackmath.engine.term import Term
 from rackmath.engine.terms import TERMS
 from rackmath.validation.answers import engine_of
@@ -89,7 +89,7 @@ def _crossing(curve: Callable[[float], float], level: float, reach: float) -> fl
     return (low + high) / 2
 
 
-def _spread(constants: Constants, term: Term, engine: Engine) -> float:
+def _spread(constants: Constants, term: Term, engine: EngineVersion) -> float:
     """How uncertain a constant is, on its inner scale: as its prior says, and as it differs between members.
 
     Where nothing of an engine moves a constant, it is known from timings: that others differ says nothing of it.

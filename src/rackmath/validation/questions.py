@@ -13,7 +13,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.serving.engines import default_budget, default_seats, reads_own_files
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
-from rackmath.validation.deployments import Deployment, deployment
+from rackmath.validation.deployments import RowDeployment, deployment
 from rackmath.validation.kinds import SERVICE, TIMES, kind_of
 from rackmath.validation.precisions import model_at
 from rackmath.validation.rows import Row
@@ -43,7 +43,7 @@ class Question:
     pools, decode, prefill, static, train."""
     quantity: str
     """tpot, ttft, ttft_median, output, total, requests, tokens, speed or latency."""
-    deployment: Deployment
+    deployment: RowDeployment
     load: float
     """Sequences of the whole deployment; infinite where memory decides."""
     rate: float
@@ -211,7 +211,7 @@ def _training(row: Row, system: System) -> Question:
         system=system,
         kind="train",
         quantity="tokens",
-        deployment=Deployment(layout=run.layout, workers=1.0),
+        deployment=RowDeployment(layout=run.layout, workers=1.0),
         run=run,
         load=row.global_batch or 1.0,
         rate=0.0,
@@ -252,7 +252,7 @@ def _drafted(row: Row) -> float:
     return row.draft_tokens if row.draft_tokens else _DRAFTS
 
 
-def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bool) -> Deployment:
+def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bool) -> RowDeployment:
     """Layout that engines choose when nothing is said.
 
     Tensor parallel inside a domain for users who wait; where only throughput counts, as many copies as leave a third of
@@ -267,7 +267,7 @@ def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bo
     if row.gpus % int(layout.gpus):
         raise NotUnderstood("tp", row.tp, f"state it: {row.gpus} GPUs do not divide into domains")
     staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
-    return Deployment(
+    return RowDeployment(
         layout=layout,
         workers=row.gpus / float(layout.gpus),
         inferred=f"tensor parallel over {layout.tensor} GPUs{staged}: the row does not say",

@@ -28,7 +28,7 @@ from rackmath.web.quiz import add_quiz, picture_of
 from rackmath.web.rendering import claims_of, fields_of, render_page, said
 from rackmath.web.security import HEADERS, SameOrigin, SecureHeaders
 from rackmath.web.shown import View, as_json
-from rackmath.web.workers import Busy, Gone, TooLong, Workers
+from rackmath.web.workers import TooBusy, TooLong, ViewerLeft, Workers
 
 _STATIC: Mapping[str, str] = {
     "board.js": "text/javascript",
@@ -211,7 +211,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RackmathError)
     def wrong(request: Request, error: RackmathError) -> JSONResponse:
-        status = 429 if isinstance(error, Busy) else 408 if isinstance(error, TooLong) else 422
+        status = 429 if isinstance(error, TooBusy) else 408 if isinstance(error, TooLong) else 422
         field = error.field.lstrip("-").replace("-", "_") if isinstance(error, InputError) else ""
         # An argument of a command is named in capitals, a symbol of one letter may be one.
         return refused(status, [{"field": field if len(field) == 1 else field.lower(), "message": str(error)}])
@@ -229,6 +229,6 @@ def _add_errors(app: FastAPI) -> None:
         body = {"errors": [{"field": "", "message": "the board failed at this question; its log has the reason"}]}
         return JSONResponse(body, status_code=500, headers=HEADERS)
 
-    @app.exception_handler(Gone)
-    def gone(request: Request, error: Gone) -> PlainTextResponse:
+    @app.exception_handler(ViewerLeft)
+    def gone(request: Request, error: ViewerLeft) -> PlainTextResponse:
         return PlainTextResponse("", status_code=408)

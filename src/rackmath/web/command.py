@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rackmath.cli.quantities import Whole
+from rackmath.cli.quantities import WholeNumber
 from rackmath.errors import InputError
 
 _PATIENCE = 2
@@ -12,14 +12,16 @@ _PATIENCE = 2
 
 
 @click.command(epilog="Example: rackmath board --port 8765")
-@click.option("--port", type=Whole(0, 65_535), default=8765, show_default=True, help="0 takes a free one.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8765, show_default=True, help="0 takes a free one.")
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     help="Address to listen at; others than this machine's own are yours to guard.",
 )
-@click.option("--workers", type=Whole(1, 64), help="Processes for plans and simulations (default: half of the cores).")
+@click.option(
+    "--workers", type=WholeNumber(1, 64), help="Processes for plans and simulations (default: half of the cores)."
+)
 def board(port: int, host: str, workers: int | None) -> None:
     """Serve the lecture and the tools as pages that answer while you drag.
 

@@ -32,7 +32,7 @@ def _factor(title: str) -> Any:
     return PydanticField(1.0, ge=1 / 16, le=16, title=title, description=about, json_schema_extra=extra)
 
 
-class OtherNumbers(Inputs):
+class OtherNumbersInputs(Inputs):
     """Base of questions about a system: factors of its numbers, for a chip that does not exist."""
 
     bandwidth_factor: float = _factor("memory bandwidth")
@@ -42,13 +42,13 @@ class OtherNumbers(Inputs):
     price_factor: float = _factor("price")
 
 
-class OtherEngine(OtherNumbers):
+class OtherEngineInputs(OtherNumbersInputs):
     """Base of questions that an engine answers: a factor of its host's time as well."""
 
     host_factor: float = _factor("time of the engine's host")
 
 
-OTHER_NUMBERS = {name: name.removesuffix("_factor") for name in OtherNumbers.model_fields} | {
+OTHER_NUMBERS = {name: name.removesuffix("_factor") for name in OtherNumbersInputs.model_fields} | {
     "host_factor": "engine.host"
 }
 """Their fields, and the key of ``--set`` that each stands for."""

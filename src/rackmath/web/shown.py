@@ -29,7 +29,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class PageContent:
     """Everything that changes on a page when a control moves."""
 
     figures: Sequence[Mapping[str, Any]] = ()
@@ -55,7 +55,7 @@ class View:
     title: str
     about: str
     inputs: type[Inputs]
-    answer: Callable[[Any], Shown]
+    answer: Callable[[Any], PageContent]
     heavy: bool = False
     """Whether it takes longer than a slider can wait: such questions have processes of their own."""
     uploads: str = ""
@@ -83,7 +83,7 @@ def drawn(figure: Figure) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class PageAnswer:
     """A request with its result, as a page shows it."""
 
     result: Any
@@ -95,7 +95,7 @@ class Answered:
     """The same question in Python, likewise."""
 
 
-def answered(command: str, request: Any, run: Callable[[Any], Any] | None = None) -> Answered:
+def answered(command: str, request: Any, run: Callable[[Any], Any] | None = None) -> PageAnswer:
     """Put a request to what ``rackmath`` calls ``command``; ``run`` answers it, by default its own function."""
     names = {
         path: _SENT for path in uploads.paths() if path in words_of(request) or f"--trace={path}" in words_of(request)
@@ -103,7 +103,7 @@ def answered(command: str, request: Any, run: Callable[[Any], Any] | None = None
     names |= {str(Path(path).parent): "." for path in names}
     result = (run or answer)(request)
     words = [*command.split(), *(_renamed(word, names) for word in words_of(request))]
-    return Answered(
+    return PageAnswer(
         result=result,
         facts=_renamed(result.to_dict(), names),
         command=command_line(words),
@@ -127,7 +127,7 @@ def command_line(words: Sequence[str]) -> str:
     return shlex.join(["rackmath", *words])
 
 
-def as_json(shown: Shown) -> dict[str, Any]:
+def as_json(shown: PageContent) -> dict[str, Any]:
     """Everything that a page gets; its parts are plain values already."""
     return {
         "figures": list(shown.figures),

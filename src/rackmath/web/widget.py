@@ -16,7 +16,7 @@ from rackmath.errors import InputError, RackmathError
 from rackmath.web.controls import controls
 from rackmath.web.pages import views
 from rackmath.web.rendering import said
-from rackmath.web.shown import Shown, Table, View
+from rackmath.web.shown import PageContent, Table, View
 from rackmath.web.stills import svg
 
 try:
@@ -63,7 +63,7 @@ class ViewWidget(anywidget.AnyWidget):
     def __init__(self, view: View, values: Mapping[str, Any]) -> None:
         self.view = view
         written = {name: str(value) for name, value in values.items()}
-        self.shown: Shown | None = None
+        self.shown: PageContent | None = None
         super().__init__(title=view.title, controls=controls(view.inputs, written), values=written)
         self._answer()
         self.observe(lambda _: self._answer(), "values")
@@ -119,7 +119,7 @@ def _values_of(request: Any, view: View) -> dict[str, Any]:
     return values
 
 
-def as_html(shown: Shown) -> str:
+def as_html(shown: PageContent) -> str:
     """An answer as HTML: numbers, pictures as SVG, tables, the command."""
     pairs = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.pairs)
     pictures = svg(shown.figures) if shown.figures else ""

@@ -22,7 +22,7 @@ _LEFT = 0.2
 """Between two looks whether the viewer is still there. [s]"""
 
 
-class Busy(RackmathError):
+class TooBusy(RackmathError):
     """Too many questions wait already."""
 
 
@@ -30,7 +30,7 @@ class TooLong(RackmathError):
     """A question took longer than a page waits."""
 
 
-class Gone(Exception):
+class ViewerLeft(Exception):
     """The viewer has left."""
 
 
@@ -81,10 +81,10 @@ class Workers:
         left : callable
             Whether the viewer has left: then the process is stopped.
 
-        Errors: :class:`Busy`, :class:`TooLong`, :class:`Gone`; those of the question.
+        Errors: :class:`TooBusy`, :class:`TooLong`, :class:`ViewerLeft`; those of the question.
         """
         if self.waiting >= self.limit:
-            raise Busy("many others wait for long answers: ask again in a moment")
+            raise TooBusy("many others wait for long answers: ask again in a moment")
         self.waiting += 1
         try:
             async with self.free:
@@ -110,7 +110,7 @@ class Workers:
                 if now - looked > _LEFT:
                     looked = now
                     if await left():
-                        raise Gone
+                        raise ViewerLeft
             kind, content = worker.pipe.recv()
             done = True
         finally:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.serving.simulator import Batching, PrefixCache, StepTimes, Tier, Workload, simulate
+from rackmath.serving.simulator import Arrivals, Batching, PrefixCache, StepTimes, Tier, simulate
 from tests.serving.simulator.reference import One, Reference
 
 KV = 1000.0
@@ -28,7 +28,7 @@ def times(seats: int, budget: int, slope: float = 1e-6, pair: float = 1e-8, imag
 
 
 @st.composite
-def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Workload, Batching]:
+def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
     count = draw(st.integers(1, 40))
     random = np.random.default_rng(draw(st.integers(0, 10_000)))
     policy = draw(st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "train", "unchunked"]))
@@ -41,7 +41,7 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Workload, Batching]:
     most = int(-(-(prompt + output).max() // block) + 1)
     blocks = most + draw(st.integers(0, 6 * most))
     load = draw(st.sampled_from([0.01, 0.3, 3.0]))
-    work = Workload(
+    work = Arrivals(
         arrival=np.sort(random.uniform(0, count * load, count)),
         prompt=prompt.astype(np.int32),
         output=output.astype(np.int32),
@@ -61,7 +61,7 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Workload, Batching]:
 
 @settings(max_examples=400, deadline=None)
 @given(system=systems(), images=st.sampled_from([0.0, 0.003, 0.2]))
-def test_jumps_are_exact(system: tuple[Workload, Batching], images: float) -> None:
+def test_jumps_are_exact(system: tuple[Arrivals, Batching], images: float) -> None:
     work, batching = system
     table = times(batching.seats, batching.budget, images=images)
     found = simulate(work, table, batching=batching, kv_bytes=KV).requests
@@ -83,7 +83,7 @@ def test_jumps_are_exact(system: tuple[Workload, Batching], images: float) -> No
 @settings(max_examples=300, deadline=None)
 @given(system=systems(limited=False), per=st.integers(1, 3), words=st.integers(1, 3), seed=st.integers(0, 1000))
 def test_prefixes_share_the_memory_of_running_requests(
-    system: tuple[Workload, Batching], per: int, words: int, seed: int
+    system: tuple[Arrivals, Batching], per: int, words: int, seed: int
 ) -> None:
     """Hits, admissions and times where unused prefixes fill what running requests leave."""
     work, batching = system
@@ -119,7 +119,7 @@ def test_prefixes_share_the_memory_of_running_requests(
 
 @settings(max_examples=100, deadline=None)
 @given(system=systems())
-def test_nothing_is_lost(system: tuple[Workload, Batching]) -> None:
+def test_nothing_is_lost(system: tuple[Arrivals, Batching]) -> None:
     """Tokens in are tokens out, every block comes back, nobody ends before he begins."""
     work, batching = system
     found = simulate(work, times(batching.seats, batching.budget), batching=batching, kv_bytes=KV)

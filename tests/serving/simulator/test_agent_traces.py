@@ -19,7 +19,7 @@ from rackmath.io.agent_traces.calls import Call
 from rackmath.io.agent_traces.records import TOGETHER, Record, calls_of, in_order
 from rackmath.serving.simulator import workload
 from rackmath.serving.simulator.tasks import beginning_at
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 
 def written(tmp_path: Path, rows: list[dict[str, Any]], name: str = "t.jsonl") -> Path:
@@ -32,11 +32,11 @@ def written(tmp_path: Path, rows: list[dict[str, Any]], name: str = "t.jsonl") -
     return path
 
 
-def read_agents(path: Path, block: int = 512) -> Workload:
+def read_agents(path: Path, block: int = 512) -> Arrivals:
     return agent_traces.read_agents(path, block=block)
 
 
-def edges(work: Workload) -> set[tuple[int, int, float, bool]]:
+def edges(work: Arrivals) -> set[tuple[int, int, float, bool]]:
     g = work.graph
     assert g is not None
     return {
@@ -45,7 +45,7 @@ def edges(work: Workload) -> set[tuple[int, int, float, bool]]:
     }
 
 
-def named(work: Workload, i: int) -> int:
+def named(work: Arrivals, i: int) -> int:
     """Blocks of a prompt, without those of its answer."""
     assert work.answer_blocks is not None
     return int(work.start[i + 1] - work.start[i] - work.answer_blocks[i])

@@ -19,12 +19,12 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import _size, setup_of
 from rackmath.io import machine_code
 from rackmath.serving.simulator import (
+    Arrivals,
     Batching,
     Failures,
     Fleet,
     PrefixCache,
     Tier,
-    Workload,
     simulate,
 )
 from rackmath.serving.simulator.code import compiled_code, python_code
@@ -65,7 +65,7 @@ def fleets(draw: st.DrawFn) -> tuple[Fleet, PrefixCache]:
     images=st.sampled_from([0.0, 0.05]),
 )
 def test_python_and_machine_code_agree_to_the_last_bit(
-    system: tuple[Workload, Batching], setting: tuple[Fleet, PrefixCache], closed: bool, seed: int, images: float
+    system: tuple[Arrivals, Batching], setting: tuple[Fleet, PrefixCache], closed: bool, seed: int, images: float
 ) -> None:
     work, batching = system
     fleet, cache = setting

@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.errors import InputError
-from rackmath.serving.simulator import Batching, Workload, simulate
+from rackmath.serving.simulator import Arrivals, Batching, simulate
 from tests.serving.simulator.test_against_reference import times
 
 SEATS = 8
 
 
-def overload(sizes: list[tuple[int, int]], counts: list[int], seed: int) -> Workload:
+def overload(sizes: list[tuple[int, int]], counts: list[int], seed: int) -> Arrivals:
     """All requests of all classes at once: (prompt, answer) of each class, and how many it sends."""
     rank = np.repeat(np.arange(len(sizes)), counts).astype(np.int32)
     rank = np.random.default_rng(seed).permutation(rank)
     prompt, output = (np.array([size[i] for size in sizes], np.int32)[rank] for i in range(2))
-    return Workload(arrival=np.arange(len(rank)) * 1e-6, prompt=prompt, output=output, rank=rank)
+    return Arrivals(arrival=np.arange(len(rank)) * 1e-6, prompt=prompt, output=output, rank=rank)
 
 
-def service(work: Workload, requests: np.ndarray, until: float) -> list[float]:
+def service(work: Arrivals, requests: np.ndarray, until: float) -> list[float]:
     """Cost of the tokens that each class has had until a moment: answers are written evenly."""
     part = np.clip((until - requests["first"]) / np.maximum(requests["finish"] - requests["first"], 1e-12), 0, 1)
     written = np.where(requests["first"] <= until, 1 + (work.output - 1) * part, 0.0)
@@ -68,7 +68,7 @@ def test_service_that_nobody_asked_for_is_not_saved_up() -> None:
     """A class that comes late shares from then on: it does not get all until it has had as much as the other."""
     early, late = np.zeros(400), np.full(200, 5.0)
     rank = np.repeat([0, 1], [400, 200]).astype(np.int32)
-    work = Workload(
+    work = Arrivals(
         arrival=np.concatenate([early, late]), prompt=np.full(600, 20, np.int32), output=np.full(600, 20, np.int32),
         rank=rank,
     )  # fmt: skip

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.simulator import (
+    Arrivals,
     Batching,
     Failures,
     Fleet,
     PrefixCache,
     Scaling,
     Tier,
-    Workload,
     days,
     events,
     simulate,
@@ -32,7 +32,7 @@ from tests.serving.simulator.test_against_reference import times
 from tests.serving.simulator.test_queues import flat
 
 
-def some(count: int = 400, rate: float = 20.0, seed: int = 0, burst: float = 2.0) -> Workload:
+def some(count: int = 400, rate: float = 20.0, seed: int = 0, burst: float = 2.0) -> Arrivals:
     random = np.random.default_rng(seed)
     return workload.plain(
         workload.gamma_arrivals(rate, burst, count, random),
@@ -79,7 +79,7 @@ def test_replicas_of_a_round_are_alone() -> None:
 def test_prefixes_draw_requests_to_where_they_are() -> None:
     random = np.random.default_rng(3)
     sessions = random.integers(0, 20, 600)
-    work = Workload(
+    work = Arrivals(
         arrival=np.cumsum(random.exponential(0.2, 600)),
         prompt=np.full(600, 33, np.int32),
         output=np.full(600, 4, np.int32),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator import Batching, Fleet, PrefixCache, Tier, Workload, simulate, workload
+from rackmath.serving.simulator import Arrivals, Batching, Fleet, PrefixCache, Tier, simulate, workload
 from rackmath.serving.simulator.graph import chains, graph_of
 from rackmath.serving.simulator.settings import ROUTERS
 from tests.serving.simulator.graphs import random_graph
@@ -18,7 +18,7 @@ from tests.serving.simulator.reference import One, Reference
 from tests.serving.simulator.test_against_reference import systems, times
 
 
-def allowed(work: Workload, q: np.ndarray, outside: float) -> list[float]:
+def allowed(work: Arrivals, q: np.ndarray, outside: float) -> list[float]:
     """When each request may be sent, as plainly as it can be said."""
     g = work.graph
     assert g is not None
@@ -37,7 +37,7 @@ def allowed(work: Workload, q: np.ndarray, outside: float) -> list[float]:
     outside=st.sampled_from([0.0, 0.03]),
 )
 def test_requests_are_sent_when_all_that_they_wait_for_allow_it(
-    system: tuple[Workload, Batching], seed: int, replicas: int, router: str, outside: float
+    system: tuple[Arrivals, Batching], seed: int, replicas: int, router: str, outside: float
 ) -> None:
     work, batching = system
     random = np.random.default_rng(seed)
@@ -61,7 +61,7 @@ def test_requests_are_sent_when_all_that_they_wait_for_allow_it(
 
 @settings(max_examples=200, deadline=None)
 @given(system=systems(limited=False), per=st.integers(1, 3), seed=st.integers(0, 1000))
-def test_answers_stay_behind_their_prompts(system: tuple[Workload, Batching], per: int, seed: int) -> None:
+def test_answers_stay_behind_their_prompts(system: tuple[Arrivals, Batching], per: int, seed: int) -> None:
     """Requests whose prompts begin with others' prompts and answers, step by step."""
     work, batching = system
     random = np.random.default_rng(seed)
@@ -108,7 +108,7 @@ def test_a_fork_and_a_join_by_hand() -> None:
         np.array([False, False, True, False, False, False]),
     )
     output = np.array([1, 1, 11, 1, 1], np.int32)
-    work = Workload(
+    work = Arrivals(
         arrival=np.array([0.0, np.nan, np.nan, np.nan, np.nan]),
         prompt=np.full(5, 100, np.int32), output=output, rank=np.zeros(5, np.int32), graph=graph,
     )  # fmt: skip
@@ -127,7 +127,7 @@ def test_graphs_that_cannot_be_are_refused() -> None:
         chains(3, 1, np.array([-1.0, 0.0, 0.0]))
     with pytest.raises(InputError, match="delay from request 2 to request 3"):
         chains(3, 1, np.array([0.0, np.nan, 0.0]))
-    lone = Workload(
+    lone = Arrivals(
         arrival=np.array([0.0, np.nan]), prompt=np.ones(2, np.int32), output=np.ones(2, np.int32),
         rank=np.zeros(2, np.int32), graph=chains(2, 2, np.zeros(2)),
     )  # fmt: skip

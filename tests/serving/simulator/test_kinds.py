@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.serving.simulator import (
+    Arrivals,
     Batching,
     Failures,
     Fleet,
-    Kind,
     PrefixCache,
+    ReplicaKind,
     Scaling,
     Tier,
-    Workload,
     simulate,
 )
 from rackmath.serving.simulator.settings import ROUTERS
@@ -26,10 +26,10 @@ from tests.serving.simulator.test_against_reference import times
 from tests.serving.simulator.test_fleet import some
 
 BATCHING = Batching(seats=8, budget=512)
-SMALL = Kind(times=times(3, 64), batching=Batching(seats=3, budget=64, memory=4000), replicas=2)
+SMALL = ReplicaKind(times=times(3, 64), batching=Batching(seats=3, budget=64, memory=4000), replicas=2)
 
 
-def part(work: Workload, chosen: np.ndarray) -> Workload:
+def part(work: Arrivals, chosen: np.ndarray) -> Arrivals:
     return replace(
         work, arrival=work.arrival[chosen], prompt=work.prompt[chosen], output=work.output[chosen],
         rank=work.rank[chosen], service=None,
@@ -69,7 +69,7 @@ def test_models_beside_each_other_are_fleets_of_their_own(seed: int, router: str
 def test_equal_kinds_are_one_fleet() -> None:
     work = some(rate=40.0)
     for router in ROUTERS:
-        twin = Kind(times=times(8, 512), batching=BATCHING, replicas=2)
+        twin = ReplicaKind(times=times(8, 512), batching=BATCHING, replicas=2)
         whole = simulate(work, times(8, 512), batching=BATCHING, fleet=Fleet(replicas=4, router=router))
         parts = simulate(work, times(8, 512), batching=BATCHING, fleet=Fleet(replicas=2, router=router), beside=[twin])
         assert parts.requests["finish"].tolist() == whole.requests["finish"].tolist(), router
@@ -80,14 +80,14 @@ def test_the_faster_one_takes_more() -> None:
     work = some(count=4000, rate=9.0, burst=1.0)
     fast = times(8, 512)
     fast = replace(fast, base=fast.base / 2, slope=fast.slope / 2, prompt=fast.prompt / 2, pair=fast.pair / 2)
-    beside = [Kind(times=fast, batching=BATCHING, replicas=1)]
+    beside = [ReplicaKind(times=fast, batching=BATCHING, replicas=1)]
     fleet = Fleet(router="least-loaded")
     q = simulate(work, times(8, 512), batching=BATCHING, fleet=fleet, beside=beside).requests
     assert (q["place"] == 1).mean() == pytest.approx(2 / 3, abs=0.05)
 
 
 def test_the_same_text_has_another_cache_under_every_model() -> None:
-    work = Workload(
+    work = Arrivals(
         arrival=np.arange(4.0),
         prompt=np.full(4, 9, np.int32),
         output=np.ones(4, np.int32),
@@ -98,7 +98,7 @@ def test_the_same_text_has_another_cache_under_every_model() -> None:
         service=np.array([0, 1, 1, 0], np.int32),
     )
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),))
-    other = Kind(times=times(8, 512), batching=BATCHING, replicas=1, service=1)
+    other = ReplicaKind(times=times(8, 512), batching=BATCHING, replicas=1, service=1)
     q = simulate(work, times(8, 512), batching=BATCHING, cache=cache, beside=[other]).requests
     assert q["hit"].tolist() == [0, 0, 8, 8]
 
@@ -156,13 +156,13 @@ def test_what_cannot_be_one_fleet_is_refused() -> None:
     table = times(8, 512)
 
     def fails(
-        error: type[Exception], match: str, beside: Kind, work: Workload = work, fleet: Fleet | None = None
+        error: type[Exception], match: str, beside: ReplicaKind, work: Arrivals = work, fleet: Fleet | None = None
     ) -> None:
         with pytest.raises(error, match=match):
             simulate(work, table, batching=BATCHING, fleet=fleet, beside=[beside])
 
     static = replace(BATCHING, policy="static", preemption="reserve")
-    fails(InputError, "policy", Kind(times=table, batching=static, replicas=1))
+    fails(InputError, "policy", ReplicaKind(times=table, batching=static, replicas=1))
     unknown = replace(work, service=np.full(len(work), 2, np.int32))
     fails(InputError, "no replica serves", replace(SMALL, service=1), work=unknown)
     tiny = replace(SMALL, batching=replace(SMALL.batching, memory=64))
@@ -173,7 +173,7 @@ def test_what_memory_leaves_no_room_for_goes_down_a_tier() -> None:
     """Twenty prompts of 8 blocks through a memory for about two of them: a host without end keeps every block."""
     random = np.random.default_rng(0)
     texts = np.concatenate((np.arange(20), random.permutation(20)))
-    work = Workload(
+    work = Arrivals(
         arrival=10.0 * np.arange(40),
         prompt=np.full(40, 65, np.int32),
         output=np.full(40, 4, np.int32),

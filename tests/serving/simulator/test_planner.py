@@ -12,7 +12,7 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError
 from rackmath.serving.simulator import Batching, Fleet, Scaling, StepTimes, simulate, workload
-from rackmath.serving.simulator.planner import Observed, Profile, observed, replicas_for
+from rackmath.serving.simulator.planner import IntervalMeans, Profile, observed, replicas_for
 
 SEATS, BUDGET = 64, 1000
 TIMES = StepTimes(
@@ -23,8 +23,8 @@ TIMES = StepTimes(
 PROFILE = Profile(times=TIMES, batching=Batching(seats=SEATS, budget=BUDGET, memory=100_000))
 
 
-def seen(**fields: float) -> Observed:
-    return Observed(**({"rate": 10.0, "prompt": 100.0, "answer": 201.0, "first": nan, "per_token": nan} | fields))
+def seen(**fields: float) -> IntervalMeans:
+    return IntervalMeans(**({"rate": 10.0, "prompt": 100.0, "answer": 201.0, "first": nan, "per_token": nan} | fields))
 
 
 def test_a_profile_has_the_largest_batch_within_a_limit() -> None:

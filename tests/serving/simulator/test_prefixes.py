@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.io.traces import read_trace
-from rackmath.serving.simulator import Batching, Fleet, PrefixCache, Tier, Workload, simulate
+from rackmath.serving.simulator import Arrivals, Batching, Fleet, PrefixCache, Tier, simulate
 from tests.conftest import SHARED
 from tests.serving.simulator.test_queues import flat
 
 TRACE = SHARED / "traces/mooncake_conversation.jsonl"
 
 
-def workload_of(paths: list[list[int]], block: int = 4, gap: float = 1.0) -> Workload:
+def workload_of(paths: list[list[int]], block: int = 4, gap: float = 1.0) -> Arrivals:
     """Prompts by their blocks, far apart; one token more than their blocks."""
     counts = [len(path) for path in paths]
-    return Workload(
+    return Arrivals(
         arrival=gap * np.arange(len(paths), dtype=float),
         prompt=np.array([block * n + 1 for n in counts], np.int32),
         output=np.ones(len(paths), np.int32),

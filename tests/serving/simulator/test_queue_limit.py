@@ -17,19 +17,19 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
-from rackmath.serving.simulator import Batching, Failures, Fleet, Workload, simulate
+from rackmath.serving.simulator import Arrivals, Batching, Failures, Fleet, simulate
 from rackmath.serving.simulator.graph import chains
 from rackmath.sweeps.capacity import highest_rate
-from rackmath.sweeps.replay_runs import Where, whole_of_windows
+from rackmath.sweeps.replay_runs import RunLocation, whole_of_windows
 from tests.serving.simulator.test_against_reference import times
 
 ASKED = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 40.0, "input": 1000, "output": 200,
          "requests": 3000, "seats": 32, "no_evidence": True}  # fmt: skip
 
 
-def requests(count: int, rank: list[int] | None = None) -> Workload:
+def requests(count: int, rank: list[int] | None = None) -> Arrivals:
     """So many at once, of 10 tokens each."""
-    return Workload(
+    return Arrivals(
         arrival=np.arange(count) * 1e-6, prompt=np.full(count, 10, np.int32), output=np.full(count, 10, np.int32),
         rank=np.zeros(count, np.int32) if rank is None else np.array(rank, np.int32),
     )  # fmt: skip
@@ -117,7 +117,7 @@ def test_the_report_counts_refused_requests_as_late_and_pays_for_answers_alone(t
 def test_no_rate_is_kept_at_which_more_are_refused_than_a_percentile_leaves_out() -> None:
     """Short queues keep the times of those who are served at any load."""
     asked = SimulateRequest(**(ASKED | {"poisson": 8.0}), max_queued_requests=2, ttft=2.0)
-    rate = highest_rate(asked, "p99", Where(workers=1), lambda text: None)
+    rate = highest_rate(asked, "p99", RunLocation(workers=1), lambda text: None)
     assert rate["facts"]["refused"]["share"] <= 0.01
     assert rate["rate"] < 16
 
@@ -125,7 +125,7 @@ def test_no_rate_is_kept_at_which_more_are_refused_than_a_percentile_leaves_out(
 def test_windows_count_refused_requests() -> None:
     asked = SimulateRequest(**(ASKED | {"requests": 12_000}), max_queued_requests=20)
     whole = run_simulation(asked).to_dict()
-    parts = whole_of_windows(asked, 3, Where(workers=1), lambda text: None)
+    parts = whole_of_windows(asked, 3, RunLocation(workers=1), lambda text: None)
     assert parts["refused"] / parts["requests"] == pytest.approx(whole["refused"]["share"], rel=0.05)
     assert parts["latency"]["p50"] == pytest.approx(whole["latency"]["p50"], rel=0.05)
 

@@ -14,13 +14,13 @@ from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.setup import run, setup_of
 from rackmath.errors import InputError
 from rackmath.serving.simulator import (
+    Arrivals,
     Batching,
     Failures,
     Fleet,
     PrefixCache,
     Scaling,
     Tier,
-    Workload,
     events,
     simulate,
     workload,
@@ -62,7 +62,7 @@ def test_a_fleet_goes_down_to_the_most_of_the_window(advice: list[tuple[float, i
         assert current == expected
 
 
-def steps(rates: list[float], span: float = 40.0) -> Workload:
+def steps(rates: list[float], span: float = 40.0) -> Arrivals:
     """Evenly spaced requests at one rate after another."""
     arrival = np.concatenate([i * span + np.arange(0, span, 1 / rate) for i, rate in enumerate(rates)])
     count = len(arrival)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.errors import DoesNotFit, InputError
-from rackmath.serving.simulator import Batching, Workload, simulate
+from rackmath.serving.simulator import Arrivals, Batching, simulate
 from tests.serving.simulator.schedulers import Engine, Item, Sglang, Trtllm, Vllm
 from tests.serving.simulator.test_against_reference import times
 
@@ -40,7 +40,7 @@ def test_the_loop_is_the_scheduler(name: str, data: st.DataObject) -> None:
         budget=max(least, data.draw(st.sampled_from([8, 64, 512]))), seats=data.draw(st.integers(1, 8)),
         memory=2 * most + 40 + data.draw(st.integers(0, 4 * most)), **rules,
     )  # fmt: skip
-    work = Workload(
+    work = Arrivals(
         arrival=np.sort(random.uniform(0, count * load, count)),
         prompt=prompt.astype(np.int32),
         output=output.astype(np.int32),
@@ -66,7 +66,7 @@ def test_the_traffic_of_this_test_makes_some_lose_their_places(name: str, within
     engine, rules = SCHEDULERS[name]
     random = np.random.default_rng(1)
     prompt, output = random.integers(1, 20, 200), random.integers(100, 200, 200)
-    work = Workload(
+    work = Arrivals(
         arrival=np.sort(random.uniform(0, within, 200)), prompt=prompt.astype(np.int32), output=output.astype(np.int32),
         rank=np.zeros(200, np.int32),
     )  # fmt: skip
@@ -91,7 +91,7 @@ def test_retraction_belongs_to_prompts_read_first() -> None:
 @pytest.mark.parametrize("block", [1, 16])
 @pytest.mark.parametrize("prompt", [30, 32])
 def test_whom_nobody_would_admit_is_refused(block: int, prompt: int) -> None:
-    work = Workload(
+    work = Arrivals(
         arrival=np.zeros(1), prompt=np.array([prompt], np.int32), output=np.array([19], np.int32),
         rank=np.zeros(1, np.int32),
     )  # fmt: skip

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.serving.simulator import Batching, Failures, Fleet, PrefixCache, Tier, Workload, simulate
+from rackmath.serving.simulator import Arrivals, Batching, Failures, Fleet, PrefixCache, Tier, simulate
 from rackmath.serving.simulator.fixed import DYNAMO, LLM_D
 from rackmath.serving.simulator.interpreted import _objects
-from rackmath.serving.simulator.kinds import Kind, fixed_of
+from rackmath.serving.simulator.kinds import ReplicaKind, fixed_of
 from rackmath.serving.simulator.scores import best
 from rackmath.serving.simulator.state import prefixes, replicas, requests
 from tests.serving.simulator.test_against_reference import times
@@ -22,12 +22,14 @@ def test_the_best_replica_is_that_of_the_formula(data: st.DataObject) -> None:
     random = np.random.default_rng(data.draw(st.integers(0, 10_000)))
     count, prompt = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 200))
     whole = -(-prompt // 16)
-    work = Workload(
+    work = Arrivals(
         arrival=np.zeros(1), prompt=np.array([prompt], np.int32), output=np.ones(1, np.int32),
         rank=np.zeros(1, np.int32), start=np.array([0, whole]), blocks=np.arange(whole), block=16,
     )  # fmt: skip
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=1e9),))
-    kind = Kind(times=times(4, 64), batching=Batching(seats=4, budget=64, memory=1600), replicas=count, kv_bytes=1.0)
+    kind = ReplicaKind(
+        times=times(4, 64), batching=Batching(seats=4, budget=64, memory=1600), replicas=count, kv_bytes=1.0
+    )
     f = fixed_of(kind, work, cache)
     s = replicas(np.zeros(count, np.int32), (f,), 0)
     for name, high in (("waiting", 5), ("unread", 2000), ("prompts", 100), ("free", 100)):
@@ -62,7 +64,7 @@ def test_sessions_go_where_their_prefixes_are_and_loads_stay_level(router: str, 
     random = np.random.default_rng(0)
     count, sessions = 400, 20
     session = random.integers(0, sessions, count)
-    work = Workload(
+    work = Arrivals(
         arrival=np.sort(random.uniform(0, 40, count)), prompt=np.full(count, 128, np.int32),
         output=np.full(count, 20, np.int32), rank=np.zeros(count, np.int32),
         start=np.arange(count + 1) * 8, blocks=(session[:, None] * 8 + np.arange(8)).reshape(-1), block=16,

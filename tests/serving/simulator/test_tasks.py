@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rackmath.serving.simulator import Batching, Fleet, PrefixCache, Tier, Workload, simulate, workload
+from rackmath.serving.simulator import Arrivals, Batching, Fleet, PrefixCache, Tier, simulate, workload
 from rackmath.serving.simulator.graph import graph_of
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.sessions import agents
@@ -20,7 +20,7 @@ from tests.serving.simulator.test_against_reference import times
 OUTSIDE = 0.02
 
 
-def forest(count: int, parts: int, random: np.random.Generator) -> Workload:
+def forest(count: int, parts: int, random: np.random.Generator) -> Arrivals:
     """Tasks of random graphs, each with one request that waits for nobody."""
     sizes = np.diff(np.sort(np.concatenate(([0, count], random.choice(np.arange(1, count), parts - 1, replace=False)))))
     source, to, delay, sent = [], [], [], []
@@ -32,7 +32,7 @@ def forest(count: int, parts: int, random: np.random.Generator) -> Workload:
         delay += [g.delay]
         sent += [g.dispatch]
         begin += size
-    return Workload(
+    return Arrivals(
         arrival=np.full(count, np.nan),
         prompt=random.integers(1, 200, count).astype(np.int32),
         output=random.integers(1, 40, count).astype(np.int32),
@@ -42,7 +42,7 @@ def forest(count: int, parts: int, random: np.random.Generator) -> Workload:
     )
 
 
-def served(work: Workload, replicas: int = 2, cache: PrefixCache | None = None) -> Outcome:
+def served(work: Arrivals, replicas: int = 2, cache: PrefixCache | None = None) -> Outcome:
     return simulate(
         workload.checked(work), times(4, 128), batching=Batching(seats=4, budget=128, outside=OUTSIDE),
         fleet=Fleet(replicas=replicas), cache=cache, kv_bytes=1.0,

@@ -13,6 +13,7 @@ from rackmath.api.simulation.result import run_simulation
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.serving.simulator import (
+    Arrivals,
     Batching,
     Failures,
     Fleet,
@@ -20,7 +21,6 @@ from rackmath.serving.simulator import (
     Scaling,
     Tier,
     Upgrade,
-    Workload,
     run,
     simulate,
     workload,
@@ -31,7 +31,7 @@ from tests.serving.simulator.test_against_reference import times
 BATCHING = Batching(seats=8, budget=512)
 
 
-def even(rate: float, span: float, output: int = 10) -> Workload:
+def even(rate: float, span: float, output: int = 10) -> Arrivals:
     arrival = np.arange(0, span, 1 / rate)
     count = len(arrival)
     return workload.plain(arrival, np.full(count, 30, np.int32), np.full(count, output, np.int32))
@@ -119,7 +119,7 @@ def test_never_more_are_out_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None
 def test_caches_do_not_outlive_a_replica() -> None:
     """All requests begin alike: each replica reads the prefix once, and once more when it has been upgraded."""
     count = 200
-    work = Workload(
+    work = Arrivals(
         arrival=np.arange(count, dtype=float), prompt=np.full(count, 64, np.int32), output=np.full(count, 4, np.int32),
         rank=np.zeros(count, np.int32), start=np.arange(count + 1) * 4, blocks=np.tile(np.arange(4), count), block=16,
     )  # fmt: skip

@@ -15,10 +15,10 @@ from rackmath.api.memory import MemoryRequest, run_memory
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
 from rackmath.io import catalogue
-from rackmath.models.cache_blocks import Blocks, Kind, cache_blocks
+from rackmath.models.cache_blocks import Blocks, CacheKind, cache_blocks
 from rackmath.models.config import read_config
 from rackmath.serving.launch import ENGINES
-from rackmath.serving.startup.memory import Server, start
+from rackmath.serving.startup.memory import EngineStart, start
 from rackmath.serving.startup.rules import NEWEST_VERSION, rules_of
 from tests.conftest import SHARED, tool
 
@@ -26,8 +26,8 @@ GIB = 2**30
 H100 = catalogue.system("h100-sxm").chip
 
 
-def server(**changes: Any) -> Server:
-    return replace(Server(family="vllm", version=0.19, fraction=0.95), **changes)
+def server(**changes: Any) -> EngineStart:
+    return replace(EngineStart(family="vllm", version=0.19, fraction=0.95), **changes)
 
 
 # Logs of vLLM 0.19 on H100, jgchn/llm-d-planner at 3c876c8a: model, ranks, weights, pass, outside, cache [GiB], tokens.
@@ -69,7 +69,7 @@ OWN_STARTS = (
 def test_later_versions_count_otherwise(model: str, cache: float, tokens: int, requests: float) -> None:
     """0.92 of the memory; graphs come off the cache of mixtures; windows are held by two passes in flight."""
     account = start(
-        catalogue.model(model), catalogue.system("h200-sxm").chip, Layout(), Server(family="vllm", version=0.26)
+        catalogue.model(model), catalogue.system("h200-sxm").chip, Layout(), EngineStart(family="vllm", version=0.26)
     )
     assert account.fraction == 0.92
     assert account.cache.value / GIB == pytest.approx(cache, rel=0.013)
@@ -102,7 +102,7 @@ def test_passes_in_flight_hold_what_left_the_window() -> None:
     chip, model = catalogue.system("h200-sxm").chip, catalogue.model("gpt-oss-20b")
     each = {}
     for version, stages in ((0.25, 1), (0.26, 1), (0.26, 2), (0.29, 2)):
-        account = start(model, chip, Layout(pipeline=stages), Server(family="vllm", version=version))
+        account = start(model, chip, Layout(pipeline=stages), EngineStart(family="vllm", version=version))
         each[version, stages] = account.blocks.per_sequence(20_000.0, account.in_flight)
     window = {passes: -(-(127 + 8192 * passes) // 16) + 1 for passes in (1, 2)}
     assert each[0.25, 1] == 1250 + window[1]
@@ -154,7 +154,7 @@ def test_all_published_starts() -> None:
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "deepseek-v3", "qwen3-next-80b-a3b", "gpt-oss-120b"])
 def test_lines_add_up_and_the_part_is_kept(family: str, name: str) -> None:
     model = catalogue.model(name)
-    account = start(model, catalogue.system("b200-sxm").chip, Layout(tensor=8), Server(family=family))
+    account = start(model, catalogue.system("b200-sxm").chip, Layout(tensor=8), EngineStart(family=family))
     assert account.weights.low <= account.weights.value <= account.weights.high
     assert account.cache.low <= account.cache.value <= account.cache.high
     held = account.weights.value + account.outside.value + account.cache.value
@@ -207,9 +207,9 @@ def brute(blocks: Blocks, context: int, budget: int) -> int:
 def test_blocks_of_a_sequence(passes: int, budget: int, window: int, block: int, recurrent: bool) -> None:
     """Never less than a sequence takes; at most two blocks more, for how a window may lie across them."""
     kinds = (
-        Kind(layers=4, window=None, recurrent=False),
-        Kind(layers=4, window=window, recurrent=False),
-        *((Kind(layers=4, window=None, recurrent=True),) if recurrent else ()),
+        CacheKind(layers=4, window=None, recurrent=False),
+        CacheKind(layers=4, window=window, recurrent=False),
+        *((CacheKind(layers=4, window=None, recurrent=True),) if recurrent else ()),
     )
     blocks = Blocks(block=block, page=100.0, group=4, groups=kinds)
     context = passes * budget

@@ -10,18 +10,18 @@ import pytest
 
 from rackmath.errors import InputError
 from rackmath.io.traffic_files import read_traffic
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 from rackmath.serving.traffic.agent import AgentModel, Subagents, Tool, draw_tasks
 
 AGENT = Path(__file__).parents[2] / "data/agent.toml"
 SHELL = Tool(name="shell", share=1.0, time=3.0, tokens=700)
 
 
-def drawn(agent: AgentModel, requests: int = 3000, block: int = 16, seed: int = 0) -> Workload:
+def drawn(agent: AgentModel, requests: int = 3000, block: int = 16, seed: int = 0) -> Arrivals:
     return draw_tasks(agent, requests, block, np.random.default_rng(seed))
 
 
-def names(work: Workload, i: int) -> list[int]:
+def names(work: Arrivals, i: int) -> list[int]:
     return work.blocks[work.start[i] : work.start[i + 1]].tolist()
 
 

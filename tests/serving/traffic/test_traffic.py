@@ -16,7 +16,7 @@ from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io.traffic_files import read_traffic, traffic_text
 from rackmath.serving.simulator.days import daily
-from rackmath.serving.simulator.workload import Workload, gamma_arrivals, plain, users
+from rackmath.serving.simulator.workload import Arrivals, gamma_arrivals, plain, users
 from rackmath.serving.traffic import LengthClass, TrafficModel, closeness, draw, fit_traffic
 from rackmath.serving.traffic.fit import normal_scores, reuse_of
 from rackmath.serving.traffic.mixture import length_classes
@@ -98,7 +98,7 @@ def test_requests_that_come_together_do_so_again(random: np.random.Generator) ->
     assert apart.mean() == pytest.approx(3.0, rel=0.05)
 
 
-def with_prefixes(random: np.random.Generator, count: int = 4000) -> Workload:
+def with_prefixes(random: np.random.Generator, count: int = 4000) -> Arrivals:
     """A beginning of four blocks for three in four; half of all go on as the request ten before."""
     ids: list[list[int]] = []
     fresh = 1000
@@ -110,7 +110,7 @@ def with_prefixes(random: np.random.Generator, count: int = 4000) -> Workload:
         own += range(fresh, fresh + new)
         fresh += new
         ids.append(own)
-    return Workload(
+    return Arrivals(
         arrival=np.arange(count) * 1.0, prompt=np.full(count, 20 * 64, np.int32), output=np.full(count, 10, np.int32),
         rank=np.zeros(count, np.int32), start=np.arange(0, 20 * count + 1, 20).astype(np.int64),
         blocks=np.concatenate(ids).astype(np.int64), block=64,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rackmath.api.simulation.groups import ReplicaGroup
 from rackmath.api.simulation.setup import Setup
-from rackmath.serving.simulator.outcome import Times, spread
+from rackmath.serving.simulator.outcome import RequestTimes, spread
 from rackmath.serving.simulator.run import Outcome
 
 F = NDArray[np.float64]
@@ -41,7 +41,7 @@ def spread_facts(values: Any) -> dict[str, Any] | None:
 
 
 def service_facts(
-    setup: Setup, outcome: Outcome, times: Times, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
+    setup: Setup, outcome: Outcome, times: RequestTimes, kept: NDArray[np.bool_], seconds: F, counted: NDArray[np.intp]
 ) -> list[dict[str, Any]]:
     """What each service's users saw, of the requests that count in their order, and what its replicas cost."""
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
@@ -67,7 +67,9 @@ def service_facts(
     return rows
 
 
-def class_facts(setup: Setup, times: Times, kept: NDArray[np.bool_], counted: NDArray[np.intp]) -> dict[str, Any]:
+def class_facts(
+    setup: Setup, times: RequestTimes, kept: NDArray[np.bool_], counted: NDArray[np.intp]
+) -> dict[str, Any]:
     """What users of each class saw, of the requests that count in their order; empty for one class."""
     rank = setup.work.rank
     if not rank.any():

@@ -25,10 +25,10 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.simulator.deployment import Deployment, deploy, smallest_layout
-from rackmath.serving.simulator.kinds import Kind
+from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
+from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.settings import Batching
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 _BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
 
@@ -39,11 +39,11 @@ class ReplicaGroup:
 
     architecture: Architecture
     system: System
-    software: constants_file.Engine | None
+    software: constants_file.EngineVersion | None
     """Whose losses steps have; None for the bound."""
     losses: Losses | None
     """Those losses, as measurements near it correct them."""
-    deployment: Deployment
+    deployment: SimulatedLayout
     batching: Batching
     replicas: int
     service: int
@@ -67,9 +67,9 @@ class ReplicaGroup:
         return float(self.deployment.layout.gpus) / self.deployment.groups
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ReplicaKind:
         """The same as the simulator takes it."""
-        return Kind(
+        return ReplicaKind(
             times=self.deployment.times, batching=self.batching, replicas=self.replicas,
             kv_bytes=self.deployment.kv_bytes, service=self.service,
         )  # fmt: skip
@@ -81,7 +81,7 @@ class ReplicaGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class ReplicaGroupText:
     """What ``--beside`` asks for."""
 
     options: Mapping[str, Any]
@@ -97,12 +97,12 @@ class Beside:
         return self.share is not None or self.wanted is not None
 
 
-def beside_of(texts: Sequence[str]) -> list[Beside]:
+def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
     """Read ``gpus=8 layout=tp8,ep8 seats=16 share=0.2`` and the like.
 
     Errors: :class:`InputError` for keys that are unknown and values that cannot be meant.
     """
-    groups: list[Beside] = []
+    groups: list[ReplicaGroupText] = []
     for text in texts:
         parts = dict(_pair(text, part) for part in text.split())
         share = parts.pop("share", None)
@@ -115,7 +115,7 @@ def beside_of(texts: Sequence[str]) -> list[Beside]:
             raise InputError("--beside", text, "give share or for, not both")
         numbers = {key: _whole(text, parts[key]) for key in ("gpus", "seats", "budget") if key in parts}
         part = None if share is None else _share(text, share)
-        groups.append(Beside(options=parts | numbers, share=part, wanted=wanted))
+        groups.append(ReplicaGroupText(options=parts | numbers, share=part, wanted=wanted))
     return groups
 
 
@@ -142,7 +142,7 @@ def _share(text: str, value: str) -> float:
     return share
 
 
-def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workload, list[int]]:
+def services(work: Arrivals, beside: Sequence[ReplicaGroupText], seed: int) -> tuple[Arrivals, list[int]]:
     """Deal requests to those whom they are for; returns what each of ``beside`` serves, 0 being the others' service.
 
     Errors: :class:`InputError` for names that the trace has not, shares that leave nothing.
@@ -176,7 +176,7 @@ def services(work: Workload, beside: Sequence[Beside], seed: int) -> tuple[Workl
     return replace(work, service=service if service.any() else None, names=()), numbers
 
 
-def _heads(work: Workload) -> np.ndarray:
+def _heads(work: Arrivals) -> np.ndarray:
     """First request of everybody's session."""
     heads = np.arange(len(work))
     if work.task is not None:
@@ -187,7 +187,7 @@ def _heads(work: Workload) -> np.ndarray:
     return heads
 
 
-def group_of(r: SimulateRequest, work: Workload, service: int) -> ReplicaGroup:
+def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     """Choose a layout, fill its tables.
 
     Parameters

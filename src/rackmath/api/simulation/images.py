@@ -15,14 +15,14 @@ from rackmath.engine.transfer import embeddings_time
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
 from rackmath.serving.simulator.encoders import Encoders
-from rackmath.serving.simulator.workload import Workload, checked
+from rackmath.serving.simulator.workload import Arrivals, checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageTraffic:
     """What the images of a simulated request make of it."""
 
-    work: Workload
+    work: Arrivals
     """Requests with the tokens of their images."""
     servers: SimulateRequest
     """What is left for servers: without images where others encode them."""
@@ -31,7 +31,7 @@ class ImageTraffic:
     notes: tuple[str, ...] = ()
 
 
-def with_image_traffic(r: SimulateRequest, work: Workload) -> ImageTraffic:
+def with_image_traffic(r: SimulateRequest, work: Arrivals) -> ImageTraffic:
     """Add the tokens of images to all prompts, and take off the accelerators that encode them.
 
     Errors: :class:`InputError` for encoders without images, for images in sessions or beside other models, and where

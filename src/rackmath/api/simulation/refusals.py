@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.errors import InputError
 from rackmath.serving.simulator.run import Outcome
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 
-def check_limit(r: SimulateRequest, work: Workload) -> None:
+def check_limit(r: SimulateRequest, work: Arrivals) -> None:
     """Refuse a queue limit where it has no meaning.
 
     Errors: :class:`InputError` for tasks, and for pools of which only one has a queue.

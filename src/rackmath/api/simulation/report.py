@@ -18,7 +18,7 @@ from rackmath.api.simulation.setup import Setup, run, slowed
 from rackmath.api.simulation.tasks import task_facts, task_rates, tasks_of_run
 from rackmath.caching.tiers import LIFETIME
 from rackmath.serving.simulator.balance import Balance, balance, leaves_limit
-from rackmath.serving.simulator.outcome import STATISTICS, Times, good, request_times
+from rackmath.serving.simulator.outcome import STATISTICS, RequestTimes, good, request_times
 from rackmath.serving.simulator.paired import stretch_statistics
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.tasks import Tasks
@@ -32,7 +32,7 @@ RANGED = 200_000
 F = NDArray[np.float64]
 
 
-def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> Times:
+def user_times(setup: Setup, outcomes: tuple[Outcome, ...]) -> RequestTimes:
     """Times of all requests as their users see them."""
     outside = setup.groups[0].batching.outside
     return request_times(outcomes[-1], outside, setup.work.output, _sending(setup, outcomes))
@@ -117,7 +117,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
 
 
 def _counted(
-    setup: Setup, outcome: Outcome, arrival: F, times: Times, rates: Balance
+    setup: Setup, outcome: Outcome, arrival: F, times: RequestTimes, rates: Balance
 ) -> tuple[int | None, NDArray[np.intp]]:
     """Requests with an answer at the start that percentiles leave out, and the rest of all in their order.
 
@@ -142,7 +142,7 @@ def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> 
     return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
 
 
-def _leaves(r: SimulateRequest, rates: Balance, arrival: F, times: Times) -> float | None:
+def _leaves(r: SimulateRequest, rates: Balance, arrival: F, times: RequestTimes) -> float | None:
     """When the mean time to the first token leaves its limit, where a load that is not steady has one. [s]"""
     if r.ttft is None or rates.steady is not False:
         return None

@@ -9,7 +9,7 @@ from typing import Annotated
 from rackmath.api import kinds, options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.lists import numbers
-from rackmath.api.rates import Tokens, requests_per_second
+from rackmath.api.rates import TokenRate, requests_per_second
 from rackmath.api.simulation.fleet_fields import FleetFields, check_fleet
 from rackmath.api.simulation.traffic import TRACE, TrafficRequest
 from rackmath.errors import InputError
@@ -18,7 +18,7 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.serving.schedulers import Scheduler, scheduler
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, SCHEDULING
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class SimulateRequest(FleetFields):
         ),
     ] = ()
     trace: Annotated[
-        Path | Workload | None,
+        Path | Arrivals | None,
         Option(
             help="CSV, JSON, JSONL or Parquet: Azure, Mooncake, BurstGPT, results of load generators, own; tasks of "
             "agents as Dynamo, Weka and Applied Compute write them; or TOML of `traffic fit` or of an agent, to draw "
@@ -269,7 +269,7 @@ class SimulateRequest(FleetFields):
         )
 
     def _rate(self) -> float | None:
-        if not isinstance(self.poisson, Tokens):
+        if not isinstance(self.poisson, TokenRate):
             return self.poisson
         if self.output is None:
             raise InputError("--poisson", float(self.poisson), "is in tokens per second: give --output as well")

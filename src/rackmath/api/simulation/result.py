@@ -23,10 +23,10 @@ from rackmath.figures.plotly import plotly_figure
 from rackmath.figures.simulation import simulation_figure
 from rackmath.io.snapshots import Checkpoint
 from rackmath.io.tables import write_table, write_text
-from rackmath.serving.simulator.outcome import STATISTICS, Times, replay, series, timeline
+from rackmath.serving.simulator.outcome import STATISTICS, RequestTimes, replay, series, timeline
 from rackmath.serving.simulator.run import Outcome
 from rackmath.serving.simulator.tasks import Tasks
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -126,7 +126,7 @@ class SimulateResult:
         return assumptions(self.setup)
 
     @cached_property
-    def times(self) -> Times:
+    def times(self) -> RequestTimes:
         """Times of every request as its user sees them."""
         return user_times(self.setup, self.outcomes)
 
@@ -220,7 +220,7 @@ class SimulateResult:
         return as_html("simulation", self.to_dict())
 
 
-def read_trace(path: str | Path, *, repair: bool = False) -> Workload:
+def read_trace(path: str | Path, *, repair: bool = False) -> Arrivals:
     """Read a trace of requests: Azure's, Mooncake's, BurstGPT's files, tables that name their columns alike, agents.
 
     Parameters
@@ -235,7 +235,7 @@ def read_trace(path: str | Path, *, repair: bool = False) -> Workload:
     return traces.read_trace(Path(path), repair=repair)[0]
 
 
-def simulate(deployment: Deployment, traffic: Poisson | Workload | str | Path, **more: Any) -> SimulateResult:
+def simulate(deployment: Deployment, traffic: Poisson | Arrivals | str | Path, **more: Any) -> SimulateResult:
     """Replay traffic against a deployment, as ``rackmath simulate`` does.
 
     Parameters

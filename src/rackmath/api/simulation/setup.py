@@ -24,7 +24,7 @@ from rackmath.serving.simulator.encoders import Encoders
 from rackmath.serving.simulator.run import Keep, Outcome, simulate
 from rackmath.serving.simulator.settings import Fleet, PrefixCache, Tier
 from rackmath.serving.simulator.upgrade import LOOKS
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Setup:
 
     request: SimulateRequest
     notes: tuple[str, ...]
-    work: Workload
+    work: Arrivals
     cache: PrefixCache
     groups: tuple[ReplicaGroup, ...]
     """Kinds of replicas of one fleet, or prefill and decode workers."""
@@ -51,7 +51,7 @@ class Setup:
     """Accelerators that encode images only."""
 
     @property
-    def served_work(self) -> Workload:
+    def served_work(self) -> Arrivals:
         """Requests as they reach the servers: after their images are encoded."""
         return self.work if self.encoders is None else self.encoders.encoded(self.work)
 

@@ -13,8 +13,8 @@ from rackmath.serving.simulator.days import DAY, daily
 from rackmath.serving.simulator.sessions import agents
 from rackmath.serving.simulator.tasks import beginning_at, first_requests, of_users
 from rackmath.serving.simulator.workload import (
+    Arrivals,
     F,
-    Workload,
     checked,
     copied,
     gamma_arrivals,
@@ -35,8 +35,8 @@ _OF_TASKS = 64
 """Tokens of a prefix block of made-up tasks."""
 
 
-def _path(value: object, field: str) -> Path | Workload:
-    if isinstance(value, (Path, Workload)):
+def _path(value: object, field: str) -> Path | Arrivals:
+    if isinstance(value, (Path, Arrivals)):
         return value
     if isinstance(value, str):
         return Path(value)
@@ -51,7 +51,7 @@ TRACE = kinds.Kind(name="path", read=_path)
 class TrafficRequest:
     """Traffic; fields as in ``rackmath simulate``."""
 
-    trace: Path | Workload | None = None
+    trace: Path | Arrivals | None = None
     repair: bool = False
     scale: float = 1.0
     copies: float = 1.0
@@ -78,7 +78,7 @@ class TrafficRequest:
     seed: int = 0
 
 
-def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
+def traffic(request: TrafficRequest) -> tuple[Arrivals, list[str]]:
     """Make or read a workload; notes on what had to be mended.
 
     Errors: :class:`InputError` for options that contradict each other, or too few of them.
@@ -111,8 +111,8 @@ def traffic(request: TrafficRequest) -> tuple[Workload, list[str]]:
     return work, notes
 
 
-def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, list[str]]:
-    if isinstance(trace, Workload):
+def _read(trace: Path | Arrivals, request: TrafficRequest) -> tuple[Arrivals, list[str]]:
+    if isinstance(trace, Arrivals):
         return trace, []
     if trace.suffix == ".toml":
         from rackmath.io.traffic_files import read_traffic
@@ -131,7 +131,7 @@ def _read(trace: Path | Workload, request: TrafficRequest) -> tuple[Workload, li
     return read_trace(trace, block=request.block, repair=request.repair)
 
 
-def _begun(work: Workload, request: TrafficRequest, random: np.random.Generator) -> Workload:
+def _begun(work: Arrivals, request: TrafficRequest, random: np.random.Generator) -> Arrivals:
     """Tasks of a trace begin as it says, or as they are asked to.
 
     Errors: :class:`InputError` for tasks that nobody begins, and for requests of a trace that come by themselves.
@@ -165,7 +165,7 @@ def _beginnings(request: TrafficRequest, people: int, random: np.random.Generato
     return begins - begins[0]
 
 
-def _made(request: TrafficRequest, random: np.random.Generator) -> Workload:
+def _made(request: TrafficRequest, random: np.random.Generator) -> Arrivals:
     if request.input is None or request.output is None:
         raise InputError("--input, --output", (request.input, request.output), "made-up traffic needs both")
     if not 0 <= request.think < 1e7:
@@ -181,7 +181,7 @@ def _made(request: TrafficRequest, random: np.random.Generator) -> Workload:
     return _begun_alike(request, plain(_arrivals(request, request.rate, request.requests, random), prompt, output))
 
 
-def _begun_alike(request: TrafficRequest, work: Workload) -> Workload:
+def _begun_alike(request: TrafficRequest, work: Arrivals) -> Arrivals:
     """Give every prompt the same beginning, which prefix caches find from the second request on."""
     if not request.cached_prefix:
         return work
@@ -195,7 +195,7 @@ def _begun_alike(request: TrafficRequest, work: Workload) -> Workload:
     return replace(work, start=start, blocks=ids, block=block)
 
 
-def _sessions(request: TrafficRequest, random: np.random.Generator) -> Workload:
+def _sessions(request: TrafficRequest, random: np.random.Generator) -> Arrivals:
     """Sessions of growing context: at a rate, or one after another of each user."""
     assert request.input is not None, "made-up traffic has lengths"
     assert request.output is not None, "made-up traffic has lengths"

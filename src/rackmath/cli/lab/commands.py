@@ -11,12 +11,12 @@ import click
 
 from rackmath.cli import render
 from rackmath.cli.lab.show import deliver, need_torch
-from rackmath.cli.quantities import NUMBER, SECONDS, Whole
+from rackmath.cli.quantities import NUMBER, SECONDS, WholeNumber
 from rackmath.errors import InputError
 from rackmath.io.tables import write_text
 
 if TYPE_CHECKING:
-    from rackmath.lab.budget import Budget
+    from rackmath.lab.budget import TimeLimit
     from rackmath.lab.ceilings import Ceilings
 
 _HOST = "cpu"
@@ -45,13 +45,13 @@ def _output(command: Callable[..., None]) -> Callable[..., None]:
 _device = click.option("--device", type=click.Choice(["cpu", "cuda", "mps"]), help="Default: the accelerator, if any.")
 
 
-def _budget(seconds: float) -> Budget:
-    from rackmath.lab.budget import Budget
+def _budget(seconds: float) -> TimeLimit:
+    from rackmath.lab.budget import TimeLimit
 
-    return Budget(seconds, render.show_progress)
+    return TimeLimit(seconds, render.show_progress)
 
 
-def _ceilings(device: str | None, budget: Budget) -> Ceilings:
+def _ceilings(device: str | None, budget: TimeLimit) -> Ceilings:
     """The machine's own ceilings, which predictions need."""
     from rackmath.lab import ceilings, machine
 
@@ -80,8 +80,8 @@ def roofline(out: str | None, seconds: float, small: bool, device: str | None, p
 
 
 @click.command("decode", epilog="Example: rackmath lab decode --plot decode.svg")
-@click.option("--most", type=Whole(1, 4096), default=256, show_default=True, help="Largest batch.")
-@click.option("--longest", type=Whole(128, 131_072), default=8192, show_default=True, help="Longest context.")
+@click.option("--most", type=WholeNumber(1, 4096), default=256, show_default=True, help="Largest batch.")
+@click.option("--longest", type=WholeNumber(128, 131_072), default=8192, show_default=True, help="Longest context.")
 @click.option("--library/--own", default=True, help="Decode transformers' own classes as well, if installed.")
 @_device
 @_output
@@ -104,7 +104,7 @@ def decode(
 
 
 @click.command("train-departs", epilog="Example: rackmath lab train-departs --load 0.7 --seconds 20")
-@click.option("--seats", type=Whole(1, 1024), default=16, show_default=True, help="Sequences of a train.")
+@click.option("--seats", type=WholeNumber(1, 1024), default=16, show_default=True, help="Sequences of a train.")
 @click.option("--load", type=NUMBER, default=0.5, show_default=True, help="Arrivals over seats.")
 @_device
 @_output
@@ -118,7 +118,7 @@ def train_departs(seats: int, load: float, seconds: float, device: str | None, p
 
 
 @click.command("alltoall", epilog="Example: rackmath lab alltoall --ranks 4 --ratio 8")
-@click.option("--ranks", type=Whole(2, 32), default=4, show_default=True, help="Processes.")
+@click.option("--ranks", type=WholeNumber(2, 32), default=4, show_default=True, help="Processes.")
 @click.option("--ratio", type=NUMBER, default=8.0, show_default=True, help="First network over the second.")
 @_output
 def alltoall(ranks: int, ratio: float, seconds: float, plot: str | None, as_json: bool) -> None:
@@ -131,7 +131,7 @@ def alltoall(ranks: int, ratio: float, seconds: float, plot: str | None, as_json
 
 
 @click.command("pipeline", epilog="Example: rackmath lab pipeline --stages 4")
-@click.option("--stages", type=Whole(2, 8), default=4, show_default=True, help="Processes, a divisor of 8.")
+@click.option("--stages", type=WholeNumber(2, 8), default=4, show_default=True, help="Processes, a divisor of 8.")
 @click.option("--pace", type=SECONDS, default=0.02, show_default=True, help="Of a stage's forward pass at least, in s.")
 @_output
 def pipeline(stages: int, pace: float, seconds: float, plot: str | None, as_json: bool) -> None:
@@ -145,7 +145,7 @@ def pipeline(stages: int, pace: float, seconds: float, plot: str | None, as_json
 
 
 @click.command("revnet", epilog="Example: rackmath lab revnet --deepest 16 --plot revnet.svg")
-@click.option("--deepest", type=Whole(4, 1024), default=32, show_default=True, help="Layers.")
+@click.option("--deepest", type=WholeNumber(4, 1024), default=32, show_default=True, help="Layers.")
 @_device
 @_output
 def revnet(deepest: int, device: str | None, seconds: float, plot: str | None, as_json: bool) -> None:
@@ -160,7 +160,7 @@ def revnet(deepest: int, device: str | None, seconds: float, plot: str | None, a
 
 @click.command("feistel", epilog="Example: rackmath lab feistel --json")
 @click.option(
-    "--blocks", type=Whole(16, 1_000_000), default=512, show_default=True, help="Blocks of text that are sampled."
+    "--blocks", type=WholeNumber(16, 1_000_000), default=512, show_default=True, help="Blocks of text that are sampled."
 )
 @_output
 def feistel(blocks: int, seconds: float, plot: str | None, as_json: bool) -> None:
@@ -174,7 +174,7 @@ def feistel(blocks: int, seconds: float, plot: str | None, as_json: bool) -> Non
 
 @click.command("kv-tiers", epilog="Example: rackmath lab kv-tiers --model llama-3.1-8b --usd-per-hour 0.10")
 @click.option("--model", default="llama-3.1-8b", show_default=True, help="Whose cache waits.")
-@click.option("--size", type=Whole(2**24, 2**40), default=2**28, show_default=True, help="Of the file, in B.")
+@click.option("--size", type=WholeNumber(2**24, 2**40), default=2**28, show_default=True, help="Of the file, in B.")
 @click.option("--usd-per-hour", type=NUMBER, default=0.10, show_default=True, help="Rent of this machine.")
 @click.option("--folder", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Where the file lies.")
 @_device

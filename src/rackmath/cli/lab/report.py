@@ -22,7 +22,7 @@ from rackmath.units import show
 from rackmath.version import __version__
 
 if TYPE_CHECKING:
-    from rackmath.lab.budget import Budget
+    from rackmath.lab.budget import TimeLimit
     from rackmath.lab.experiment import Experiment
 
 Job = Callable[[], "Experiment"]
@@ -50,10 +50,10 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
     need_torch()
     if out is not None and not out.endswith((".html", ".htm")):
         raise InputError("--html", out, "end the name with .html")
-    from rackmath.lab.budget import Budget
+    from rackmath.lab.budget import TimeLimit
 
     started = perf_counter()
-    budget = Budget(seconds if seconds is not None else _QUICK if quick else _WHOLE, render.show_progress)
+    budget = TimeLimit(seconds if seconds is not None else _QUICK if quick else _WHOLE, render.show_progress)
     done: list[Experiment] = []
     stopped = False
     try:
@@ -80,7 +80,7 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
         raise click.Abort
 
 
-def _jobs(device: str | None, quick: bool, budget: Budget) -> Iterator[Job]:
+def _jobs(device: str | None, quick: bool, budget: TimeLimit) -> Iterator[Job]:
     """Experiments, each with its part of what is left of the time."""
     from rackmath.lab import decode, departures, exchange, feistel, kv_tiers, machine, revnet, roofline, stages
 

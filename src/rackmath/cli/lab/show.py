@@ -12,7 +12,7 @@ from rackmath.figures.write import check_picture, write_figure
 from rackmath.units import show
 
 if TYPE_CHECKING:
-    from rackmath.lab.experiment import Curve, Experiment
+    from rackmath.lab.experiment import Experiment, ExperimentCurve
 
 _UNITS = {"s", "B", "B/s", "FLOP/s"}
 
@@ -70,7 +70,7 @@ def show_experiment(experiment: Experiment) -> None:
     render.show_lines("", [f"{experiment.seconds:.1f} s{tail}"])
 
 
-def show_panel(title: str, curves: list[Curve]) -> None:
+def show_panel(title: str, curves: list[ExperimentCurve]) -> None:
     """Measured against predicted; of curves that were only measured, one column for each and a row for each place."""
     first = curves[0]
     if any(len(curve.predicted) or len(curve.low) for curve in curves):
@@ -103,7 +103,7 @@ def _thinned(places: list[float], shared: set[float]) -> list[float]:
     return sorted({*kept, max(shared, default=places[-1]), places[-1]})
 
 
-def panels(experiment: Experiment) -> Iterator[tuple[str, list[Curve]]]:
+def panels(experiment: Experiment) -> Iterator[tuple[str, list[ExperimentCurve]]]:
     """Curves that share axes."""
     for panel in dict.fromkeys(curve.panel for curve in experiment.curves):
         yield panel, [curve for curve in experiment.curves if curve.panel == panel]
@@ -150,7 +150,7 @@ def figure(experiment: Experiment) -> Figure:
     )
 
 
-def _rows(curve: Curve) -> Iterator[tuple[str, ...]]:
+def _rows(curve: ExperimentCurve) -> Iterator[tuple[str, ...]]:
     for i, (x, y) in enumerate(zip(curve.x, curve.measured, strict=True)):
         spread = f"{_number(curve.low[i], curve.up)} to {_number(curve.high[i], curve.up)}" if len(curve.low) else ""
         predicted = _number(curve.predicted[i], curve.up) if len(curve.predicted) else ""

@@ -9,13 +9,13 @@ from typing import Any
 from rackmath.api.study_summaries import page_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import energy_text
-from rackmath.prices.forward import Curve, Page
+from rackmath.prices.forward import CostCurve, PricePage
 from rackmath.units import show
 
 
 def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
     """Curve, page, rates, margin."""
-    costs: Curve = facts["curve"]
+    costs: CostCurve = facts["curve"]
     end = facts["servable_to"]
     render.show_lines("in short", page_summary(facts["page"]))
     render.show_table(
@@ -72,7 +72,7 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
 
 
 def _lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    page: Page = facts["page"]
+    page: PricePage = facts["page"]
     tiers = page.tiers
     multiples = [above / below for above, below in zip(tiers.above, tiers.below, strict=True)]
     low, high = (
@@ -106,7 +106,7 @@ def _range(rates: Mapping[str, Any], name: str) -> str:
 
 
 def _equations(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    page: Page = facts["page"]
+    page: PricePage = facts["page"]
     rates = facts["rates"]
     return (
         "cost = accelerators x time of the pass / tokens x rent / (part of the time in use x (1 - margin))",

@@ -13,7 +13,7 @@ from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.errors import InputError
 from rackmath.figures.write import check_picture, write_figure
-from rackmath.prices.decode import Decoded, Interval, Offer
+from rackmath.prices.decode import DecodedPrice, Interval, Offer
 from rackmath.prices.market import FLOOR, RIDGE, Market
 from rackmath.units import count
 
@@ -48,7 +48,7 @@ def decode_prices(request: PriceRequest, plot: str | None, explain: bool, as_jso
     render.show_lines("assumed", result.assumptions)
 
 
-def _equations(market: Market, decoded: Decoded) -> tuple[str, ...]:
+def _equations(market: Market, decoded: DecodedPrice) -> tuple[str, ...]:
     """Equations of the answer, the numbers at the posterior's medians put in, the result."""
     active, total = decoded.active_params.median / 1e9, decoded.total_params.median / 1e9
     level, chunk = decoded.product.median * FLOOR, float(np.exp(market.chunk))
@@ -69,7 +69,7 @@ def _equations(market: Market, decoded: Decoded) -> tuple[str, ...]:
     )
 
 
-def _show(decoded: Decoded, offers: Sequence[Offer]) -> None:
+def _show(decoded: DecodedPrice, offers: Sequence[Offer]) -> None:
     render.show_lines("in short", decode_summary(decoded))
     rows = [
         (label, *(_shown(value, scale) for value in (span.median, span.low50, span.high50, span.low90, span.high90)))
@@ -84,7 +84,7 @@ def _show(decoded: Decoded, offers: Sequence[Offer]) -> None:
     render.show_lines("cannot tell", decoded.cannot_tell)
 
 
-def _quantities(decoded: Decoded) -> tuple[tuple[str, Interval, float], ...]:
+def _quantities(decoded: DecodedPrice) -> tuple[tuple[str, Interval, float], ...]:
     return (
         ("active parameters, B", decoded.active_params, 1e9),
         ("total parameters, B", decoded.total_params, 1e9),

@@ -13,13 +13,13 @@ from rackmath.figures.price_page import page_figure
 from rackmath.figures.sizes import sizes_figure
 from rackmath.figures.still import svg_text
 from rackmath.io.catalogue import sources
-from rackmath.prices.decode import Decoded, Interval, Offer
+from rackmath.prices.decode import DecodedPrice, Interval, Offer
 
 
 def report_html(facts: Mapping[str, Any]) -> str:
     """Whole page."""
-    decoded: Decoded = facts["decoded"]
-    prior: Decoded = facts["prior"]
+    decoded: DecodedPrice = facts["decoded"]
+    prior: DecodedPrice = facts["prior"]
     model, day = escape(facts["model"]), facts["day"]
     body = [
         f"<h1>What the prices of {model} say</h1>",
@@ -61,7 +61,7 @@ def report_html(facts: Mapping[str, Any]) -> str:
     return page(f"Prices of {facts['model']}", body)
 
 
-def _summary(decoded: Decoded) -> str:
+def _summary(decoded: DecodedPrice) -> str:
     active, total = decoded.active_params, decoded.total_params
     return (
         f"<p>Between {active.low90 / 1e9:.3g} and {active.high90 / 1e9:.3g} billion parameters are used per token "
@@ -84,7 +84,7 @@ def _price(value: float | None) -> str:
     return "" if value is None else f"{value:g}"
 
 
-def _implied(decoded: Decoded, prior: Decoded) -> str:
+def _implied(decoded: DecodedPrice, prior: DecodedPrice) -> str:
     estimates = [
         (name, getattr(decoded, field), getattr(prior, field), scale)
         for name, field, scale in (

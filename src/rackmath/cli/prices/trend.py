@@ -16,7 +16,7 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.io import price_files
-from rackmath.prices.trend import BLEND, Decline, Sold, decline, leading_scores
+from rackmath.prices.trend import BLEND, Decline, ScoredOffer, decline, leading_scores
 
 
 @click.command("trend", epilog="Example: rackmath prices trend --benchmark gpqa --score 50%")
@@ -114,7 +114,7 @@ def _assumed(source: str | None) -> tuple[str, ...]:
     )
 
 
-def _figure(benchmark: str, models: Sequence[Sold], declines: Sequence[Decline]) -> Figure:
+def _figure(benchmark: str, models: Sequence[ScoredOffer], declines: Sequence[Decline]) -> Figure:
     """Every model as a point, and the cheapest price of each score as steps."""
     last = max(model.year for model in models)
     series = [

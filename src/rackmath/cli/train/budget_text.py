@@ -32,28 +32,7 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
             for label, row in rows
         ],
     )
-    lines = [
-        ("inference over pre-training", f"{facts['inference_over_pretrain']:.3g} at the optimum"),
-        ("equal costs would mean", f"{facts['equal_cost_overtraining']:.3g}x over-training"),
-        ("100x over-training means", f"inference costs {facts['at_100x']:.3g} times pre-training"),
-        ("critical size", f"{facts['critical_part']:.2f} of the optimum costs twice its compute"),
-    ]
-    if facts["heuristic"] is not None:
-        lines.append(("equal costs cost", f"{facts['heuristic']['over_best'] - 1:.1%} more than the least"))
-    elif "heuristic_fails" in facts:
-        lines.append(("equal costs", facts["heuristic_fails"]))
-    if "hardware" in facts:
-        hard = facts["hardware"]
-        dollars = "" if hard["usd"] is None else f", {hard['usd']:,.0f} $"
-        lines.append(
-            (f"on {hard['system']}", f"{hard['gpu_hours']:,.0f} accelerator hours at {hard['mfu']:.0%}{dollars}")
-        )
-        if hard["energy"]:
-            lines.append(("energy", run_energy_text(hard["energy"])))
-    if {*facts["efficiency"].values()} != {1.0}:
-        of = facts["efficiency"]
-        lines.append(("efficiency over training's", f"writing {of['decode']:.2f}, reading {of['prefill']:.2f}"))
-    render.show_pairs("what it means", lines)
+    render.show_pairs("what it means", _meaning(facts))
     spans = facts["ranges"]
     if spans is not None:
         render.show_pairs(
@@ -75,6 +54,32 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
         f"source: {facts['source']}",
     ]
     render.show_lines("to be held against it", notes)
+
+
+def _meaning(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the optimum means, and what it takes of accelerators where they are named."""
+    lines = [
+        ("inference over pre-training", f"{facts['inference_over_pretrain']:.3g} at the optimum"),
+        ("equal costs would mean", f"{facts['equal_cost_overtraining']:.3g}x over-training"),
+        ("100x over-training means", f"inference costs {facts['at_100x']:.3g} times pre-training"),
+        ("critical size", f"{facts['critical_part']:.2f} of the optimum costs twice its compute"),
+    ]
+    if facts["heuristic"] is not None:
+        lines.append(("equal costs cost", f"{facts['heuristic']['over_best'] - 1:.1%} more than the least"))
+    elif "heuristic_fails" in facts:
+        lines.append(("equal costs", facts["heuristic_fails"]))
+    if "hardware" in facts:
+        hard = facts["hardware"]
+        dollars = "" if hard["usd"] is None else f", {hard['usd']:,.0f} $"
+        lines.append(
+            (f"on {hard['system']}", f"{hard['gpu_hours']:,.0f} accelerator hours at {hard['mfu']:.0%}{dollars}")
+        )
+        if hard["energy"]:
+            lines.append(("energy", run_energy_text(hard["energy"])))
+    if {*facts["efficiency"].values()} != {1.0}:
+        of = facts["efficiency"]
+        lines.append(("efficiency over training's", f"writing {of['decode']:.2f}, reading {of['prefill']:.2f}"))
+    return lines
 
 
 def show_known(law: str, rows: Sequence[Mapping[str, Any]]) -> None:

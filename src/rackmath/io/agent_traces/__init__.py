@@ -17,7 +17,7 @@ from rackmath.io.agent_traces.mooncake import of_first_version, of_second_versio
 from rackmath.io.agent_traces.turns import of_turns
 from rackmath.io.agent_traces.weka import of_weka
 from rackmath.io.paths import bounded_file, is_folder
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 _LARGEST = 1 << 30
 _LOOKED_AT = 64
@@ -43,7 +43,7 @@ def is_agent_trace(path: Path) -> bool:
         return False
 
 
-def read_agents(path: Path, *, block: int) -> Workload:
+def read_agents(path: Path, *, block: int) -> Arrivals:
     """Read a trace of agents.
 
     Parameters

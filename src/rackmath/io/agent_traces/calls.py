@@ -10,7 +10,7 @@ import numpy as np
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator.graph import graph_of
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Call:
     waits: list[Wait] = field(default_factory=list[Wait])
 
 
-def workload_of(calls: Sequence[Call], block: int) -> Workload:
+def workload_of(calls: Sequence[Call], block: int) -> Arrivals:
     """Calls -> requests, task by task in the order in which these begin, each after those that it waits for.
 
     A task has one request that waits for nobody, its first. Tasks that the trace gives no time begin at no time.
@@ -85,7 +85,7 @@ def workload_of(calls: Sequence[Call], block: int) -> Workload:
     number: dict[Hashable, int] = {}
     models = sorted({call.model for call in calls})
     named = len(models) > 1
-    return Workload(
+    return Arrivals(
         arrival=np.array([np.nan if c.waits or c.begins is None else c.begins for c in sorted_calls]),
         prompt=np.array([c.prompt for c in sorted_calls], np.int32),
         output=np.array([c.output for c in sorted_calls], np.int32),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rackmath.lecture.card import Card
 from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
-from rackmath.training.pipelines import Times, run
+from rackmath.training.pipelines import StageTimes, run
 
-_EQUAL = Times(forward=1.0, backward_input=1.0, backward_weight=1.0)
+_EQUAL = StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0)
 
 CARDS: tuple[Card, ...] = (
     Card(

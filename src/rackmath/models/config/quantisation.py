@@ -55,7 +55,7 @@ _ALGORITHMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class TensorFormats:
     """Which tensor has which format; ``special`` wins over ``default``, ``kept`` means 16 bit."""
 
     default: Format
@@ -69,7 +69,9 @@ class Rules:
     only_experts: bool = False
 
 
-def read_formats(fields: Fields, outer: Mapping[str, Any], sidecar: Mapping[str, Any] | None) -> tuple[Rules, Format]:
+def read_formats(
+    fields: Fields, outer: Mapping[str, Any], sidecar: Mapping[str, Any] | None
+) -> tuple[TensorFormats, Format]:
     """Return the rules of the weights and the format of the KV cache.
 
     Errors: :class:`NotUnderstood` for a quantisation method nobody here knows.
@@ -85,16 +87,16 @@ def read_formats(fields: Fields, outer: Mapping[str, Any], sidecar: Mapping[str,
     if isinstance(side, Mapping):
         return _modelopt(cast("Mapping[str, Any]", side)), cache
     if block is None:
-        return Rules(BF16), cache
+        return TensorFormats(BF16), cache
     rules = _inline(Fields(block))
     if expert is not None and rules.experts is None and not rules.special:
         # Weights of 4 bit meet activations of 8 bit, in blocks of 32 (DeepSeek V4).
         chosen = MXFP4_FP8 if expert == "fp4" else weight_format(expert, "expert_dtype")
-        rules = Rules(rules.default, rules.kept, rules.special, experts=chosen)
+        rules = TensorFormats(rules.default, rules.kept, rules.special, experts=chosen)
     return rules, cache
 
 
-def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tuple[str, Format], ...]:
+def formats_of(rules: TensorFormats, layer: Layer, index: int, hidden: int) -> tuple[tuple[str, Format], ...]:
     """Formats of the tensors of layer ``index`` that differ from 16 bit."""
     if rules.default == BF16 and not rules.special and rules.experts is None:
         return ()
@@ -111,7 +113,9 @@ def formats_of(rules: Rules, layer: Layer, index: int, hidden: int) -> tuple[tup
     return tuple(formats)
 
 
-def _format(rules: Rules, special: Sequence[tuple[str, Format]], kept: Sequence[str], name: str, role: str) -> Format:
+def _format(
+    rules: TensorFormats, special: Sequence[tuple[str, Format]], kept: Sequence[str], name: str, role: str
+) -> Format:
     """Format of one tensor under the rules of its layer."""
     for pattern, chosen in special:
         if matches(pattern, name):
@@ -149,7 +153,7 @@ def _by_layer(rules: Iterable[tuple[str, Format]]) -> Mapping[str | None, Sequen
     return special
 
 
-def _modelopt(block: Mapping[str, Any]) -> Rules:
+def _modelopt(block: Mapping[str, Any]) -> TensorFormats:
     """ModelOpt: an algorithm, exclusions, or one algorithm per layer."""
     fields = Fields(block)
     algorithm = fields.text("quant_algo")
@@ -162,10 +166,10 @@ def _modelopt(block: Mapping[str, Any]) -> Rules:
             entry = Fields(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
             algo = entry.text("quant_algo") if entry else None
             special.append((name, _algorithm(algo)))
-        return Rules(BF16 if block.get("quant_method") != "fp8" else FP8, kept, _by_layer(special))
+        return TensorFormats(BF16 if block.get("quant_method") != "fp8" else FP8, kept, _by_layer(special))
     if algorithm is None:
-        return Rules(BF16, kept)
-    return Rules(_algorithm(algorithm), kept)
+        return TensorFormats(BF16, kept)
+    return TensorFormats(_algorithm(algorithm), kept)
 
 
 def _algorithm(name: str | None) -> Format:
@@ -174,7 +178,7 @@ def _algorithm(name: str | None) -> Format:
     return _ALGORITHMS[name]
 
 
-def _inline(fields: Fields) -> Rules:
+def _inline(fields: Fields) -> TensorFormats:
     block = fields.data
     method = fields.text("quant_method")
     if fields.has("quant_algo"):
@@ -182,13 +186,15 @@ def _inline(fields: Fields) -> Rules:
     kept = _kept(block.get("modules_to_not_convert") or block.get("ignore") or block.get("ignored_layers"), "ignore")
     match method:
         case "fp8" | "fbgemm_fp8":
-            return Rules(_fp8(fields), kept)
+            return TensorFormats(_fp8(fields), kept)
         case "mxfp4":
-            return Rules(MXFP4, kept, only_experts=True)
+            return TensorFormats(MXFP4, kept, only_experts=True)
         case "awq" | "gptq" | "gptqmodel" | "auto-round":
-            return Rules(_integer(fields, AWQ if method == "awq" else GPTQ), kept)
+            return TensorFormats(_integer(fields, AWQ if method == "awq" else GPTQ), kept)
         case "bitsandbytes":
-            return Rules(INT8 if fields.choice("load_in_8bit") else Format(name="nf4", bits=4.5, compute="bf16"), kept)
+            return TensorFormats(
+                INT8 if fields.choice("load_in_8bit") else Format(name="nf4", bits=4.5, compute="bf16"), kept
+            )
         case "compressed-tensors" | None if fields.has("config_groups"):
             return _groups(fields, kept)
         case "modelopt":
@@ -220,7 +226,7 @@ def _integer(fields: Fields, base: Format) -> Format:
     return Format(name=base.name, bits=bits, compute="bf16", block=block, scale_bytes=2 + bits / 8)
 
 
-def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> Rules:
+def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> TensorFormats:
     """compressed-tensors: groups of targets with widths; ``Linear`` means all."""
     groups = fields.mapping("config_groups") or {}
     default: Format | None = None
@@ -237,7 +243,7 @@ def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> Rules:
                 default = chosen
             elif isinstance(target, str):
                 special.append((target, chosen))
-    return Rules(default or BF16, kept, _by_layer(special))
+    return TensorFormats(default or BF16, kept, _by_layer(special))
 
 
 def _group_format(group: Fields) -> Format:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture, Dense, Encoder, Layer, Weight
 from rackmath.models.config.fields import Fields, checked_integer
-from rackmath.models.images import Budget, LongestSide, Native, PatchLimit, Sizing, Square, Tiles
+from rackmath.models.images import LongestSide, Native, PatchLimit, Sizing, Square, Tiles, TokenBudget
 from rackmath.models.mixers import Grouped
 from rackmath.models.weights import matrix, vector
 
@@ -168,7 +168,7 @@ def _gemma4(tower: Fields, whole: Fields, text: int) -> Encoder:
         (layer,) * layers,
         (*_linear("patch_embed", _patch(tower), hidden, False), *_loose(positions)),
         _linear("projection", hidden, text, False),
-        Budget(patch=_side(tower), merge=tower.integer("pooling_kernel_size", default=3), tokens=tokens),
+        TokenBudget(patch=_side(tower), merge=tower.integer("pooling_kernel_size", default=3), tokens=tokens),
     )
 
 

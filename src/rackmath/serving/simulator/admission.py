@@ -6,17 +6,17 @@ from math import ceil, inf, isnan
 
 from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.fairness import charge_prompt, next_class
-from rackmath.serving.simulator.fixed import DECODE_FIRST, NONE, RESERVE, RETRACT, STATIC, Fixed
+from rackmath.serving.simulator.fixed import DECODE_FIRST, NONE, RESERVE, RETRACT, STATIC, RunConstants
 from rackmath.serving.simulator.places import blocks_of, enter
 from rackmath.serving.simulator.prefix import insert_blocks, look_up, pin, shrink, unused_blocks, whole_blocks
 from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.retraction import fits_rest
 from rackmath.serving.simulator.room import answer_blocks, in_pieces, mixes, piece, step_tokens, take_piece
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
 @inlined
-def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+def admit(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
     """Give waiting requests seats and blocks, class by class, in the order of arrival."""
     me = s.own[r]
     if f.policy in (STATIC, DECODE_FIRST) and me.running > 0:
@@ -50,7 +50,7 @@ def admit(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
 
 
 @inlined
-def horizon(f: Fixed, s: Replicas, r: int) -> float:
+def horizon(f: RunConstants, s: Replicas, r: int) -> float:
     """Moment until which the scheduler of the next step has seen arrivals. [s]"""
     me = s.own[r]
     if f.looks > 1:
@@ -59,7 +59,7 @@ def horizon(f: Fixed, s: Replicas, r: int) -> float:
 
 
 @inlined
-def look(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
+def look(f: RunConstants, s: Replicas, q: Requests, r: int) -> None:
     """Look at new requests, where it is time to; a replica that has nothing to do looks all the time.
 
     Source: SGLang's ``scheduler_recv_skipper.py``: a decode step counts 1, one that reads prompts 1,000, and the count
@@ -76,7 +76,7 @@ def look(f: Fixed, s: Replicas, q: Requests, r: int) -> None:
 
 
 @inlined
-def unseen(f: Fixed, s: Replicas, q: Requests, r: int) -> int:
+def unseen(f: RunConstants, s: Replicas, q: Requests, r: int) -> int:
     """Requests that wait and came after the last look: the last ones of their class."""
     me = s.own[r]
     n = 0
@@ -89,7 +89,7 @@ def unseen(f: Fixed, s: Replicas, q: Requests, r: int) -> int:
 
 
 @inlined
-def prompt_work(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
+def prompt_work(f: RunConstants, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
     """Prompt tokens of the next step, and their pairs with tokens before them."""
     me = s.own[r]
     left = step_tokens(f, s, r)
@@ -107,7 +107,7 @@ def prompt_work(f: Fixed, s: Replicas, q: Requests, r: int) -> tuple[int, float]
 
 
 @inlined
-def _room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> int:
+def _room(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> int:
     """Blocks that a request needs to be admitted; ``NONE`` where there are too few."""
     me = s.own[r]
     request = q[i]
@@ -127,7 +127,7 @@ def _room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> in
 
 
 @inlined
-def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room: int, left: int) -> int:
+def _begin(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int, room: int, left: int) -> int:
     """A request has its seat and takes its room: look up its prefix, or bring it back from the host.
 
     Returns its tokens in the next step, of ``left`` that others leave.
@@ -174,7 +174,7 @@ def _begin(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int, room
 
 
 @inlined
-def _find_prefix(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+def _find_prefix(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> None:
     """Look a request's prefix up: what is found is not read, and is there when it has come from its tier."""
     me = s.own[r]
     request = q[i]

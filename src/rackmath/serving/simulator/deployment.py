@@ -19,11 +19,12 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.serving.prompts import images_time
 from rackmath.serving.simulator.code import Code
-from rackmath.serving.simulator.kinds import Kind
-from rackmath.serving.simulator.run import Keep, Outcome, Progress, Snapshot, simulate
+from rackmath.serving.simulator.kinds import ReplicaKind
+from rackmath.serving.simulator.run import Keep, Outcome, Progress, simulate
 from rackmath.serving.simulator.settings import Batching, Fleet, PrefixCache
+from rackmath.serving.simulator.snapshots import Snapshot
 from rackmath.serving.simulator.times import StepTimes, step_times
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 F = NDArray[np.float64]
 
@@ -32,7 +33,7 @@ _ROOMY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Deployment:
+class SimulatedLayout:
     """One layout as the simulator sees it: replicas of each other, each a data-parallel group's turn in the pipeline.
 
     Every stage of a pipeline works on a micro-batch of its own: as many as there are stages go round, each taking the
@@ -48,7 +49,7 @@ class Deployment:
     kv_bytes: float
     """Of one token at the mean context. [B/token]"""
 
-    def slowed(self, factor: float) -> Deployment:
+    def slowed(self, factor: float) -> SimulatedLayout:
         """All steps so many times as long."""
         t = self.times
         return replace(
@@ -86,9 +87,9 @@ def deploy(
     layout: Layout,
     timer: Timer,
     batching: Batching,
-    work: Workload,
+    work: Arrivals,
     draft: Architecture | None = None,
-) -> Deployment:
+) -> SimulatedLayout:
     """Fill the tables of a layout for a workload; ``draft`` is a model that drafts beside it.
 
     Errors: :class:`DoesNotFit` where the layout holds no sequence of mean length.
@@ -109,7 +110,7 @@ def deploy(
         longest=longest,
         images=float(images_time(architecture, layout, timer)),
     )
-    return Deployment(
+    return SimulatedLayout(
         layout=layout,
         groups=groups,
         memory=int(held / groups * mean),
@@ -119,7 +120,7 @@ def deploy(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pools:
+class PoolResults:
     """Results of a prefill pool and a decode pool, both in the order of the workload."""
 
     prefill: Outcome
@@ -127,9 +128,9 @@ class Pools:
 
 
 def two_pools(
-    work: Workload,
-    readers: Kind,
-    writers: Kind,
+    work: Arrivals,
+    readers: ReplicaKind,
+    writers: ReplicaKind,
     *,
     cache: PrefixCache,
     fleets: tuple[Fleet, Fleet],
@@ -138,7 +139,7 @@ def two_pools(
     keep: Keep = lambda snapshot: None,
     resume: Snapshot | None = None,
     code: Code | None = None,
-) -> Pools:
+) -> PoolResults:
     """Prompts are read by one pool, answers written by another, caches sent between.
 
     Parameters
@@ -168,7 +169,7 @@ def two_pools(
     )
     ready = read.requests["first"] + transfer(work.prompt.astype(float))
     order = np.argsort(ready, kind="stable")
-    later = Workload(arrival=ready[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order])
+    later = Arrivals(arrival=ready[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order])
     begun = None if resume is None else _part("write", resume)
     written = simulate(
         later,
@@ -186,7 +187,7 @@ def two_pools(
     back[order] = np.arange(len(order))
     requests = written.requests[back]
     requests["first"] = read.requests["first"]
-    return Pools(prefill=read, decode=replace(written, requests=requests))
+    return PoolResults(prefill=read, decode=replace(written, requests=requests))
 
 
 def _named(pool: str, snapshot: Snapshot) -> Snapshot:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 F = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Encoders:
         ends = np.asarray(np.maximum.accumulate(turns - before, axis=0), dtype=np.float64) + before + self.time
         return ends.reshape(-1)[: len(arrival)]
 
-    def encoded(self, work: Workload) -> Workload:
+    def encoded(self, work: Arrivals) -> Arrivals:
         """The same requests as servers meet them, once their images are encoded and sent.
 
         Errors: :class:`InputError` for users who wait for answers before they ask again.

@@ -16,7 +16,7 @@ from rackmath.serving.simulator.scaling import Advice, wanted_replicas
 from rackmath.serving.simulator.settings import Fleet
 from rackmath.serving.simulator.state import Replicas, Requests
 from rackmath.serving.simulator.upgrade import LOOKS, RollingUpgrade
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 SLICE = 50_000
 """Requests between two reports of progress."""
@@ -34,10 +34,10 @@ Again = Callable[[int, float, bool], None]
 """Called with a replica that fails, the moment, and whether nobody else can serve what it held."""
 
 
-class Line:
+class RequestQueue:
     """Requests that are still to be sent: in order, or by a heap of known times."""
 
-    def __init__(self, work: Workload, q: Requests) -> None:
+    def __init__(self, work: Arrivals, q: Requests) -> None:
         self.arrival = q["arrival"]
         self.sent = 0
         self.looked = 0.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import inf
 
 from rackmath.serving.simulator.compiled import inlined
-from rackmath.serving.simulator.fixed import NONE, Fixed
+from rackmath.serving.simulator.fixed import NONE, RunConstants
 from rackmath.serving.simulator.state import Replicas, Requests
 
 _PROMPT, _ANSWER = 1.0, 2.0
@@ -22,7 +22,7 @@ _PROMPT, _ANSWER = 1.0, 2.0
 
 
 @inlined
-def next_class(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> int:
+def next_class(f: RunConstants, s: Replicas, q: Requests, r: int, until: float) -> int:
     """Class whose first request is next, of those that had come until a moment; ``NONE`` where nobody had."""
     place = NONE
     for k in range(f.classes):
@@ -33,7 +33,7 @@ def next_class(f: Fixed, s: Replicas, q: Requests, r: int, until: float) -> int:
 
 
 @inlined
-def steps_of_turn(f: Fixed, s: Replicas, q: Requests, r: int, until: float, k: int) -> int:
+def steps_of_turn(f: RunConstants, s: Replicas, q: Requests, r: int, until: float, k: int) -> int:
     """Of ``k`` decode steps those in which it stays the turn of the same class, whose first request has no room."""
     turn = next_class(f, s, q, r, until) if f.fair else NONE
     if turn != NONE:
@@ -48,13 +48,13 @@ def steps_of_turn(f: Fixed, s: Replicas, q: Requests, r: int, until: float, k: i
 
 
 @inlined
-def urgency(f: Fixed, rank: int) -> int:
+def urgency(f: RunConstants, rank: int) -> int:
     """Class in which a request loses its place: under counters all are alike, and the last one admitted loses it."""
     return 0 if f.fair else rank
 
 
 @inlined
-def lift(f: Fixed, s: Replicas, r: int, k: int) -> None:
+def lift(f: RunConstants, s: Replicas, r: int, k: int) -> None:
     """A request of a class comes: one that has nobody waiting begins again where the others are."""
     if f.fair and s.queue[r, k, 0] == NONE:
         least = inf
@@ -69,21 +69,21 @@ def lift(f: Fixed, s: Replicas, r: int, k: int) -> None:
 
 
 @inlined
-def charge_prompt(f: Fixed, s: Replicas, r: int, k: int, tokens: int) -> None:
+def charge_prompt(f: RunConstants, s: Replicas, r: int, k: int, tokens: int) -> None:
     """A request is admitted for the first time."""
     if f.fair:
         s.served[r, k] += _PROMPT * tokens / f.weights[k]
 
 
 @inlined
-def charge_answer(f: Fixed, s: Replicas, r: int, k: int, tokens: float) -> None:
+def charge_answer(f: RunConstants, s: Replicas, r: int, k: int, tokens: float) -> None:
     """One request has written tokens."""
     if f.fair:
         s.served[r, k] += _ANSWER * tokens / f.weights[k]
 
 
 @inlined
-def charge_steps(f: Fixed, s: Replicas, r: int, steps: int) -> None:
+def charge_steps(f: RunConstants, s: Replicas, r: int, steps: int) -> None:
     """Everybody who decodes has written for so many steps."""
     if f.fair:
         for k in range(f.classes):

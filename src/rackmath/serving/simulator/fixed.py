@@ -24,7 +24,7 @@ NEW_TOKEN_RATIO = 0.7
 """Part of its rest that an answer will have, as a replica that retracts assumes first. [1]"""
 
 
-class Fixed(NamedTuple):
+class RunConstants(NamedTuple):
     """What does not change during a run, for one kind of replica."""
 
     policy: int

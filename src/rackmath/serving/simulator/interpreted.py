@@ -14,14 +14,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.serving.simulator.fixed import Fixed
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.fixed import RunConstants
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     """Form of a function of the loop that takes the same arrays and leaves the same in them."""
 
-    def called(kinds: Sequence[Fixed], s: Replicas, q: Requests, c: Prefixes, *rest: Any) -> Any:
+    def called(kinds: Sequence[RunConstants], s: Replicas, q: Requests, c: PrefixCaches, *rest: Any) -> Any:
         own, requests = _objects(s.own), _objects(q)
         blocks = {name: _objects(getattr(c, name)) for name in ("links", "uses", "shelves")}
         result = function(tuple(map(_lists, kinds)), s._replace(own=own), requests, c._replace(**blocks), *rest)
@@ -52,7 +52,7 @@ def _write_back(records: NDArray[Any], objects: NDArray[Any]) -> None:
     records[...] = np.array([read(item) for item in objects.ravel()], records.dtype).reshape(records.shape)
 
 
-def _lists(fixed: Fixed) -> Fixed:
+def _lists(fixed: RunConstants) -> RunConstants:
     """Tables as lists of Python's numbers, which are read several times faster than items of arrays."""
     return fixed._replace(
         **{name: value.tolist() for name, value in fixed._asdict().items() if isinstance(value, np.ndarray)}

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import DoesNotFit, InputError
-from rackmath.serving.simulator.fixed import NONE, RETRACT, Fixed
+from rackmath.serving.simulator.fixed import NONE, RETRACT, RunConstants
 from rackmath.serving.simulator.settings import EVICTIONS, POLICIES, PREEMPTIONS, Batching, PrefixCache, Tier
 from rackmath.serving.simulator.state import Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kind:
+class ReplicaKind:
     """Equal replicas."""
 
     times: StepTimes
@@ -31,7 +31,7 @@ class Kind:
     """What it serves: requests of this service, and no others."""
 
 
-def check(kinds: Sequence[Kind], work: Workload, q: Requests, fixed: Sequence[Fixed]) -> None:
+def check(kinds: Sequence[ReplicaKind], work: Arrivals, q: Requests, fixed: Sequence[RunConstants]) -> None:
     """Refuse kinds that cannot be one fleet, services that nobody gives, requests that no replica holds.
 
     Errors: :class:`InputError`, :class:`DoesNotFit`.
@@ -61,7 +61,7 @@ def check(kinds: Sequence[Kind], work: Workload, q: Requests, fixed: Sequence[Fi
             )
 
 
-def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
+def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConstants:
     """Numbers and tables of one kind, as the compiled loop reads them."""
     times, batching, size = kind.times, kind.batching, work.block * kind.kv_bytes
     tiers = cache.tiers if len(work.start) else ()
@@ -71,7 +71,7 @@ def fixed_of(kind: Kind, work: Workload, cache: PrefixCache) -> Fixed:
     shared = bool(tiers) and tiers[0].shared
     if shared and work.block % batching.block:
         raise InputError("--prefix-block", work.block, f"write a multiple of --block {batching.block}")
-    return Fixed(
+    return RunConstants(
         policy=POLICIES[batching.policy],
         preemption=PREEMPTIONS[batching.preemption],
         budget=batching.budget,
@@ -115,7 +115,7 @@ def _room(tier: Tier, size: float) -> float:
     return inf if not isfinite(tier.capacity) or size == 0 else tier.capacity // size
 
 
-def mark(s: Replicas, kinds: Sequence[Kind], mean: float) -> None:
+def mark(s: Replicas, kinds: Sequence[ReplicaKind], mean: float) -> None:
     """Write to replicas what they serve and how much of it they take beside others.
 
     A replica that writes twice as fast with all its seats taken by requests of ``mean`` tokens counts a request for
@@ -127,14 +127,14 @@ def mark(s: Replicas, kinds: Sequence[Kind], mean: float) -> None:
     s.own["weight"] = np.array([speed / speeds[0] for speed in speeds])[of]
 
 
-def _full(kind: Kind, mean: float) -> float:
+def _full(kind: ReplicaKind, mean: float) -> float:
     seats = kind.batching.seats
     step = float(kind.times.base[seats] + kind.times.slope[seats] * seats * mean)
     # Tables without decoding, as of readers alone, are told apart by their prompts.
     return step if step > 0 else float(kind.times.prompt[-1]) or 1.0
 
 
-def members(kinds: Sequence[Kind], most: int) -> NDArray[np.int32]:
+def members(kinds: Sequence[ReplicaKind], most: int) -> NDArray[np.int32]:
     """Kind of every replica: kind by kind, then those of the first that may be started, up to ``most`` in all."""
     begun = np.repeat(np.arange(len(kinds), dtype=np.int32), [kind.replicas for kind in kinds])
     return np.concatenate((begun, np.zeros(most - len(begun), np.int32)))

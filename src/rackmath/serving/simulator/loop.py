@@ -15,17 +15,17 @@ from math import ceil, floor, inf, isnan, sqrt
 from rackmath.serving.simulator.admission import admit, horizon, look, prompt_work, unseen
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fairness import charge_answer, charge_steps, lift, steps_of_turn
-from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, Fixed
+from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, RunConstants
 from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queue_limit import refuse_arrival, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, pop_end
 from rackmath.serving.simulator.retraction import begin_ratio
 from rackmath.serving.simulator.room import make_room, mixes
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
 @inlined
-def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
+def enqueue(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
     """A request reaches a replica and waits for a step to begin, or is refused."""
     me = s.own[r]
     request = q[i]
@@ -47,7 +47,7 @@ def enqueue(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> N
 
 
 @compiled
-def advance(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> None:
+def advance(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float) -> None:
     """Run a replica until its next step would not begin before ``until``, or until it has nothing to do."""
     me = s.own[r]
     while me.clock < until:
@@ -56,7 +56,7 @@ def advance(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
 
 
 @compiled
-def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) -> bool:
+def once(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float) -> bool:
     """Go on to the next event of a replica: a step with prompts, or decode steps; false where there is no work."""
     me = s.own[r]
     look(f, s, q, r)
@@ -78,7 +78,7 @@ def once(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float) 
 
 
 @inlined
-def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, pairs: float) -> None:
+def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, tokens: int, pairs: float) -> None:
     """One step that reads prompts, beside decoding where the policy mixes them."""
     me = s.own[r]
     beside = me.running > 0 and mixes(f)
@@ -130,7 +130,7 @@ def _read(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, tokens: int, 
 
 
 @inlined
-def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: float, drops: bool) -> None:
+def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, until: float, drops: bool) -> None:
     """Decode steps until somebody ends, blocks run out, or ``until``; a single one where others may follow."""
     me = s.own[r]
     if not mixes(f):
@@ -177,7 +177,7 @@ def _decode(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, until: floa
 
 
 @inlined
-def _before_look(f: Fixed, s: Replicas, q: Requests, r: int, k: int) -> int:
+def _before_look(f: RunConstants, s: Replicas, q: Requests, r: int, k: int) -> int:
     """Of ``k`` steps those before the next look at new requests, where somebody waits for it."""
     if f.looks > 1 and unseen(f, s, q, r) > 0:
         return min(k, f.looks - s.own[r].skipped)
@@ -204,7 +204,7 @@ def _steps_until(base: float, slope: float, first: float, grows: float, span: fl
 
 
 @inlined
-def _others_may_follow(f: Fixed, s: Replicas, q: Requests, r: int, drops: bool) -> bool:
+def _others_may_follow(f: RunConstants, s: Replicas, q: Requests, r: int, drops: bool) -> bool:
     """Whether others may be admitted when this decode step ends: somebody has left, or waits whom nobody saw."""
     me = s.own[r]
     follow = drops or (me.departure and f.preemption == RETRACT)
@@ -218,7 +218,7 @@ def _others_may_follow(f: Fixed, s: Replicas, q: Requests, r: int, drops: bool) 
 
 
 @inlined
-def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int, last: float) -> None:
+def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, last: float) -> None:
     """Move the clock and the integrals; ``last`` is the time of the last of these steps. [s]"""
     me = s.own[r]
     began = me.clock
@@ -235,7 +235,7 @@ def _pass_time(f: Fixed, s: Replicas, r: int, time: float, steps: int, last: flo
 
 
 @inlined
-def _grow(f: Fixed, s: Replicas, r: int) -> None:
+def _grow(f: RunConstants, s: Replicas, r: int) -> None:
     """One decode step beside prompts."""
     me = s.own[r]
     if f.preemption != RESERVE:
@@ -247,7 +247,7 @@ def _grow(f: Fixed, s: Replicas, r: int) -> None:
 
 
 @inlined
-def _finish(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+def _finish(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
     """All whose last step this was."""
     me = s.own[r]
     if f.policy == STATIC and me.running and _latest(s, r) > me.iteration:

@@ -39,7 +39,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Times:
+class RequestTimes:
     """By request; not a number for those that were refused. [s]"""
 
     queueing: F
@@ -52,7 +52,9 @@ class Times:
     """From arrival to the last token."""
 
 
-def request_times(outcome: Outcome, outside: float, output: NDArray[np.int32], arrival: F | None = None) -> Times:
+def request_times(
+    outcome: Outcome, outside: float, output: NDArray[np.int32], arrival: F | None = None
+) -> RequestTimes:
     """Times of all requests as users see them.
 
     Parameters
@@ -67,7 +69,7 @@ def request_times(outcome: Outcome, outside: float, output: NDArray[np.int32], a
     rest = np.maximum(output - 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         per_token = np.where(rest > 0, (q["finish"] - q["first"]) / rest, np.nan)
-    return Times(
+    return RequestTimes(
         queueing=q["admitted"] - q["arrival"],
         first=q["first"] - sent + outside,
         per_token=per_token,
@@ -109,7 +111,7 @@ def _interval(in_order: F, known: F, p: float) -> tuple[float, float]:
     return float(known[max(low, 0)]), float(known[min(high, n - 1)])
 
 
-def good(times: Times, first: float, per_token: float) -> NDArray[np.bool_]:
+def good(times: RequestTimes, first: float, per_token: float) -> NDArray[np.bool_]:
     """Requests within both limits; answers of one token have no time per token. (requests,)"""
     in_time = (times.first <= first) & (~np.isfinite(times.per_token) | (times.per_token <= per_token))
     return in_time & np.isfinite(times.whole)

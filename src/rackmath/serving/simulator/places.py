@@ -8,14 +8,14 @@ import numpy as np
 
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fairness import urgency
-from rackmath.serving.simulator.fixed import NONE, RESERVE, Fixed, Kinds
+from rackmath.serving.simulator.fixed import NONE, RESERVE, Kinds, RunConstants
 from rackmath.serving.simulator.prefix import clear, insert_blocks, shrink, unpin
 from rackmath.serving.simulator.queues import append, push_end, remove_end, unlink
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
 @inlined
-def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+def drop(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> None:
     """Take a decoding request's place away; what it has written is read again, with its prompt.
 
     Its last token stands in no cache yet: it is read as well, and gives the next one.
@@ -33,7 +33,7 @@ def drop(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> Non
 
 
 @inlined
-def drop_reader(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, at: int) -> int:
+def drop_reader(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, at: int) -> int:
     """Take away the place of a request whose prompt is being read, which is read again; returns the request."""
     me = s.own[r]
     i = s.prompts[r, at]
@@ -50,7 +50,7 @@ def drop_reader(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, at: int
 
 
 @compiled
-def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: np.ndarray) -> int:
+def fail(kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, r: int, requests: np.ndarray) -> int:
     """Everything of a replica that fails loses its place.
 
     Returns how many requests there are, which are written to ``requests``.
@@ -104,7 +104,7 @@ def fail(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, r: int, requests: 
 
 
 @inlined
-def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
+def steps_of_room(f: RunConstants, s: Replicas, r: int) -> int:
     """Decode steps for which there are blocks."""
     me = s.own[r]
     free, b = me.free, me.running
@@ -122,7 +122,7 @@ def steps_of_room(f: Fixed, s: Replicas, r: int) -> int:
 
 
 @inlined
-def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+def enter(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> None:
     """Begin to decode, or end where the first token was all."""
     me = s.own[r]
     request = q[i]
@@ -141,7 +141,7 @@ def enter(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
 
 
 @inlined
-def end(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+def end(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> None:
     """A request has all of its answer, which the prefix cache keeps behind its prompt."""
     me = s.own[r]
     request = q[i]
@@ -155,7 +155,7 @@ def end(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None
 
 
 @inlined
-def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+def leave(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> None:
     """Stop to decode: blocks and sums go back."""
     me = s.own[r]
     request = q[i]
@@ -179,7 +179,7 @@ def leave(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> No
 
 
 @inlined
-def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) -> None:
+def _give_back(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: int) -> None:
     """Blocks of a request are free again; what it shared stays where it is until somebody needs the room."""
     me = s.own[r]
     request = q[i]
@@ -191,6 +191,6 @@ def _give_back(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int, i: int) 
 
 
 @inlined
-def blocks_of(f: Fixed, tokens: float) -> int:
+def blocks_of(f: RunConstants, tokens: float) -> int:
     """Blocks that so many tokens fill."""
     return int(ceil(tokens / f.block))

@@ -32,7 +32,7 @@ _LONGEST = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Observed:
+class IntervalMeans:
     """Averages over an interval; not a number where there is nothing to average."""
 
     rate: float
@@ -46,7 +46,7 @@ class Observed:
     """Of answers that ended. [s]"""
 
 
-def observed(q: Requests, since: float, now: float) -> Observed:
+def observed(q: Requests, since: float, now: float) -> IntervalMeans:
     """What users of open traffic saw in an interval."""
     begin, end = np.searchsorted(q["arrival"], (since, now))
     rate = float(end - begin) / (now - since)
@@ -56,7 +56,7 @@ def observed(q: Requests, since: float, now: float) -> Observed:
     written = q["steps"] * q["growth"] + 1
     first_tokens = (q["first"] > since) & (q["first"] <= now)
     endings = (q["finish"] > since) & (q["finish"] <= now) & (written > 1)
-    return Observed(
+    return IntervalMeans(
         rate=rate,
         prompt=_mean(q["prompt"][arrivals]),
         answer=_mean(written[arrivals]),
@@ -99,7 +99,7 @@ class Profile:
         return float(work + self.times.pair * tokens * (tokens + 1) / 2)
 
 
-def replicas_for(load: Observed, running: float, profile: Profile, limit: float) -> float:
+def replicas_for(load: IntervalMeans, running: float, profile: Profile, limit: float) -> float:
     """Replicas that the load of an interval takes, not rounded; 0 where nobody came.
 
     Parameters
@@ -114,7 +114,7 @@ def replicas_for(load: Observed, running: float, profile: Profile, limit: float)
     return load.rate * (_prompt_work(load, profile) + _answer_work(load, running, profile, limit))
 
 
-def _prompt_work(load: Observed, profile: Profile) -> float:
+def _prompt_work(load: IntervalMeans, profile: Profile) -> float:
     """Time of a replica for one prompt. [s]"""
     if not profile.reads:
         return 0.0
@@ -122,7 +122,7 @@ def _prompt_work(load: Observed, profile: Profile) -> float:
     return min(alone, load.first) if isfinite(load.first) else alone
 
 
-def _answer_work(load: Observed, running: float, profile: Profile, limit: float) -> float:
+def _answer_work(load: IntervalMeans, running: float, profile: Profile, limit: float) -> float:
     """Time of a replica for one answer, as a part of those that it writes at once. [s]"""
     if load.answer <= 1:
         return 0.0

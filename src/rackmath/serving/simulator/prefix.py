@@ -6,12 +6,12 @@ A tier of a replica is a list by last use; a tier that all replicas have in comm
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.fixed import LFU, NONE, TTL, Fixed, Kinds
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.fixed import LFU, NONE, TTL, Kinds, RunConstants
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
 @compiled
-def leading_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
+def leading_blocks(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: float) -> int:
     """Blocks of a request that the caches of a replica hold, from its beginning without a gap."""
     request = q[i]
     n = 0
@@ -24,7 +24,7 @@ def leading_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: floa
 
 
 @compiled
-def look_up(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
+def look_up(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: float) -> tuple[int, float]:
     """Look a request's blocks up: tokens found, and the time to bring them from their tiers."""
     request = q[i]
     blocks, time, last, most = 0, 0.0, NONE, whole_blocks(f, q, i)
@@ -50,7 +50,7 @@ def look_up(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> t
 
 
 @inlined
-def whole_blocks(f: Fixed, q: Requests, i: int) -> int:
+def whole_blocks(f: RunConstants, q: Requests, i: int) -> int:
     """Prefix blocks of a request that can be found: where they are shared, only those that its prompt fills."""
     request = q[i]
     n = request.stop - request.start
@@ -58,7 +58,7 @@ def whole_blocks(f: Fixed, q: Requests, i: int) -> int:
 
 
 @inlined
-def unused_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
+def unused_blocks(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int) -> int:
     """Blocks of a request that no running one uses."""
     request = q[i]
     n = 0
@@ -68,7 +68,7 @@ def unused_blocks(f: Fixed, c: Prefixes, q: Requests, r: int, i: int) -> int:
 
 
 @inlined
-def expire(f: Fixed, c: Prefixes, r: int, now: float) -> None:
+def expire(f: RunConstants, c: PrefixCaches, r: int, now: float) -> None:
     """Under ttl, forget what nobody has used for too long, as of the moment at which it was too long."""
     if f.eviction != TTL:
         return
@@ -81,7 +81,7 @@ def expire(f: Fixed, c: Prefixes, r: int, now: float) -> None:
 
 
 @compiled
-def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
+def pin(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: float) -> None:
     """A request begins to use its blocks; those that nobody else uses take their place in the cache."""
     request = q[i]
     request.pinned = whole_blocks(f, q, i)
@@ -95,7 +95,7 @@ def pin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> None:
 
 
 @inlined
-def unpin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int:
+def unpin(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: float) -> int:
     """A request needs its blocks no more, its last one first; returns the room of those that nobody uses now."""
     request = q[i]
     room = 0
@@ -111,7 +111,7 @@ def unpin(f: Fixed, c: Prefixes, q: Requests, r: int, i: int, now: float) -> int
 
 
 @inlined
-def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
+def shrink(f: RunConstants, c: PrefixCaches, r: int, free: int, now: float) -> None:
     """Give up blocks that nobody uses until the others fit beside the running requests."""
     while c.shelves[r, 0].size * f.per > free:
         lost = _victim(f, c, r, 0)
@@ -121,7 +121,7 @@ def shrink(f: Fixed, c: Prefixes, r: int, free: int, now: float) -> None:
 
 
 @compiled
-def insert_blocks(f: Fixed, c: Prefixes, r: int, first: int, stop: int, now: float) -> None:
+def insert_blocks(f: RunConstants, c: PrefixCaches, r: int, first: int, stop: int, now: float) -> None:
     """Keep blocks by their places among the ids, the last one first: a prefix is never older than what stands on it."""
     for at in range(stop - 1, first - 1, -1):
         block = c.ids[at]
@@ -133,7 +133,7 @@ def insert_blocks(f: Fixed, c: Prefixes, r: int, first: int, stop: int, now: flo
 
 
 @inlined
-def clear(f: Fixed, c: Prefixes, r: int, now: float) -> None:
+def clear(f: RunConstants, c: PrefixCaches, r: int, now: float) -> None:
     """Forget everything that a replica keeps of its own, as it does when it fails."""
     for column in range(c.uses.shape[1]):
         c.uses[r, column].pins = 0
@@ -144,7 +144,7 @@ def clear(f: Fixed, c: Prefixes, r: int, now: float) -> None:
 
 
 @compiled
-def settle(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, now: float) -> None:
+def settle(kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, now: float) -> None:
     """Count what the tiers of all replicas have held until now."""
     for r in range(len(s.own)):
         f = kinds[s.own[r].kind]
@@ -154,13 +154,13 @@ def settle(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, now: float) -> N
 
 
 @inlined
-def _row(f: Fixed, c: Prefixes, r: int, tier: int) -> int:
+def _row(f: RunConstants, c: PrefixCaches, r: int, tier: int) -> int:
     """Where a replica's tier stands: the last row is common to all."""
     return c.shelves.shape[0] - 1 if f.common[tier] else r
 
 
 @inlined
-def _use(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> None:
+def _use(f: RunConstants, c: PrefixCaches, r: int, block: int, now: float) -> None:
     """A block is used, here and, for tiers that are common, by anybody."""
     c.uses[r, block].used = now
     c.uses[r, block].times += 1
@@ -171,7 +171,7 @@ def _use(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> None:
 
 
 @inlined
-def _below(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> None:
+def _below(f: RunConstants, c: PrefixCaches, r: int, block: int, now: float) -> None:
     """What becomes of a block in the lower tiers when it is used: written there as well, or brought up from there."""
     for tier in range(1, len(f.capacity)):
         row = _row(f, c, r, tier)
@@ -185,7 +185,7 @@ def _below(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> None:
 
 
 @inlined
-def _tier(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> int:
+def _tier(f: RunConstants, c: PrefixCaches, r: int, block: int, now: float) -> int:
     """Fastest tier that holds a block."""
     if f.shared and c.uses[r, block].pins > 0:
         return 0
@@ -200,20 +200,20 @@ def _tier(f: Fixed, c: Prefixes, r: int, block: int, now: float) -> int:
 
 
 @inlined
-def _stale(f: Fixed, c: Prefixes, row: int, block: int, now: float) -> bool:
+def _stale(f: RunConstants, c: PrefixCaches, row: int, block: int, now: float) -> bool:
     """Whether a block has been unused for too long."""
     return f.eviction == TTL and now - c.uses[row, block].used > f.lifetime
 
 
 @inlined
-def _forget(f: Fixed, c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
+def _forget(f: RunConstants, c: PrefixCaches, row: int, tier: int, block: int, now: float) -> None:
     """Give up a block as of the moment at which it had been unused for too long."""
     _unlink(c, row, tier, block, now)
     c.shelves[row, tier].area -= now - c.uses[row, block].used - f.lifetime
 
 
 @compiled
-def _insert(f: Fixed, c: Prefixes, r: int, tier: int, block: int, now: float) -> None:
+def _insert(f: RunConstants, c: PrefixCaches, r: int, tier: int, block: int, now: float) -> None:
     """Make a block the newest of a tier; what the tier gives up goes down one, unless all tiers have it already."""
     while tier < len(f.capacity):
         row = _row(f, c, r, tier)
@@ -224,7 +224,7 @@ def _insert(f: Fixed, c: Prefixes, r: int, tier: int, block: int, now: float) ->
 
 
 @inlined
-def _keep(f: Fixed, c: Prefixes, row: int, tier: int, block: int, now: float) -> int:
+def _keep(f: RunConstants, c: PrefixCaches, row: int, tier: int, block: int, now: float) -> int:
     """Make a block the newest of a tier; returns what has no place there any more, NONE for nothing."""
     if c.links[row, tier, block].inside:
         _unlink(c, row, tier, block, now)
@@ -239,7 +239,7 @@ def _keep(f: Fixed, c: Prefixes, row: int, tier: int, block: int, now: float) ->
 
 
 @inlined
-def _victim(f: Fixed, c: Prefixes, row: int, tier: int) -> int:
+def _victim(f: RunConstants, c: PrefixCaches, row: int, tier: int) -> int:
     """Oldest block, or under LFU the least used of the oldest."""
     oldest = c.shelves[row, tier].oldest
     if f.eviction != LFU:
@@ -255,7 +255,7 @@ def _victim(f: Fixed, c: Prefixes, row: int, tier: int) -> int:
 
 
 @inlined
-def _count(c: Prefixes, row: int, tier: int, now: float) -> None:
+def _count(c: PrefixCaches, row: int, tier: int, now: float) -> None:
     """Add what a tier has held since the last change."""
     shelf = c.shelves[row, tier]
     # Replicas lag each other by a step at most; the clock of a common tier does not run backwards.
@@ -265,7 +265,7 @@ def _count(c: Prefixes, row: int, tier: int, now: float) -> None:
 
 
 @inlined
-def _link(c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
+def _link(c: PrefixCaches, row: int, tier: int, block: int, now: float) -> None:
     _count(c, row, tier, now)
     newest = c.shelves[row, tier].newest
     c.links[row, tier, block].after = newest
@@ -280,7 +280,7 @@ def _link(c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
 
 
 @inlined
-def _unlink(c: Prefixes, row: int, tier: int, block: int, now: float) -> None:
+def _unlink(c: PrefixCaches, row: int, tier: int, block: int, now: float) -> None:
     _count(c, row, tier, now)
     older, newer = c.links[row, tier, block].after, c.links[row, tier, block].before
     if newer != NONE:

@@ -10,14 +10,14 @@ Source: SGLang's ``scheduler.py`` (``_abort_on_queued_limit``, ``--max-queued-re
 from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import inlined
-from rackmath.serving.simulator.fixed import NONE, Fixed
+from rackmath.serving.simulator.fixed import NONE, RunConstants
 from rackmath.serving.simulator.places import blocks_of
 from rackmath.serving.simulator.queues import unlink
 from rackmath.serving.simulator.state import Replicas, Requests
 
 
 @inlined
-def request_to_refuse(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> int:
+def request_to_refuse(f: RunConstants, s: Replicas, q: Requests, r: int, i: int) -> int:
     """Request that is refused when one comes to a queue; ``NONE`` while there is room for it."""
     if f.queue_limit == NONE or s.own[r].waiting < f.queue_limit:
         return NONE
@@ -29,7 +29,7 @@ def request_to_refuse(f: Fixed, s: Replicas, q: Requests, r: int, i: int) -> int
 
 
 @inlined
-def refuse(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
+def refuse(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
     """A request that a replica held without a place ends without its answer; those that wait for it go on."""
     me = s.own[r]
     request = q[i]
@@ -39,7 +39,7 @@ def refuse(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> No
 
 
 @inlined
-def refuse_waiting(f: Fixed, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
+def refuse_waiting(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, now: float) -> None:
     """The same for a request that waits in the queue."""
     unlink(s.queue[r], q, q[i].rank, i)
     s.own[r].waiting -= 1

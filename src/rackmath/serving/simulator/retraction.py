@@ -15,11 +15,11 @@ from __future__ import annotations
 from math import isnan
 
 from rackmath.serving.simulator.compiled import compiled, inlined
-from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, Fixed
+from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, RunConstants
 from rackmath.serving.simulator.places import drop
 from rackmath.serving.simulator.queue_limit import refuse, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, insert, prepend
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 _LEAST_RATIO = 0.14 * NEW_TOKEN_RATIO
 _DECLINE = (NEW_TOKEN_RATIO - _LEAST_RATIO) / 600
@@ -48,7 +48,7 @@ def begin_ratio(s: Replicas, r: int) -> None:
 
 
 @compiled
-def fits_rest(f: Fixed, s: Replicas, q: Requests, r: int, i: int, room: int) -> bool:
+def fits_rest(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, room: int) -> bool:
     """Whether a request may be admitted that needs so many blocks for its prompt."""
     me = s.own[r]
     writing, entering = 0, 0
@@ -68,7 +68,7 @@ def _rest(q: Requests, i: int) -> int:
 
 
 @compiled
-def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+def retract(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
     """Take away the place of the request that has written least, of the last class, and set the ratio anew.
 
     Of those that have written as much the one with the longest prompt goes, then the one that came last.
@@ -106,7 +106,7 @@ def retract(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
 
 
 @inlined
-def _append_seen(f: Fixed, s: Replicas, q: Requests, r: int, k: int, i: int) -> None:
+def _append_seen(f: RunConstants, s: Replicas, q: Requests, r: int, k: int, i: int) -> None:
     """Put a request behind all of its class that the replica has seen, before those that it will see later."""
     me = s.own[r]
     after = s.queue[r, k, 1]

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fairness import urgency
-from rackmath.serving.simulator.fixed import CHUNKED, NONE, RECOMPUTE, RESERVE, RETRACT, TRAIN, UNCHUNKED, Fixed
+from rackmath.serving.simulator.fixed import CHUNKED, NONE, RECOMPUTE, RESERVE, RETRACT, TRAIN, UNCHUNKED, RunConstants
 from rackmath.serving.simulator.places import blocks_of, drop, drop_reader
 from rackmath.serving.simulator.queues import prepend
 from rackmath.serving.simulator.retraction import retract
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 
 @inlined
-def mixes(f: Fixed) -> bool:
+def mixes(f: RunConstants) -> bool:
     """Whether prompts are read in the steps of answers."""
     return f.policy in (CHUNKED, TRAIN, UNCHUNKED)
 
 
 @inlined
-def in_pieces(f: Fixed) -> bool:
+def in_pieces(f: RunConstants) -> bool:
     """Whether a prompt takes blocks as it is read; else all of them when it is admitted."""
     return f.preemption != RESERVE and f.policy in (CHUNKED, TRAIN)
 
 
 @inlined
-def answer_blocks(f: Fixed, s: Replicas, r: int) -> int:
+def answer_blocks(f: RunConstants, s: Replicas, r: int) -> int:
     """Blocks that the answers of the next step need."""
     return 0 if f.preemption == RESERVE else s.phase[r, s.own[r].iteration % f.block]
 
 
 @inlined
-def step_tokens(f: Fixed, s: Replicas, r: int) -> int:
+def step_tokens(f: RunConstants, s: Replicas, r: int) -> int:
     """Tokens that answers leave of a step for prompts. [tokens]"""
     return f.budget - s.own[r].running * f.verified if mixes(f) else f.budget
 
 
 @inlined
-def piece(f: Fixed, todo: int, stored: float, left: int) -> int:
+def piece(f: RunConstants, todo: int, stored: float, left: int) -> int:
     """Tokens of a prompt that a step reads, of those that are left of it; 0 for one that waits to be read whole."""
     if f.policy == UNCHUNKED and left < todo and todo + stored <= f.budget:
         return 0
@@ -44,7 +44,7 @@ def piece(f: Fixed, todo: int, stored: float, left: int) -> int:
 
 
 @inlined
-def take_piece(f: Fixed, s: Replicas, q: Requests, r: int, i: int, tokens: int) -> bool:
+def take_piece(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, tokens: int) -> bool:
     """Blocks for the next tokens of a prompt; false where there are too few beside the answers'."""
     me = s.own[r]
     request = q[i]
@@ -57,7 +57,7 @@ def take_piece(f: Fixed, s: Replicas, q: Requests, r: int, i: int, tokens: int) 
 
 
 @inlined
-def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> bool:
+def make_room(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> bool:
     """Take places away until the next step has its blocks: those that its answers need, and its pieces of prompts.
 
     Returns whether anybody lost its place.
@@ -74,7 +74,7 @@ def make_room(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> bool:
 
 
 @inlined
-def _take_pieces(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
+def _take_pieces(f: RunConstants, s: Replicas, q: Requests, r: int) -> bool:
     """Blocks for what the next step reads of the prompts that have begun; false where there are too few."""
     me = s.own[r]
     if in_pieces(f):
@@ -94,7 +94,7 @@ def _take_pieces(f: Fixed, s: Replicas, q: Requests, r: int) -> bool:
 
 
 @compiled
-def _drop_last(f: Fixed, s: Replicas, q: Requests, c: Prefixes, r: int) -> None:
+def _drop_last(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
     """Take away the place of the last class's last admitted, whose prompt is read again, or whose blocks wait."""
     me = s.own[r]
     k, at, i = f.classes - 1, NONE, NONE

@@ -11,7 +11,7 @@ from rackmath.serving.simulator.fixed import DYNAMO, LEAST_LOADED, LLM_D, NONE, 
 from rackmath.serving.simulator.loop import advance, enqueue, once
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
 from rackmath.serving.simulator.scores import best
-from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import Edges, PrefixCaches, Replicas, Requests
 
 _BALANCE = 1.5
 """Load over the mean from which a replica gets nothing for its prefixes."""
@@ -19,7 +19,7 @@ _BALANCE = 1.5
 
 @compiled
 def route(
-    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, which: np.ndarray, now: np.ndarray, router: int,
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, which: np.ndarray, now: np.ndarray, router: int,
     dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
     """Send requests to replicas that are up, in the order given.
@@ -43,7 +43,7 @@ def route(
 
 @compiled
 def converse(
-    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, e: Edges, due: np.ndarray, who: np.ndarray,
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, e: Edges, due: np.ndarray, who: np.ndarray,
     count: np.ndarray, until: float, router: int, dice: np.ndarray, turn: np.ndarray,
 ) -> None:  # fmt: skip
     """Requests that are sent some time after others are sent or have ended.
@@ -145,7 +145,7 @@ def _first(due: np.ndarray, who: np.ndarray, count: np.ndarray) -> int:
 
 
 @compiled
-def drain(kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, until: float) -> None:
+def drain(kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, until: float) -> None:
     """Bring every replica up to a moment; infinity for the end of all work."""
     for r in range(len(s.own)):
         advance(kinds[s.own[r].kind], s, q, c, r, until)
@@ -160,7 +160,7 @@ def load(s: Replicas, r: int) -> int:
 
 @compiled
 def _choose(
-    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, i: int, t: float, router: int, dice: np.ndarray,
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, i: int, t: float, router: int, dice: np.ndarray,
     turn: np.ndarray,
 ) -> int:  # fmt: skip
     count, service = len(s.own), q[i].service
@@ -199,7 +199,7 @@ def _in_turn(s: Replicas, turn: np.ndarray, service: int) -> int:
 
 @inlined
 def _by_prefix(
-    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, i: int, t: float, service: int, least: int,
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, i: int, t: float, service: int, least: int,
     total: float, living: int,
 ) -> int:  # fmt: skip
     """Replica that holds most of a prompt, among those whose load is not far above the mean."""

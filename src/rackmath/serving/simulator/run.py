@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +12,24 @@ from numpy.typing import NDArray
 from rackmath.errors import InputError
 from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
-from rackmath.serving.simulator.events import SLICE, Again, Events, Line, held
-from rackmath.serving.simulator.fixed import Fixed
+from rackmath.serving.simulator.events import SLICE, Again, Events, RequestQueue, held
+from rackmath.serving.simulator.fixed import RunConstants
 from rackmath.serving.simulator.frontend import with_servers
 from rackmath.serving.simulator.graph import no_edges
-from rackmath.serving.simulator.kinds import Kind, check, fixed_of, mark, members
+from rackmath.serving.simulator.kinds import ReplicaKind, check, fixed_of, mark, members
 from rackmath.serving.simulator.planner import Profile
 from rackmath.serving.simulator.settings import ROUTERS, Batching, Fleet, PrefixCache
-from rackmath.serving.simulator.state import Edges, Prefixes, Replicas, Requests
+from rackmath.serving.simulator.snapshots import Snapshot, put_back, snapshot
+from rackmath.serving.simulator.state import Edges, PrefixCaches, Replicas, Requests
 from rackmath.serving.simulator.times import StepTimes
 from rackmath.serving.simulator.upgrade import RollingUpgrade
-from rackmath.serving.simulator.workload import Workload, renumbered
+from rackmath.serving.simulator.workload import Arrivals, renumbered
 
 F = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 _FAILURES_WITHOUT_PROGRESS = 10_000
 """Failures without the end of any request after which a run is given up."""
-
-Snapshot = dict[str, NDArray[Any]]
-"""Everything that a run has changed so far, as arrays by name."""
 
 Keep = Callable[[Callable[[], Snapshot]], None]
 """Takes what makes a snapshot, now and then."""
@@ -67,14 +64,14 @@ class Outcome:
 
 
 def simulate(
-    work: Workload,
+    work: Arrivals,
     times: StepTimes,
     *,
     batching: Batching,
     cache: PrefixCache | None = None,
     fleet: Fleet | None = None,
     kv_bytes: float = 0.0,
-    beside: Sequence[Kind] = (),
+    beside: Sequence[ReplicaKind] = (),
     ready: F | None = None,
     progress: Progress = lambda done, of: None,
     keep: Keep = lambda snapshot: None,
@@ -107,7 +104,7 @@ def simulate(
     """
     cache, fleet = cache or PrefixCache(), fleet or Fleet()
     work = _side_by_side(work, cache)
-    kinds = (Kind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
+    kinds = (ReplicaKind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
     count = sum(kind.replicas for kind in kinds)
     fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
     q, s, c = _begun(work, kinds, fixed, fleet, ready)
@@ -119,13 +116,13 @@ def simulate(
     profile = Profile(times=times, batching=batching, reads=ready is None)
     events = Events(fleet, count, random, q if alone else None, profile)
     router, turn = ROUTERS[fleet.router], np.zeros(1 + max(kind.service for kind in kinds), np.int64)
-    line, edges = Line(work, q), _edges(work, kinds[0].batching)
+    line, edges = RequestQueue(work, q), _edges(work, kinds[0].batching)
     if resume is not None:
-        _put_back(resume, q, s, c, line, turn, events)
+        put_back(resume, q, s, c, line, turn, events)
 
     def report(done: int) -> None:
         progress(done, len(work))
-        keep(lambda: _snapshot(q, s, c, line, turn, events))
+        keep(lambda: snapshot(q, s, c, line, turn, events))
 
     def until(moment: float) -> bool:
         """Bring all up to a moment; true while requests are left to send."""
@@ -156,11 +153,11 @@ def simulate(
     _live(until, events, q, s, again)
     code.settle(fixed, s, q, c, float(np.nanmax(q["finish"])))
     if finished is not None:
-        finished(_snapshot(q, s, c, line, turn, events))
+        finished(snapshot(q, s, c, line, turn, events))
     return _outcome(_seen(q, s, kinds, ready), s, c, batching, cache, events)
 
 
-def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
+def _side_by_side(work: Arrivals, cache: PrefixCache) -> Arrivals:
     """Who writes to a common tier first is told by running replicas side by side, as conversations are."""
     if work.graph is not None or not any(tier.common for tier in cache.tiers):
         return work
@@ -168,8 +165,8 @@ def _side_by_side(work: Workload, cache: PrefixCache) -> Workload:
 
 
 def _begun(
-    work: Workload, kinds: Sequence[Kind], fixed: Sequence[Fixed], fleet: Fleet, ready: F | None
-) -> tuple[Requests, Replicas, Prefixes]:
+    work: Arrivals, kinds: Sequence[ReplicaKind], fixed: Sequence[RunConstants], fleet: Fleet, ready: F | None
+) -> tuple[Requests, Replicas, PrefixCaches]:
     """Requests that nothing has happened to, idle replicas, empty caches."""
     count = sum(kind.replicas for kind in kinds)
     most = count - kinds[0].replicas + (fleet.scaling.most if fleet.scaling else kinds[0].replicas)
@@ -206,19 +203,21 @@ def _live(until: Callable[[float], bool], events: Events, q: Requests, s: Replic
             failures, finished = events.failures, done
 
 
-def _busy(line: Line, s: Replicas) -> bool:
+def _busy(line: RequestQueue, s: Replicas) -> bool:
     """Whether anything is left to send or to do."""
     return line.left() or bool(held(s).any())
 
 
-def _seen(q: Requests, s: Replicas, kinds: Sequence[Kind], ready: F | None) -> Requests:
+def _seen(q: Requests, s: Replicas, kinds: Sequence[ReplicaKind], ready: F | None) -> Requests:
     """Requests as users see them: first tokens written here pass the servers of their replicas."""
     if ready is not None:
         return q
     return with_servers(q, np.array([kind.batching.frontend for kind in kinds])[s.own["kind"]])
 
 
-def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: PrefixCache, events: Events) -> Outcome:
+def _outcome(
+    q: Requests, s: Replicas, c: PrefixCaches, batching: Batching, cache: PrefixCache, events: Events
+) -> Outcome:
     end = float(np.nanmax(q["finish"])) + batching.outside
     # Traffic that names no prefix blocks asks for none, whatever tiers there are.
     seen = c.seen[1:] if len(c.seen) > 1 else np.zeros(len(cache.tiers))
@@ -238,27 +237,7 @@ def _outcome(q: Requests, s: Replicas, c: Prefixes, batching: Batching, cache: P
     )
 
 
-def _snapshot(q: Requests, s: Replicas, c: Prefixes, line: Line, turn: NDArray[np.int64], events: Events) -> Snapshot:
-    arrays = {f"s.{name}": values for name, values in s._asdict().items()}
-    arrays |= {f"c.{name}": values for name, values in c._asdict().items() if name != "ids"}
-    place = np.array([line.sent, line.looked])
-    arrays |= {"q": q, "due": line.due, "who": line.who, "count": line.count, "turn": turn, "place": place}
-    return arrays | {f"events.{name}": values for name, values in events.arrays().items()}
-
-
-def _put_back(
-    kept: Snapshot, q: Requests, s: Replicas, c: Prefixes, line: Line, turn: NDArray[np.int64], events: Events
-) -> None:
-    q[:], line.due[:], line.who[:], line.count[:], turn[:] = (kept[n] for n in ("q", "due", "who", "count", "turn"))
-    for prefix, arrays in (("s", s), ("c", c)):
-        for name, values in arrays._asdict().items():
-            if f"{prefix}.{name}" in kept:
-                values[...] = kept[f"{prefix}.{name}"]
-    line.sent, line.looked = int(kept["place"][0]), float(kept["place"][1])
-    events.put_back({name.removeprefix("events."): values for name, values in kept.items()})
-
-
-def _edges(work: Workload, batching: Batching) -> Edges:
+def _edges(work: Arrivals, batching: Batching) -> Edges:
     """The graph as the loop reads it."""
     g = work.graph or no_edges(len(work))
     # Who asks again has the answer first: what passes outside of the engine passes before he thinks.
@@ -267,7 +246,7 @@ def _edges(work: Workload, batching: Batching) -> Edges:
     )
 
 
-def _requests(work: Workload, start: NDArray[np.int64], batching: Batching, fleet: Fleet, ready: F | None) -> Requests:
+def _requests(work: Arrivals, start: NDArray[np.int64], batching: Batching, fleet: Fleet, ready: F | None) -> Requests:
     """Records of a run."""
     count = len(work)
     rest = work.output.astype(np.int64) - 1

@@ -10,7 +10,7 @@ from rackmath.serving.simulator.compiled import inlined
 from rackmath.serving.simulator.fixed import DYNAMO, NONE, Kinds
 from rackmath.serving.simulator.places import blocks_of
 from rackmath.serving.simulator.prefix import leading_blocks, shrink
-from rackmath.serving.simulator.state import Prefixes, Replicas, Requests
+from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 _PREFIX, _QUEUE, _CACHE = 3.0, 2.0, 2.0
 """Weights of llm-d's scorers. Source: the default plugins of Gateway API Inference Extension and llm-d, of 2026:
@@ -19,7 +19,7 @@ _PREFIX, _QUEUE, _CACHE = 3.0, 2.0, 2.0
 
 @inlined
 def best(
-    kinds: Kinds, s: Replicas, q: Requests, c: Prefixes, i: int, t: float, router: int, start: int, service: int
+    kinds: Kinds, s: Replicas, q: Requests, c: PrefixCaches, i: int, t: float, router: int, start: int, service: int
 ) -> int:
     """Replica of the least cost, or of the highest score; all have been brought up to the moment ``t``.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator.graph import Graph, graph_of
-from rackmath.serving.simulator.workload import I8, LONGEST, F, Workload, checked, lengths, no_blocks, thinking
+from rackmath.serving.simulator.workload import I8, LONGEST, Arrivals, F, checked, lengths, no_blocks, thinking
 
 
 def agents(
@@ -21,7 +21,7 @@ def agents(
     random: np.random.Generator,
     spread: float = 0.0,
     users: int | None = None,
-) -> Workload:
+) -> Arrivals:
     """Sessions whose context grows turn by turn; each turn's prompt begins with the whole session so far.
 
     Parameters
@@ -53,7 +53,7 @@ def agents(
     orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in stored[s]]
     arrival = np.full((count, turns), np.nan)
     arrival[:, 0] = sessions
-    work = Workload(
+    work = Arrivals(
         arrival=arrival.reshape(-1),
         prompt=prompt.reshape(-1).astype(np.int32),
         output=made.reshape(-1).astype(np.int32),

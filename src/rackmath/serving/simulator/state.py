@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, Fixed
+from rackmath.serving.simulator.fixed import NEW_TOKEN_RATIO, NONE, RunConstants
 
 F = NDArray[np.float64]
 I4 = NDArray[np.int32]
@@ -182,7 +182,7 @@ SHELF = np.dtype(
 """Ends of a tier's list, and how much it holds."""
 
 
-class Prefixes(NamedTuple):
+class PrefixCaches(NamedTuple):
     """Prefix caches of all replicas, linked lists by last use, newest first."""
 
     links: Any
@@ -199,7 +199,7 @@ class Prefixes(NamedTuple):
     """Blocks that each request found, by tier; of the last time that it was read. (requests, tiers)"""
 
 
-def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
+def replicas(kind: I4, kinds: Sequence[RunConstants], chained: int) -> Replicas:
     """Idle replicas of given kinds with empty caches; others wait for ``chained`` requests at most."""
     count = len(kind)
     own = np.zeros(count, REPLICA)
@@ -222,14 +222,14 @@ def replicas(kind: I4, kinds: Sequence[Fixed], chained: int) -> Replicas:
     )
 
 
-def prefixes(count: int, fixed: Fixed, ids: I4, distinct: int, asking: int) -> Prefixes:
+def prefixes(count: int, fixed: RunConstants, ids: I4, distinct: int, asking: int) -> PrefixCaches:
     """Empty prefix caches for so many distinct blocks and requests; without tiers they take no memory."""
     tiers = len(fixed.capacity)
     known = distinct if tiers else 0
     count += bool(fixed.common.any())
     shelves = np.zeros((count, tiers), SHELF)
     shelves["newest"] = shelves["oldest"] = NONE
-    return Prefixes(
+    return PrefixCaches(
         links=np.zeros((count, tiers, known), LINK),
         uses=np.zeros((count, known), USE),
         shelves=shelves,

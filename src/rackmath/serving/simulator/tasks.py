@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from rackmath.serving.simulator.graph import I8, F, graph_of
 from rackmath.serving.simulator.run import Outcome
-from rackmath.serving.simulator.workload import I4, Workload, checked
+from rackmath.serving.simulator.workload import I4, Arrivals, checked
 
 
-def first_requests(work: Workload) -> I8:
+def first_requests(work: Arrivals) -> I8:
     """First request of each task, which waits for nobody of its own task. (tasks,)"""
     assert work.task is not None, "the workload has tasks"
     return np.unique(work.task, return_index=True)[1]
 
 
-def beginning_at(work: Workload, begins: F) -> Workload:
+def beginning_at(work: Arrivals, begins: F) -> Arrivals:
     """Tasks that begin by themselves.
 
     Parameters
@@ -32,7 +32,7 @@ def beginning_at(work: Workload, begins: F) -> Workload:
     return checked(replace(work, arrival=arrival))
 
 
-def of_users(work: Workload, begins: F, pause: F) -> Workload:
+def of_users(work: Arrivals, begins: F, pause: F) -> Arrivals:
     """Tasks of users, each of whom begins another when all requests of his last one have ended.
 
     Parameters
@@ -84,7 +84,7 @@ class Tasks:
     """Tokens of its prompts that caches had. [tokens]"""
 
 
-def task_times(work: Workload, outcome: Outcome, outside: float) -> Tasks:
+def task_times(work: Arrivals, outcome: Outcome, outside: float) -> Tasks:
     """What became of each task.
 
     Parameters
@@ -117,7 +117,7 @@ def task_times(work: Workload, outcome: Outcome, outside: float) -> Tasks:
     )
 
 
-def _binding(work: Workload, arrival: F, ends: F) -> tuple[I8, NDArray[np.bool_], F]:
+def _binding(work: Arrivals, arrival: F, ends: F) -> tuple[I8, NDArray[np.bool_], F]:
     """Of each request the one of its task that allowed it last, by being sent or by ending, and the time from then.
 
     Returns
@@ -157,7 +157,7 @@ def _along(before: I8, values: Sequence[F]) -> list[F]:
     return sums
 
 
-def prefix_reuse(work: Workload, outcome: Outcome) -> dict[str, float]:
+def prefix_reuse(work: Arrivals, outcome: Outcome) -> dict[str, float]:
     """Where the blocks were that an endless cache would have found: share of each tier; ``recomputed`` is the rest.
 
     Such blocks of a prompt are those that a request which came before it names, in its prompt or its answer.

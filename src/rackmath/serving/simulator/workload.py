@@ -26,7 +26,7 @@ def no_blocks() -> I8:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Workload:
+class Arrivals:
     """Requests in the order of their arrival; those that wait for others stand after them."""
 
     arrival: F
@@ -73,7 +73,7 @@ LATEST = 1e9
 """Of an arrival: beyond it a clock loses the length of a step, and decisions every few seconds never end. [s]"""
 
 
-def checked(work: Workload) -> Workload:
+def checked(work: Arrivals) -> Arrivals:
     """Return the workload if every number can be meant.
 
     Errors: :class:`InputError` with the row of the first that cannot: lengths below 1 or beyond belief, times that are
@@ -105,10 +105,10 @@ def checked(work: Workload) -> Workload:
     return work
 
 
-def plain(arrival: F, prompt: I4, output: I4) -> Workload:
+def plain(arrival: F, prompt: I4, output: I4) -> Arrivals:
     """Requests of one class without prefixes. (requests,)"""
     return checked(
-        Workload(
+        Arrivals(
             arrival=np.asarray(arrival, dtype=float),
             prompt=np.asarray(prompt, dtype=np.int32),
             output=np.asarray(output, dtype=np.int32),
@@ -166,7 +166,7 @@ def users(
     think: float = 0.0,
     *,
     random: np.random.Generator | None = None,
-) -> Workload:
+) -> Arrivals:
     """A closed loop: so many users, each of whom sends the next request when the last is answered.
 
     With ``random`` thinking is exponential and users begin at its times; without, all begin at once and think alike.
@@ -180,7 +180,7 @@ def users(
         arrival[:concurrency] -= arrival[0]
     pauses = np.full(requests, float(think)) if random is None else thinking(think, requests, random)
     return checked(
-        Workload(
+        Arrivals(
             arrival=arrival,
             prompt=np.asarray(prompt, dtype=np.int32),
             output=np.asarray(output, dtype=np.int32),
@@ -195,7 +195,7 @@ def thinking(think: float, count: int, random: np.random.Generator) -> F:
     return random.exponential(think, count) if think > 0 else np.zeros(count)
 
 
-def scaled(work: Workload, rate: float) -> Workload:
+def scaled(work: Arrivals, rate: float) -> Arrivals:
     """The same requests, so many times as fast; tools and thoughts within a task take the time that they take."""
     if not 0 < rate < 1e6:
         raise InputError("--scale", rate, "write a positive factor")
@@ -205,7 +205,7 @@ def scaled(work: Workload, rate: float) -> Workload:
     return replace(work, arrival=work.arrival / rate, graph=graph)
 
 
-def copied(work: Workload, factor: float, random: np.random.Generator) -> Workload:
+def copied(work: Arrivals, factor: float, random: np.random.Generator) -> Arrivals:
     """So many times as many requests over the same time: whole copies, and a part of one more drawn at random.
 
     A copied request arrives somewhere between its original and the one after it, so that bursts and the day keep their
@@ -240,7 +240,7 @@ def copied(work: Workload, factor: float, random: np.random.Generator) -> Worklo
     )  # fmt: skip
 
 
-def head(work: Workload, count: int) -> Workload:
+def head(work: Arrivals, count: int) -> Arrivals:
     """The first requests of a workload; of tasks only whole ones, and one at least."""
     if count >= len(work):
         return work
@@ -259,7 +259,7 @@ def head(work: Workload, count: int) -> Workload:
     )  # fmt: skip
 
 
-def renumbered(work: Workload) -> tuple[I8, I4, int]:
+def renumbered(work: Arrivals) -> tuple[I8, I4, int]:
     """Starts, ids from 0 on, and how many there are: what arrays can be indexed by."""
     if not len(work.start):
         return np.zeros(len(work) + 1, np.int64), np.zeros(0, np.int32), 0
@@ -272,7 +272,7 @@ def renumbered(work: Workload) -> tuple[I8, I4, int]:
     return work.start, ids.astype(np.int32).reshape(-1), len(known)
 
 
-def of_classes(work: Workload, shares: Sequence[float], random: np.random.Generator) -> Workload:
+def of_classes(work: Arrivals, shares: Sequence[float], random: np.random.Generator) -> Arrivals:
     """Deal requests to priority classes by their shares, first class first."""
     total = float(sum(shares))
     if not shares or total <= 0 or min(shares) < 0:

@@ -10,13 +10,13 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks, cache_blocks
-from rackmath.models.cache_pools import Pools, cache_pools
+from rackmath.models.cache_pools import CachePools, cache_pools
 from rackmath.models.counts import encoder_params
-from rackmath.models.loaded import Loaded, loaded_weights
+from rackmath.models.loaded import LoadedWeights, loaded_weights
 from rackmath.models.mixers import Grouped
 from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.startup import working
-from rackmath.serving.startup.rules import DRAWN, Rules, graph_sizes, rules_of, visible
+from rackmath.serving.startup.rules import DRAWN, StartupRules, graph_sizes, rules_of, visible
 from rackmath.serving.startup.working import Peak
 
 _UNMEASURED = 2.0
@@ -30,7 +30,7 @@ _MOST_SEQUENCES = 2048.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class EngineStart:
     """How an engine is started.
 
     Parameters
@@ -57,7 +57,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class MemoryLine:
     """One line of the account: bytes on the tightest accelerator, with a 90 % range."""
 
     value: float
@@ -65,7 +65,7 @@ class Line:
     high: float
 
     @classmethod
-    def within(cls, value: float, error: float, most: float | None = None) -> Line:
+    def within(cls, value: float, error: float, most: float | None = None) -> MemoryLine:
         """A value with an error to either side, or a larger one above; never below zero. [B]"""
         return cls(value=value, low=max(value - error, 0.0), high=value + (error if most is None else most))
 
@@ -74,23 +74,23 @@ class Line:
 class Startup:
     """Memory of the tightest accelerator of a data-parallel group. All in bytes but what is said otherwise."""
 
-    visible: Line
-    requested: Line
+    visible: MemoryLine
+    requested: MemoryLine
     """What the engine may take."""
-    loaded: Loaded
+    loaded: LoadedWeights
     vision: float
     tables: float
     """Sines and cosines of positions."""
     draft: float
     adapters: float
     """Room for low-rank adapters."""
-    weights: Line
+    weights: MemoryLine
     peak: Peak
-    activations: Line
-    outside: Line
-    graphs: Line
-    cache: Line
-    blocks: Blocks | Pools
+    activations: MemoryLine
+    outside: MemoryLine
+    graphs: MemoryLine
+    cache: MemoryLine
+    blocks: Blocks | CachePools
     count: tuple[int, int, int]
     """Blocks of the cache, and the ends of their range. [blocks]"""
     fraction: float
@@ -98,24 +98,24 @@ class Startup:
     in_flight: float
     """Tokens of passes that have begun and hold their blocks. [tokens]"""
     sequences: float
-    rules: Rules
+    rules: StartupRules
 
-    def cached_tokens(self, context: float) -> Line:
+    def cached_tokens(self, context: float) -> MemoryLine:
         """Tokens that the cache holds on one data-parallel group, in sequences of ``context`` tokens. [tokens]"""
         if self.rules.by_concurrency:
             n = self.concurrency(context)
-            return Line(value=n.value * context, low=n.low * context, high=n.high * context)
+            return MemoryLine(value=n.value * context, low=n.low * context, high=n.high * context)
         value, low, high = (float(self.blocks.tokens(n)) for n in self.count)
-        return Line(value=value, low=low, high=high)
+        return MemoryLine(value=value, low=low, high=high)
 
-    def concurrency(self, context: float) -> Line:
+    def concurrency(self, context: float) -> MemoryLine:
         """Sequences of ``context`` tokens that one data-parallel group holds at once. [sequences]"""
         each = max(self.blocks.per_sequence(context, self.in_flight), 1)
         value, low, high = (n / each for n in self.count)
-        return Line(value=value, low=low, high=high)
+        return MemoryLine(value=value, low=low, high=high)
 
 
-def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server) -> Startup:
+def start(architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart) -> Startup:
     """Account for the memory of one accelerator after a start.
 
     Parameters
@@ -133,20 +133,20 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
     if not 0 < fraction <= 1:
         raise InputError(rules.flag, fraction, "write a part of the memory, above 0 and up to 1")
     seen = visible(chip)
-    total = Line.within(seen, (_DRIVERS if chip.visible_memory else DRAWN) * seen)
+    total = MemoryLine.within(seen, (_DRIVERS if chip.visible_memory else DRAWN) * seen)
     wide = 1.0 if rules.measured and chip.generation == "hopper" else _UNMEASURED
     nvidia = chip.vendor == "NVIDIA"
     loaded = _loaded(architecture, layout, nvidia=nvidia, speculative=server.speculative)
     parts = _beside(architecture, layout, server, nvidia=nvidia)
     size = _on_stage(loaded, architecture, layout) + sum(parts)
-    weights = Line.within(size, size * 0.005 * wide * (1 if architecture.encoder_exact else 4))
+    weights = MemoryLine.within(size, size * 0.005 * wide * (1 if architecture.encoder_exact else 4))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
     stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
     blocks = _cut(stage, layout, server, rules)
     cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
     return Startup(
         visible=total,
-        requested=Line(value=fraction * total.value, low=fraction * total.low, high=fraction * total.high),
+        requested=MemoryLine(value=fraction * total.value, low=fraction * total.low, high=fraction * total.high),
         loaded=loaded,
         vision=parts[0],
         tables=parts[1],
@@ -168,7 +168,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Server
     )
 
 
-def _cut(stage: Architecture, layout: Layout, server: Server, rules: Rules) -> Blocks | Pools:
+def _cut(stage: Architecture, layout: Layout, server: EngineStart, rules: StartupRules) -> Blocks | CachePools:
     """How the engine cuts the cache of a stage: into blocks of tables, or into pools of tokens and states."""
 
     def share(parts: int | None) -> float:
@@ -178,13 +178,13 @@ def _cut(stage: Architecture, layout: Layout, server: Server, rules: Rules) -> B
     return pools or cache_blocks(stage, share, server.block or rules.block)
 
 
-def _passes_in_flight(rules: Rules, layout: Layout) -> float:
+def _passes_in_flight(rules: StartupRules, layout: Layout) -> float:
     """Passes at once where each is decided when the one before begins; the first model runner does so on one stage."""
     stages = float(layout.pipeline)
     return stages + 1 if rules.in_place or stages == 1 else stages
 
 
-def _beside(architecture: Architecture, layout: Layout, server: Server, *, nvidia: bool) -> tuple[float, ...]:
+def _beside(architecture: Architecture, layout: Layout, server: EngineStart, *, nvidia: bool) -> tuple[float, ...]:
     """Encoder of images, tables of positions, a draft model, and room for low-rank adapters, on one rank. [B]"""
     element = working.element_bytes(architecture)
     draft = 0.0
@@ -201,11 +201,11 @@ def _working(
     architecture: Architecture,
     chip: Chip,
     layout: Layout,
-    server: Server,
+    server: EngineStart,
     most: tuple[float, float],
-    rules: Rules,
+    rules: StartupRules,
     wide: float,
-) -> tuple[Peak, Line, Line, Line]:
+) -> tuple[Peak, MemoryLine, MemoryLine, MemoryLine]:
     """Pass and sampling, what is outside PyTorch, and graphs, of ``most`` tokens in a pass and sequences at once."""
     tokens, sequences = most
     peak = working.peak(architecture, layout, tokens, sequences, in_place=rules.in_place)
@@ -220,23 +220,28 @@ def _working(
     less = 0.6 if rules.graphs_taken_off else 0.35
     return (
         peak,
-        Line.within(peak.total, below * peak.total * wide, above * peak.total * wide),
-        Line.within(other, 0.08 * other * wide, (0.1 * other + 0.1 * 2**30) * wide),
-        Line.within(graph, less * graph * wide, 0.35 * graph * wide),
+        MemoryLine.within(peak.total, below * peak.total * wide, above * peak.total * wide),
+        MemoryLine.within(other, 0.08 * other * wide, (0.1 * other + 0.1 * 2**30) * wide),
+        MemoryLine.within(graph, less * graph * wide, 0.35 * graph * wide),
     )
 
 
-def _cache_range(rules: Rules, fraction: float, total: Line, lines: tuple[Line, Line, Line, Line]) -> Line:
+def _cache_range(
+    rules: StartupRules,
+    fraction: float,
+    total: MemoryLine,
+    lines: tuple[MemoryLine, MemoryLine, MemoryLine, MemoryLine],
+) -> MemoryLine:
     """What is left for the cache, with its range."""
     value = _cache(rules, fraction, total.value, tuple(line.value for line in lines))
     low = _cache(rules, fraction, total.low, tuple(line.high for line in lines))
     high = _cache(rules, fraction, total.high, tuple(line.low for line in lines))
     # Errors of the lines are independent: all at their ends at once is far rarer than one in ten.
     low, high = value - _TOGETHER * (value - low), value + _TOGETHER * (high - value)
-    return Line(value=max(value, 0.0), low=max(low, 0.0), high=max(high, 0.0))
+    return MemoryLine(value=max(value, 0.0), low=max(low, 0.0), high=max(high, 0.0))
 
 
-def _cache(rules: Rules, fraction: float, total: float, lines: tuple[float, ...]) -> float:
+def _cache(rules: StartupRules, fraction: float, total: float, lines: tuple[float, ...]) -> float:
     """What is left for the cache. [B]"""
     weights, activations, outside, graphs = lines
     if rules.of_free:
@@ -248,7 +253,7 @@ def _cache(rules: Rules, fraction: float, total: float, lines: tuple[float, ...]
     return fraction * total - weights - activations - outside - taken
 
 
-def _loaded(architecture: Architecture, layout: Layout, *, nvidia: bool, speculative: bool) -> Loaded:
+def _loaded(architecture: Architecture, layout: Layout, *, nvidia: bool, speculative: bool) -> LoadedWeights:
     return loaded_weights(
         architecture,
         lambda kind, parts: float(split_share(kind, parts, layout)),
@@ -263,7 +268,7 @@ def _layers(architecture: Architecture, layout: Layout) -> int:
     return round(float(stage_share(architecture, layout)) * len(architecture.layers))
 
 
-def _on_stage(loaded: Loaded, architecture: Architecture, layout: Layout) -> float:
+def _on_stage(loaded: LoadedWeights, architecture: Architecture, layout: Layout) -> float:
     """Bytes of the fuller of the first and the last stage. [B]"""
     layers = loaded.layers * float(stage_share(architecture, layout)) + loaded.speculative
     if layout.pipeline == 1:

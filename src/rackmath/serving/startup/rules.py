@@ -49,7 +49,7 @@ DRAWN = 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class StartupRules:
     """Rules of one engine.
 
     Parameters
@@ -93,7 +93,7 @@ class Rules:
     pooled: bool = False
 
 
-def rules_of(family: str, version: float | None, architecture: Architecture) -> Rules:
+def rules_of(family: str, version: float | None, architecture: Architecture) -> StartupRules:
     """Rules of an engine for a model.
 
     Parameters
@@ -111,11 +111,11 @@ def rules_of(family: str, version: float | None, architecture: Architecture) -> 
     return _vllm(version or MEASURED_VERSION, architecture) if rules is None else rules
 
 
-def _vllm(version: float, architecture: Architecture) -> Rules:
+def _vllm(version: float, architecture: Architecture) -> StartupRules:
     if not 0.11 <= version < 1:
         raise InputError("--engine-version", version, "rules of vLLM are known from 0.11 on; write it as 0.19")
     second = version >= (_SECOND_RUNNER_DENSE if _dense(architecture) else _SECOND_RUNNER)
-    return Rules(
+    return StartupRules(
         fraction=lambda chip, width, tokens: 0.92 if version >= _WIDER else 0.9,
         flag="--gpu-memory-utilization",
         block=16,
@@ -171,10 +171,10 @@ def graph_sizes(family: str, chip: Chip, width: float, seats: float) -> float:
     return 512.0
 
 
-_RULES: Mapping[str, Rules | None] = MappingProxyType(
+_RULES: Mapping[str, StartupRules | None] = MappingProxyType(
     {
         "vllm": None,  # By version.
-        "sglang": Rules(
+        "sglang": StartupRules(
             fraction=_sglang_fraction,
             flag="--mem-fraction-static",
             block=1,
@@ -188,7 +188,7 @@ _RULES: Mapping[str, Rules | None] = MappingProxyType(
             measured=False,
             source="SGLang's model_runner_kv_cache_mixin.py, profile_max_num_token",
         ),
-        "trtllm": Rules(
+        "trtllm": StartupRules(
             fraction=lambda chip, width, tokens: 0.9,
             flag="--free_gpu_memory_fraction",
             block=32,

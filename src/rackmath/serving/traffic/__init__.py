@@ -7,6 +7,6 @@ A workload enters and a :class:`~rackmath.serving.traffic.model.TrafficModel` le
 from rackmath.serving.traffic.closeness import Closeness, closeness
 from rackmath.serving.traffic.draw import draw
 from rackmath.serving.traffic.fit import fit_traffic
-from rackmath.serving.traffic.model import LengthClass, Prefixes, Reuse, TrafficModel
+from rackmath.serving.traffic.model import LengthClass, Reuse, SharedPrefixes, TrafficModel
 
-__all__ = ["Closeness", "LengthClass", "Prefixes", "Reuse", "TrafficModel", "closeness", "draw", "fit_traffic"]
+__all__ = ["Closeness", "LengthClass", "Reuse", "SharedPrefixes", "TrafficModel", "closeness", "draw", "fit_traffic"]

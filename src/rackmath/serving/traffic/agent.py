@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rackmath.errors import InputError
 from rackmath.serving.simulator.graph import graph_of
-from rackmath.serving.simulator.workload import LONGEST, Workload, lengths, log_normal
+from rackmath.serving.simulator.workload import LONGEST, Arrivals, lengths, log_normal
 
 Names: TypeAlias = NDArray[np.int64]
 """Of blocks."""
@@ -161,7 +161,7 @@ class _Requests:
         return len(self.prompt) - 1
 
 
-def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.Generator) -> Workload:
+def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.Generator) -> Arrivals:
     """Tasks, whole ones, until there are so many requests; nobody begins them yet.
 
     Parameters
@@ -178,7 +178,7 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
         parts.append(len(drawn.prompt) - before)
     edges = np.array(drawn.edges, np.float64).reshape(-1, 3)
     count = len(drawn.prompt)
-    return Workload(
+    return Arrivals(
         arrival=np.full(count, np.nan),
         prompt=np.array(drawn.prompt, np.int32),
         output=np.array(drawn.output, np.int32),

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 from rackmath.serving.traffic.fit import reuse_of
 
 F = NDArray[np.float64]
@@ -32,7 +32,7 @@ class Closeness:
     """Distance that independent values of one distribution exceed in 5 % of cases. [1]"""
 
 
-def closeness(first: Workload, second: Workload) -> list[Closeness]:
+def closeness(first: Arrivals, second: Arrivals) -> list[Closeness]:
     """Gaps, arrivals in ten seconds, lengths, and the part of prompts that is an earlier one's, of two workloads."""
     pairs = [
         ("gap between requests, s", *(np.diff(work.arrival) for work in (first, second))),
@@ -50,7 +50,7 @@ def _counts(arrival: F) -> NDArray[np.int64]:
     return np.histogram(arrival, edges)[0][:-1] if len(edges) > 2 else np.array([len(arrival)])
 
 
-def _known(work: Workload) -> F:
+def _known(work: Arrivals) -> F:
     count, shared, _ = reuse_of(work)
     return shared / np.maximum(count, 1)
 

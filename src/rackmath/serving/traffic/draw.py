@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator.workload import LATEST, LONGEST, Workload, plain
+from rackmath.serving.simulator.workload import LATEST, LONGEST, Arrivals, plain
 from rackmath.serving.traffic.fit import passed
-from rackmath.serving.traffic.model import PARTS, PROBABILITIES, LengthClass, Prefixes, Reuse, TrafficModel
+from rackmath.serving.traffic.model import PARTS, PROBABILITIES, LengthClass, Reuse, SharedPrefixes, TrafficModel
 
 F = NDArray[np.float64]
 I4 = NDArray[np.int32]
@@ -25,7 +25,7 @@ _SCORES: F = np.linspace(-8.0, 8.0, 3201)
 _CHANCES: F = np.array([0.5 * (1 + erf(score / 2**0.5)) for score in _SCORES])
 
 
-def draw(model: TrafficModel, requests: int, random: np.random.Generator) -> Workload:
+def draw(model: TrafficModel, requests: int, random: np.random.Generator) -> Arrivals:
     """Draw requests that arrive, are as long and share prefixes as the model says.
 
     Errors: :class:`InputError` for a number of requests that cannot be meant, or that would take thirty years.
@@ -96,7 +96,7 @@ def _logs(group: LengthClass) -> tuple[F, F]:
     return np.log([group.input, group.output]) - variance / 2, np.sqrt(variance)
 
 
-def _with_prefixes(work: Workload, prefixes: Prefixes, random: np.random.Generator) -> Workload:
+def _with_prefixes(work: Arrivals, prefixes: SharedPrefixes, random: np.random.Generator) -> Arrivals:
     """Give every request its blocks: those of an earlier one to a part of its prompt, then new ones."""
     size = prefixes.block
     count = work.prompt // size if prefixes.whole else -(-work.prompt // size)

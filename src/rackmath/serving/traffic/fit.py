@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.errors import InputError
-from rackmath.serving.simulator.workload import Workload
+from rackmath.serving.simulator.workload import Arrivals
 from rackmath.serving.traffic.mixture import length_classes
-from rackmath.serving.traffic.model import PARTS, PROBABILITIES, Prefixes, Reuse, TrafficModel
+from rackmath.serving.traffic.model import PARTS, PROBABILITIES, Reuse, SharedPrefixes, TrafficModel
 
 F = NDArray[np.float64]
 I8 = NDArray[np.int64]
@@ -29,7 +29,7 @@ _KINDS = 8
 """Groups of requests by length, of equal shares, whose reuse is told apart."""
 
 
-def fit_traffic(work: Workload, *, seed: int = 0) -> TrafficModel:
+def fit_traffic(work: Arrivals, *, seed: int = 0) -> TrafficModel:
     """Fit rate over time, gaps, lengths and reuse of prefixes.
 
     Rates are told in hours of the week for traces of two weeks, of the day for two days, else in parts of the trace.
@@ -109,7 +109,7 @@ def _persistence(gaps: F) -> float:
     return float(np.clip(np.corrcoef(scores[:-1], scores[1:])[0, 1], -0.99, 0.99))
 
 
-def reuse_of(work: Workload) -> tuple[I8, I8, I8]:
+def reuse_of(work: Arrivals) -> tuple[I8, I8, I8]:
     """Blocks of each request, how many of them from its beginning are an earlier one's, and how long ago that was.
 
     Ages count requests; 0 where nothing is an earlier one's. (requests,)
@@ -132,7 +132,7 @@ def reuse_of(work: Workload) -> tuple[I8, I8, I8]:
     return count, shared, age
 
 
-def _common(work: Workload, count: I8) -> tuple[int, NDArray[np.bool_]]:
+def _common(work: Arrivals, count: I8) -> tuple[int, NDArray[np.bool_]]:
     """Blocks of the beginning that many requests have, and which requests have it."""
     having, depth = np.ones(len(work), np.bool_), 0
     while True:
@@ -148,14 +148,14 @@ def _common(work: Workload, count: I8) -> tuple[int, NDArray[np.bool_]]:
     return depth, having & (depth > 0)
 
 
-def _prefixes(work: Workload) -> Prefixes:
+def _prefixes(work: Arrivals) -> SharedPrefixes:
     count, shared, age = reuse_of(work)
     common, having = _common(work, count)
     base = np.where(having, common, 0)
     # What is the common beginning's is no other request's.
     shared, own = np.maximum(shared - base, 0), count - base
     edges = np.unique(np.quantile(own[own > 0], np.arange(1, _KINDS + 1) / _KINDS)) if own.any() else np.zeros(0)
-    return Prefixes(
+    return SharedPrefixes(
         block=work.block,
         whole=bool((count <= work.prompt // work.block).mean() > 0.5),
         common=common,

@@ -51,7 +51,7 @@ class Reuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prefixes:
+class SharedPrefixes:
     """Blocks that prompts share from their beginnings on."""
 
     block: int
@@ -86,7 +86,7 @@ class TrafficModel:
     """[tokens]"""
     longest_output: int
     """[tokens]"""
-    prefixes: Prefixes | None = None
+    prefixes: SharedPrefixes | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no requests can be drawn from.
@@ -125,7 +125,7 @@ class TrafficModel:
                 raise InputError("classes", each.input_spread, "write spreads from 0 to 100")
 
 
-def _check(prefixes: Prefixes) -> None:
+def _check(prefixes: SharedPrefixes) -> None:
     if prefixes.common < 0 or not 0 <= prefixes.common_share <= 1:
         raise InputError("prefixes.common", prefixes.common, "write blocks from 0 and a share from 0 to 1")
     if prefixes.block < 1:

@@ -29,7 +29,7 @@ _NOT_YET = -1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class StageTimes:
     """Of a whole rank's layers and one micro-batch; one number, or one per stage. [s]"""
 
     forward: float | Sequence[float]
@@ -69,7 +69,7 @@ class Timeline:
         return 1 - self.work / self.longest_span
 
 
-def execute(order: Order, times: Times, kept: float = 1.0) -> Timeline:
+def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
     """Run an order.
 
     Parameters
@@ -172,7 +172,7 @@ def _lane(order: Order, rank: int, spans: Array, send: float) -> _Lane:
     )
 
 
-def _durations(order: Order, times: Times) -> Array:
+def _durations(order: Order, times: StageTimes) -> Array:
     """Time of each kind of operation on each stage. (kinds, stages)"""
     stages = len(order.place)
     durations: list[list[float]] = []

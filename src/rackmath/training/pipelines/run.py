@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rackmath.errors import InputError
-from rackmath.training.pipelines.execute import Timeline, Times, execute
+from rackmath.training.pipelines.execute import StageTimes, Timeline, execute
 from rackmath.training.pipelines.order import Op, Order, forward
 from rackmath.training.pipelines.schedules import SCHEDULES, schedule
 from rackmath.training.pipelines.searched import zb_2p
@@ -14,7 +14,7 @@ NAMES = (*SCHEDULES, SEARCHED)
 
 
 def run(
-    name: str, stages: int, microbatches: int, times: Times, chunks: int | None = None, kept: float = 1.0
+    name: str, stages: int, microbatches: int, times: StageTimes, chunks: int | None = None, kept: float = 1.0
 ) -> Timeline:
     """Execute a schedule by name.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from rackmath.training.pipelines.execute import Timeline, Times, execute
+from rackmath.training.pipelines.execute import StageTimes, Timeline, execute
 from rackmath.training.pipelines.order import FORWARD, INPUT, WEIGHT, Op, Order, forward, inputs, weights
 
 _PATIENCE = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -15,7 +15,7 @@ _LONG = 20_000
 """Micro-batches of all ranks from which on a bubble below one forward pass is good enough."""
 
 
-def zb_2p(ranks: int, microbatches: int, times: Times, kept: float = 1.0, memory: float = 2.0) -> Timeline:
+def zb_2p(ranks: int, microbatches: int, times: StageTimes, kept: float = 1.0, memory: float = 2.0) -> Timeline:
     """Shortest of a family of greedy orders, by longest span and then makespan.
 
     A rank takes gradients of inputs first, forward passes as memory allows, and fills what is left with gradients of
@@ -46,7 +46,7 @@ def zb_2p(ranks: int, microbatches: int, times: Times, kept: float = 1.0, memory
 
 
 @dataclass(slots=True)
-class _Rank:
+class _RankState:
     """What a rank has done and what has arrived."""
 
     free: float = 0.0
@@ -59,14 +59,14 @@ class _Rank:
     order: list[Op] = field(default_factory=list[Op])
 
 
-def _first(rank: int, ranks: int, times: Times) -> int:
+def _first(rank: int, ranks: int, times: StageTimes) -> int:
     """Forward passes that fit until the first gradient comes back to a rank."""
     ahead, back, _ = _each(ranks, times)
     until = sum(ahead[rank:]) + sum(back[rank + 1 :]) + 2 * (ranks - 1 - rank) * times.send
     return int(until / ahead[rank] + 1e-9) if ahead[rank] else ranks - rank
 
 
-def _each(ranks: int, times: Times) -> tuple[list[float], ...]:
+def _each(ranks: int, times: StageTimes) -> tuple[list[float], ...]:
     return tuple(
         [float(side)] * ranks if isinstance(side, (int, float)) else [float(value) for value in side]
         for side in (times.forward, times.backward_input, times.backward_weight)
@@ -74,11 +74,11 @@ def _each(ranks: int, times: Times) -> tuple[list[float], ...]:
 
 
 def _greedy(
-    ranks: int, microbatches: int, times: Times, caps: list[int], memory: tuple[float, float], patience: float
+    ranks: int, microbatches: int, times: StageTimes, caps: list[int], memory: tuple[float, float], patience: float
 ) -> Order:
     """One order: decisions in the order of time; ``memory`` is what is held at most, and the part kept."""
     ahead, back, own = _each(ranks, times)
-    state = [_Rank() for _ in range(ranks)]
+    state = [_RankState() for _ in range(ranks)]
     state[0].forwards = [0.0] * microbatches
     clock: list[tuple[float, int]] = [(0.0, rank) for rank in range(ranks)]
     while clock:
@@ -124,7 +124,7 @@ def _greedy(
 
 
 def _choice(
-    me: _Rank, now: float, microbatches: int, cap: int, memory: tuple[float, float], patience: float
+    me: _RankState, now: float, microbatches: int, cap: int, memory: tuple[float, float], patience: float
 ) -> tuple[int | None, float | None]:
     """What a free rank does, or until when it waits at least."""
     most, kept = memory

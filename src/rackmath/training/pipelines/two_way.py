@@ -22,7 +22,7 @@ def dualpipe(ranks: int, microbatches: int, _: int) -> Order:
         near = min(rank, ranks - 1 - rank)
         first, second = rank, 2 * ranks - 1 - rank
         both = (first, second) if rank < ranks // 2 else (second, first)
-        return tuple(_Rank(both).operations(ranks // 2, near, microbatches // 2, microbatches // 2 - ranks))
+        return tuple(_TwoWayRank(both).operations(ranks // 2, near, microbatches // 2, microbatches // 2 - ranks))
 
     return Order(
         name="dualpipe",
@@ -45,7 +45,7 @@ def dualpipe_v(ranks: int, microbatches: int, _: int) -> Order:
 
     def operations(rank: int) -> tuple[Op, ...]:
         both = (rank, 2 * ranks - 1 - rank)
-        return tuple(_Rank(both).operations(ranks, rank, microbatches, microbatches - 2 * ranks))
+        return tuple(_TwoWayRank(both).operations(ranks, rank, microbatches, microbatches - 2 * ranks))
 
     return Order(
         name="dualpipev",
@@ -59,7 +59,7 @@ def dualpipe_v(ranks: int, microbatches: int, _: int) -> Order:
 
 
 @dataclass(slots=True)
-class _Rank:
+class _TwoWayRank:
     """One rank's two stages: the one it fills first, and the other."""
 
     stages: tuple[int, int]

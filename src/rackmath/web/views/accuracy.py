@@ -16,7 +16,7 @@ from rackmath.api.plain import to_plain
 from rackmath.errors import DoesNotFit
 from rackmath.figures import COLOURS
 from rackmath.web.inputs import Inputs, choice
-from rackmath.web.shown import Shown, Table, View
+from rackmath.web.shown import PageContent, Table, View
 
 _CLASSES = (
     "time per token",
@@ -79,7 +79,7 @@ def _names(column: str) -> tuple[str, ...]:
     return ("", *(name for name, _ in Counter(record().text[column].tolist()).most_common()))
 
 
-class Accuracy(Inputs):
+class AccuracyInputs(Inputs):
     """Which rows."""
 
     kind: Literal[("", *_CLASSES)] = choice("", "question")  # type: ignore[valid-type]
@@ -89,7 +89,7 @@ class Accuracy(Inputs):
     group: Literal["chip", "model", "engine", "class"] = choice("chip", "table by")
 
 
-def accuracy(i: Accuracy) -> Shown:
+def accuracy(i: AccuracyInputs) -> PageContent:
     """Predicted against measured, and the errors."""
     wanted = {"class": i.kind, "chip": i.chip, "model": i.model, "engine": i.engine}
     conditions = [record().text[column] == value for column, value in wanted.items() if value]
@@ -97,7 +97,7 @@ def accuracy(i: Accuracy) -> Shown:
     error = chosen.error
     if not len(error):
         raise DoesNotFit("no row is of all these", "leave one of them open")
-    return Shown(
+    return PageContent(
         figures=[_scatter(chosen), _histogram(error)],
         pairs=[
             ("rows", f"{len(error):,}"),
@@ -205,7 +205,7 @@ def views() -> list[View]:
             name="accuracy",
             title="Measured against predicted",
             about="Published rows, filtered as you like.",
-            inputs=Accuracy,
+            inputs=AccuracyInputs,
             answer=accuracy,
         ),
     ]

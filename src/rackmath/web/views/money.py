@@ -16,7 +16,7 @@ from rackmath.units import show
 from rackmath.web.inputs import (
     Inputs,
     Model,
-    OtherNumbers,
+    OtherNumbersInputs,
     System,
     asking,
     choice,
@@ -27,20 +27,20 @@ from rackmath.web.inputs import (
     ticked,
     values_of,
 )
-from rackmath.web.shown import Shown, Table, View, answered, drawn
+from rackmath.web.shown import PageContent, Table, View, answered, drawn
 
 _PROVIDERS = tuple(sorted(price_book.providers()))
 
 
 @asking(PageRequest)
-class Page(Inputs):
+class PageInputs(Inputs):
     """A provider's page."""
 
     provider: Literal[_PROVIDERS] = choice("anthropic", "provider")  # type: ignore[valid-type]
     model: str = text("", "only this model", hint="claude-opus-5-5")
 
 
-def page(i: Page) -> Shown:
+def page(i: PageInputs) -> PageContent:
     """Ratios, and what each of them implies."""
     answer = answered("prices page", PageRequest(**values_of(i, "provider", "model")))
     result = answer.facts[0]
@@ -52,7 +52,7 @@ def page(i: Page) -> Shown:
         )
         for model in result["models"]
     ]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=[("models", f"{len(rows):,}")],
         tables=[
@@ -109,7 +109,7 @@ def _dollars(value: float | None) -> str:
 
 
 @asking(PriceRequest, renamed={"model": "source"})
-class Decode(Inputs):
+class DecodeInputs(Inputs):
     """Prices behind which a model stands."""
 
     model: str = text("", "a model of several hosts, instead of prices", hint="kimi-k2.6")
@@ -120,7 +120,7 @@ class Decode(Inputs):
     cliff: float | None = number(None, 1000, 1e8, "context at which the price steps", unit="tokens")
 
 
-def decode(i: Decode) -> Shown:
+def decode(i: DecodeInputs) -> PageContent:
     """Sizes, batch and margin with their intervals."""
     if i.model:
         if not _NAME.fullmatch(i.model):
@@ -143,7 +143,7 @@ def decode(i: Decode) -> Shown:
         )
         for name, scale, unit in scales
     ]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=[("chance that it is dense", f"{f['dense']:.0%}")],
         tables=[Table(title="what prices say", columns=["", ">median", ">50 %", "> ", ">90 %", ">  "], rows=rows)],
@@ -155,7 +155,7 @@ def decode(i: Decode) -> Shown:
 
 
 @asking(CacheRequest)
-class Cache(OtherNumbers):
+class CacheInputs(OtherNumbersInputs):
     """Where the cache of a prefix waits."""
 
     model: Model = named("llama-3.1-70b", "model", "model")
@@ -168,7 +168,7 @@ class Cache(OtherNumbers):
     waiting: bool = ticked(False, "the accelerator waits for the bytes")
 
 
-def cache(i: Cache) -> Shown:
+def cache(i: CacheInputs) -> PageContent:
     """Hold, retrieve or compute again."""
     fields = ("model", "on", "context", "reuse", "memory_price", "years", "remote", "waiting")
     answer = answered("lecture cache", CacheRequest(**values_of(i, *fields)))
@@ -184,7 +184,7 @@ def cache(i: Cache) -> Shown:
         )
         for tier in f["tiers"]
     ]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         tables=[
             Table(
@@ -201,7 +201,7 @@ def cache(i: Cache) -> Shown:
 
 
 @asking(AgentRequest)
-class Agent(Inputs):
+class AgentInputs(Inputs):
     """Sessions whose context grows."""
 
     model: str = text("claude-opus-5-5", "model that is sold", hint="claude-opus-5-5")
@@ -213,7 +213,7 @@ class Agent(Inputs):
     sessions: float = slider(20, 1, 100_000, "sessions of a day", whole=True)
 
 
-def agent(i: Agent) -> Shown:
+def agent(i: AgentInputs) -> PageContent:
     """What a session and a day cost, lever by lever."""
     if not _NAME.fullmatch(i.model):
         raise InputError("model", i.model, "write a name that genai-prices knows")
@@ -230,7 +230,7 @@ def agent(i: Agent) -> Shown:
         )
         for lever in f["levers"]
     ]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=[("who sells it", f["provider"])],
         tables=[
@@ -253,7 +253,7 @@ def views() -> list[View]:
             name="page",
             title="A price page",
             about="Ratios that carry information, and what each implies.",
-            inputs=Page,
+            inputs=PageInputs,
             answer=page,
             heavy=True,
         ),
@@ -261,14 +261,14 @@ def views() -> list[View]:
             name="decode",
             title="A model behind its price",
             about="What prices say of its size, and what they cannot.",
-            inputs=Decode,
+            inputs=DecodeInputs,
             answer=decode,
         ),
         View(
             name="cache",
             title="Where a cache waits",
             about="Tier by tier, against the time that it waits.",
-            inputs=Cache,
+            inputs=CacheInputs,
             answer=cache,
             uploads="config",
         ),
@@ -276,7 +276,7 @@ def views() -> list[View]:
             name="agent",
             title="An agent's day",
             about="Sessions whose context grows, and what saves most.",
-            inputs=Agent,
+            inputs=AgentInputs,
             answer=agent,
         ),
     ]

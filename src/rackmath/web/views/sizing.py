@@ -17,8 +17,8 @@ from rackmath.units import show
 from rackmath.web.inputs import (
     Model,
     Models,
-    OtherEngine,
-    OtherNumbers,
+    OtherEngineInputs,
+    OtherNumbersInputs,
     System,
     asking,
     choice,
@@ -29,7 +29,7 @@ from rackmath.web.inputs import (
     ticked,
     values_of,
 )
-from rackmath.web.shown import Shown, Table, View, answered, drawn
+from rackmath.web.shown import PageContent, Table, View, answered, drawn
 
 _GIB = 2**30
 _MOST = 60
@@ -40,7 +40,7 @@ _NUMBERS = ("", *(name for name in UNITS if name != "domain"), "engine.host")
 
 
 @asking(MemoryRequest)
-class Memory(OtherNumbers):
+class MemoryInputs(OtherNumbersInputs):
     """One start of an engine."""
 
     model: Model = named("llama-3.1-70b", "model", "model")
@@ -68,13 +68,13 @@ _MEMORY = (
 )
 
 
-def memory(i: Memory) -> Shown:
+def memory(i: MemoryInputs) -> PageContent:
     """Parts of an accelerator's memory, tokens of cache, requests at once."""
-    answer = answered("memory", MemoryRequest(**values_of(i, *Memory.__annotations__)))
+    answer = answered("memory", MemoryRequest(**values_of(i, *MemoryInputs.__annotations__)))
     f = answer.facts
     tokens_low, tokens_high = f["cache_tokens_range"]
     least, most = f["concurrency_range"]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=[
             ("layout", f"{f['layout']} on {f['gpus']} accelerators"),
@@ -103,7 +103,7 @@ def _gib(ends: Sequence[float]) -> str:
 
 
 @asking(FitRequest)
-class Fit(OtherEngine):
+class FitInputs(OtherEngineInputs):
     """What is there to run models on."""
 
     on: System = named("rtx-4090", "system", "system")
@@ -117,7 +117,7 @@ class Fit(OtherEngine):
     engine: Literal[("", *FAMILIES)] = choice("", "engine, or the one most measured there")  # type: ignore[valid-type]
 
 
-def fit(i: Fit) -> Shown:
+def fit(i: FitInputs) -> PageContent:
     """Every model and format that fits, fastest first."""
     values = values_of(i, "on", "gpus", "models", "context", "batch", "tpot", "weights", "engine")
     if i.host_memory is not None:
@@ -129,7 +129,7 @@ def fit(i: Fit) -> Shown:
     pairs = [("engine", engine), ("combinations that fit", f"{len(rows)}; {len(left_out)} models do not")]
     if largest is not None:
         pairs += [("fastest", _speed_of(rows[0])), ("largest", _speed_of(largest))]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()) if rows else [],
         pairs=pairs,
         tables=[_fitting(rows, i.batch)] if rows else [],
@@ -165,7 +165,7 @@ def _fitting(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
 
 
 @asking(EstimateRequest, own=("over", "low", "high"))
-class Explore(OtherEngine):
+class ExploreInputs(OtherEngineInputs):
     """One decode or prefill pass, and the number whose effect is followed."""
 
     model: Model = named("llama-3.1-70b", "model", "model")
@@ -182,14 +182,14 @@ class Explore(OtherEngine):
     high: float = slider(4, 1.1, 20, "to so many times it")
 
 
-def explore(i: Explore) -> Shown:
+def explore(i: ExploreInputs) -> PageContent:
     """Elasticities of time, speed and cost, or their curves over one number."""
     fields = ("model", "on", "gpus", "layout", "batch", "context", "phase", "weights", "engine")
     request = EstimateRequest(**values_of(i, *fields))
     over = f"{i.over}={i.low:g}x..{i.high:g}x"
     run = partial(run_curve, over=over) if i.over else run_elasticities
     answer = answered("explore estimate", request, run)
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         command=f"{answer.command} --over {over}" if i.over else answer.command,
         facts=answer.facts,
@@ -232,7 +232,7 @@ def views() -> list[View]:
             name="memory",
             title="What an engine leaves for the cache",
             about="Memory of each accelerator after a start, line by line, and the requests that the rest holds.",
-            inputs=Memory,
+            inputs=MemoryInputs,
             answer=memory,
             uploads="config",
         ),
@@ -240,7 +240,7 @@ def views() -> list[View]:
             name="fit",
             title="Models and formats",
             about="Every model of the catalogue and every format that the accelerators hold, fastest first.",
-            inputs=Fit,
+            inputs=FitInputs,
             answer=fit,
             heavy=True,
         ),
@@ -248,7 +248,7 @@ def views() -> list[View]:
             name="explore",
             title="Elasticities",
             about="An elasticity of -1 halves the outcome where the number doubles. One number alone has a curve.",
-            inputs=Explore,
+            inputs=ExploreInputs,
             answer=explore,
             heavy=True,
             uploads="config",

@@ -14,7 +14,7 @@ from rackmath.models.formats import CACHE_FORMATS, FORMATS
 from rackmath.units import show
 from rackmath.web.inputs import (
     Model,
-    OtherEngine,
+    OtherEngineInputs,
     System,
     asking,
     choice,
@@ -25,13 +25,13 @@ from rackmath.web.inputs import (
     ticked,
     values_of,
 )
-from rackmath.web.shown import Shown, Table, View, answered, drawn
+from rackmath.web.shown import PageContent, Table, View, answered, drawn
 
 _FORMATS, _CACHES = ("", *FORMATS), ("", *CACHE_FORMATS)
 
 
 @asking(EstimateRequest, own=("picture",))
-class Estimate(OtherEngine):
+class EstimateInputs(OtherEngineInputs):
     """One decode or prefill pass."""
 
     model: Model = named("deepseek-v3", "model", "model")
@@ -50,14 +50,14 @@ class Estimate(OtherEngine):
     picture: Literal["batch", "step", "rack", "roofline", "memory"] = choice("batch", "picture")
 
 
-def estimate(i: Estimate) -> Shown:
+def estimate(i: EstimateInputs) -> PageContent:
     """Time with its range, what binds, memory, cost."""
     fields = ["model", "on", "gpus", "layout", "batch", "context", "phase", "weights", "kv", "engine", "year", "ideal"]
     if i.phase == "decode":
         fields.append("drafted")
     answer = answered("estimate", EstimateRequest(**values_of(i, *fields)))
     f = answer.facts
-    return Shown(
+    return PageContent(
         figures=[*drawn(answer.result.picture(i.picture)), _parts("where the time goes", {**f["terms"], **f["lost"]})],
         pairs=[
             ("layout", f["layout"]),
@@ -112,7 +112,7 @@ def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
 
 
 @asking(PlanRequest)
-class Plan(OtherEngine):
+class PlanInputs(OtherEngineInputs):
     """A budget of accelerators, requests, limits."""
 
     model: Model = named("deepseek-v3", "model", "model")
@@ -129,7 +129,7 @@ class Plan(OtherEngine):
     one_pool: bool = ticked(False, "one pool only")
 
 
-def plan(i: Plan) -> Shown:
+def plan(i: PlanInputs) -> PageContent:
     """Frontier, the best under limits, launch commands."""
     fields = (
         "model",
@@ -169,7 +169,7 @@ def plan(i: Plan) -> Shown:
     speed["points"] = f["frontier"]
     # A speed is one over the time per token, which the field holds.
     speed["limit"] = None if i.tpot is None else {"field": "tpot", "at": 1 / i.tpot, "inverse": True}
-    return Shown(
+    return PageContent(
         figures=[speed, _first_tokens(f, i.ttft), *cost],
         pairs=pairs,
         tables=[_runners(f)] if f["runners_up"] else [],
@@ -229,7 +229,7 @@ def views() -> list[View]:
             name="estimate",
             title="One pass",
             about="Time, what binds, memory and cost of one pass, with ranges.",
-            inputs=Estimate,
+            inputs=EstimateInputs,
             answer=estimate,
             uploads="config",
         ),
@@ -237,7 +237,7 @@ def views() -> list[View]:
             name="plan",
             title="A deployment",
             about="Drag the dashed lines: they are the limits of the time per token and to the first one.",
-            inputs=Plan,
+            inputs=PlanInputs,
             answer=plan,
             heavy=True,
             uploads="config",

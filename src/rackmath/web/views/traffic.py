@@ -10,15 +10,15 @@ from rackmath.errors import InputError
 from rackmath.serving.simulator.settings import POLICIES, ROUTERS
 from rackmath.units import show
 from rackmath.web import uploads
-from rackmath.web.inputs import Model, OtherEngine, System, asking, choice, named, number, slider, text, values_of
-from rackmath.web.shown import Shown, Table, View, answered, drawn
+from rackmath.web.inputs import Model, OtherEngineInputs, System, asking, choice, named, number, slider, text, values_of
+from rackmath.web.shown import PageContent, Table, View, answered, drawn
 
 _ROUTERS = tuple(ROUTERS)
 _POLICIES = tuple(POLICIES)
 
 
 @asking(SimulateRequest, renamed={"rate": "poisson"})
-class Simulate(OtherEngine):
+class SimulateInputs(OtherEngineInputs):
     """A fleet and what it is asked."""
 
     model: Model = named("llama-3.1-8b", "model", "model")
@@ -44,7 +44,7 @@ class Simulate(OtherEngine):
     seed: float = slider(0, 0, 1000, "seed", log=False, whole=True)
 
 
-def simulate(i: Simulate) -> Shown:
+def simulate(i: SimulateInputs) -> PageContent:
     """Percentiles, queues and tiers."""
     values = values_of(
         i,
@@ -90,7 +90,7 @@ def simulate(i: Simulate) -> Shown:
             f"{name} {share:.1%} ({show(f['tier_bytes'][name], 'B')})" for name, share in f["hit_rate"].items()
         )
         pairs.append(("prefix blocks found, and kept on average", hits))
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=pairs,
         tables=[
@@ -120,7 +120,7 @@ def views() -> list[View]:
             name="simulate",
             title="A fleet",
             about="Event by event: percentiles, queues, prefix tiers.",
-            inputs=Simulate,
+            inputs=SimulateInputs,
             answer=simulate,
             heavy=True,
             uploads="trace",

@@ -20,7 +20,7 @@ from rackmath.units import show
 from rackmath.web.inputs import (
     Inputs,
     Model,
-    OtherEngine,
+    OtherEngineInputs,
     System,
     asking,
     choice,
@@ -31,7 +31,7 @@ from rackmath.web.inputs import (
     ticked,
     values_of,
 )
-from rackmath.web.shown import Shown, Table, View, answered, drawn
+from rackmath.web.shown import PageContent, Table, View, answered, drawn
 
 _LAWS, _SCHEDULES, _PRECISIONS = tuple(LAWS), tuple(SCHEDULES), tuple(PRECISIONS)
 _MOST = 6000
@@ -39,7 +39,7 @@ _MOST = 6000
 
 
 @asking(TrainRequest)
-class Train(OtherEngine):
+class TrainInputs(OtherEngineInputs):
     """One training run."""
 
     model: Model = named("llama-3.1-70b", "model", "model")
@@ -56,11 +56,11 @@ class Train(OtherEngine):
     grid: float | None = number(None, 0, 2000, "CO2 of the grid", unit="g/kWh")
 
 
-def train(i: Train) -> Shown:
+def train(i: TrainInputs) -> PageContent:
     """Days, dollars, and what an accelerator's memory holds."""
-    answer = answered("train run", TrainRequest(**values_of(i, *Train.__annotations__)))
+    answer = answered("train run", TrainRequest(**values_of(i, *TrainInputs.__annotations__)))
     f = answer.facts
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=_of_run(f) if f["fits"] else [("run", " ".join(training_summary(f)))],
         facts=f,
@@ -90,7 +90,7 @@ _CALLED = {"size": "params", "written": "inference_tokens", "read": "prompt_toke
 
 
 @asking(BudgetRequest, renamed=_CALLED)
-class Budget(Inputs):
+class BudgetInputs(Inputs):
     """A loss to reach, and the tokens that the model will serve."""
 
     law: Literal[_LAWS] = choice("besiroglu", "law")  # type: ignore[valid-type]
@@ -103,7 +103,7 @@ class Budget(Inputs):
     decode_efficiency: float = slider(0.3, 0.02, 1, "utilisation of writing over training", log=False)
 
 
-def budget(i: Budget) -> Shown:
+def budget(i: BudgetInputs) -> PageContent:
     """Least cost over a life, beside equal costs and the compute optimum."""
     fields = ("law", "tokens", "rl_share", "success", "decode_efficiency")
     answer = answered("train budget", BudgetRequest(**values_of(i, *fields, **_CALLED)))
@@ -125,7 +125,7 @@ def budget(i: Budget) -> Shown:
         for name, item in named
         if item is not None
     ]
-    return Shown(
+    return PageContent(
         figures=drawn(answer.result.picture()),
         pairs=[
             ("over-training at least cost", f"{f['overtraining']:.3g} times the compute optimum"),
@@ -147,7 +147,7 @@ def budget(i: Budget) -> Shown:
 
 
 @asking(PipelineRequest, renamed={"beside": "schedule"}, own=("together",))
-class Pipeline(Inputs):
+class PipelineInputs(Inputs):
     """One schedule or two of the same work."""
 
     schedule: Literal[_SCHEDULES] = choice("1f1b", "schedule")  # type: ignore[valid-type]
@@ -161,7 +161,7 @@ class Pipeline(Inputs):
     together: bool = ticked(True, "charts on the same scale")
 
 
-def pipeline(i: Pipeline) -> Shown:
+def pipeline(i: PipelineInputs) -> PageContent:
     """Gantt charts, bubbles and peak activations."""
     common = values_of(i, "stages", "microbatches", "forward", "backward_input", "backward_weight", "send")
     timelines: list[tuple[str, dict[str, Any], Timeline]] = []
@@ -182,7 +182,7 @@ def pipeline(i: Pipeline) -> Shown:
         )
         for name, f, _ in timelines
     ]
-    return Shown(
+    return PageContent(
         figures=[_gantt(name, timeline, longest if i.together else f["makespan"]) for name, f, timeline in timelines],
         tables=[
             Table(
@@ -249,7 +249,7 @@ def views() -> list[View]:
             name="train",
             title="A training run",
             about="Days, dollars and memory, in the layout that is quickest of those that fit.",
-            inputs=Train,
+            inputs=TrainInputs,
             answer=train,
             uploads="config",
         ),
@@ -257,14 +257,14 @@ def views() -> list[View]:
             name="budget",
             title="A budget",
             about="Size and tokens of least cost over a model's life.",
-            inputs=Budget,
+            inputs=BudgetInputs,
             answer=budget,
         ),
         View(
             name="pipeline",
             title="Pipelines side by side",
             about="Schedules, event by event.",
-            inputs=Pipeline,
+            inputs=PipelineInputs,
             answer=pipeline,
         ),
     ]

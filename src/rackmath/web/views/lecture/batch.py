@@ -15,7 +15,7 @@ from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import active_params, total_params, weight_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 from rackmath.web.views.lecture.common import MODELS, POINTS, SYSTEMS
 
 _HOUR = 3600.0
@@ -24,7 +24,7 @@ _LECTURE = {"N_active": 100e9, "N_total": 800e9, "w": 1.0, "L": 100_000.0, "kv":
 _LECTURE_PRICE = 72 * 3.5 / _HOUR
 
 
-class Batch(Inputs):
+class BatchInputs(Inputs):
     """Chapter 1."""
 
     active: float = slider(37.0, 0.1, 2000, "active parameters", unit="B")
@@ -37,7 +37,7 @@ class Batch(Inputs):
     price: float = slider(252.0, 0.1, 20_000, "price of the system", unit="$/h")
 
 
-def batch(i: Batch) -> Shown:
+def batch(i: BatchInputs) -> PageContent:
     """Time and cost of a token against the batch."""
     mine = {
         "N_active": i.active * 1e9,
@@ -72,7 +72,7 @@ def batch(i: Batch) -> Shown:
         ("latency floor", show(floor, "s")),
         ("cost that no batch amortises", f"{cheapest:.3g} $ per million tokens"),
     ]
-    return Shown(
+    return PageContent(
         figures=drawn(_figure(i, across, time, compute, memory)),
         pairs=pairs,
         facts=to_plain(
@@ -84,7 +84,7 @@ def batch(i: Batch) -> Shown:
     )
 
 
-def _figure(i: Batch, across: Any, time: Any, compute: Any, memory: Any) -> Figure:
+def _figure(i: BatchInputs, across: Any, time: Any, compute: Any, memory: Any) -> Figure:
     """Both graphs, beside the lecture's."""
     theirs = curve("step-time", B=across, **_LECTURE)
 
@@ -163,7 +163,7 @@ def view() -> View:
         name="batch",
         title="Time and cost against the batch",
         about="Chapter 1's two graphs.",
-        inputs=Batch,
+        inputs=BatchInputs,
         answer=batch,
         presets=presets(),
     )

@@ -11,11 +11,11 @@ from rackmath.lecture.curves import curve
 from rackmath.models.cache import cache_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, Table, View, drawn
+from rackmath.web.shown import PageContent, Table, View, drawn
 from rackmath.web.views.lecture.common import MODELS, POINTS
 
 
-class Cliff(Inputs):
+class CliffInputs(Inputs):
     """Chapter 5."""
 
     active: float = slider(100.0, 0.1, 2000, "active parameters", unit="B")
@@ -23,7 +23,7 @@ class Cliff(Inputs):
     cliff: float = slider(200_000.0, 1000, 1e7, "context at which the price steps", unit="tokens")
 
 
-def cliff(i: Cliff) -> Shown:
+def cliff(i: CliffInputs) -> PageContent:
     """Cache per token that a step of the price would imply."""
     across = np.geomspace(1000, 1e7, POINTS)
     mine = curve("context-cliff", N_active=i.active * 1e9, w=1.0, R=i.ratio, L=across)
@@ -47,7 +47,7 @@ def cliff(i: Cliff) -> Shown:
             )
         ],
     )
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[("cache that this step implies", f"{show(here, 'B')} per token")],
         tables=[
@@ -68,6 +68,6 @@ def view() -> View:
         name="cliff",
         title="A context cliff",
         about="What a step of the price would say of the cache.",
-        inputs=Cliff,
+        inputs=CliffInputs,
         answer=cliff,
     )

@@ -11,7 +11,7 @@ from rackmath.figures import Figure, Panel, Series
 from rackmath.io import catalogue
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, System, named, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 from rackmath.web.views.lecture.common import POINTS
 
 _BYTES = 2.0
@@ -20,7 +20,7 @@ _MOST = 1024
 """Accelerators. [1]"""
 
 
-class Collective(Inputs):
+class CollectiveInputs(Inputs):
     """Chapter 5 of the book."""
 
     on: System = named("h100-sxm", "system", "system")
@@ -30,7 +30,7 @@ class Collective(Inputs):
     layers: float = slider(80, 1, 200, "layers, with two sums each", whole=True)
 
 
-def collective(i: Collective) -> Shown:
+def collective(i: CollectiveInputs) -> PageContent:
     """Sums, gathers and exchanges of a pass, and where latency ends and bandwidth begins."""
     system = catalogue.system(i.on)
     if system.scale_out is None and i.ranks > system.domain:
@@ -72,7 +72,7 @@ def collective(i: Collective) -> Shown:
             ),
         ],
     )
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[
             ("bytes of a sum", show(size, "B")),
@@ -95,6 +95,6 @@ def view() -> View:
         name="collective",
         title="A sum over accelerators",
         about="What accelerators take to agree on a sum: latency for small ones, bandwidth for large ones.",
-        inputs=Collective,
+        inputs=CollectiveInputs,
         answer=collective,
     )

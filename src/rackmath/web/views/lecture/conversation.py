@@ -12,14 +12,14 @@ from rackmath.models.cache import cache_bytes
 from rackmath.models.counts import weight_bytes
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, Model, named, slider, values_of
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 from rackmath.web.views.lecture.common import POINTS
 
 _BESIDE = ("llama-3.1-70b", "deepseek-v3", "qwen3-next-80b-a3b")
 """Models whose caches grow differently: all heads, a latent vector, few layers of attention."""
 
 
-class Conversation(Inputs):
+class ConversationInputs(Inputs):
     """Chapter 3 of the book."""
 
     model: Model = named("gemma-3-27b", "model", "model")
@@ -27,7 +27,7 @@ class Conversation(Inputs):
     batch: float = slider(16, 1, 4096, "conversations at once", whole=True)
 
 
-def conversation(i: Conversation) -> Shown:
+def conversation(i: ConversationInputs) -> PageContent:
     """Cache of one conversation, and what a step reads of weights and caches."""
     model = load_model(values_of(i, "model")["model"])
     across = np.geomspace(128, 1e7, POINTS)
@@ -63,7 +63,7 @@ def conversation(i: Conversation) -> Shown:
             ),
         ],
     )
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[
             ("cache of a conversation", f"{show(cache, 'B')} at {i.context:,.0f} tokens"),
@@ -85,6 +85,6 @@ def view() -> View:
         name="conversation",
         title="A conversation's cache",
         about="What models keep of a context, and from where on a step reads more of it than of weights.",
-        inputs=Conversation,
+        inputs=ConversationInputs,
         answer=conversation,
     )

@@ -11,11 +11,11 @@ from rackmath.lecture.curves import curve
 from rackmath.serving.trains import expected_waits
 from rackmath.units import show
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 from rackmath.web.views.lecture.common import POINTS, SYSTEMS
 
 
-class Departures(Inputs):
+class DeparturesInputs(Inputs):
     """Chapter 2 of the book."""
 
     capacity: float = slider(141.0, 4, 1000, "memory", unit="GB")
@@ -24,7 +24,7 @@ class Departures(Inputs):
     rate: float = slider(500.0, 0.1, 100_000, "requests", unit="1/s")
 
 
-def departures(i: Departures) -> Shown:
+def departures(i: DeparturesInputs) -> PageContent:
     """Waits against the period, and how much of the memory a pass of that length can read."""
     period = i.period / 1e3
     drain = float(curve("drain-time", H=i.capacity * 1e9, M=i.bandwidth * 1e12))
@@ -58,7 +58,7 @@ def departures(i: Departures) -> Shown:
             ),
         ],
     )
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[
             ("time to read all memory once", show(drain, "s")),
@@ -87,7 +87,7 @@ def view() -> View:
         name="departures",
         title="Batches that depart",
         about="What a request waits for its batch, and what a pass can read meanwhile.",
-        inputs=Departures,
+        inputs=DeparturesInputs,
         answer=departures,
         presets=presets(),
     )

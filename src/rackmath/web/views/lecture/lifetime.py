@@ -8,11 +8,11 @@ from rackmath.api.plain import to_plain
 from rackmath.figures import Figure, Panel, Series
 from rackmath.lecture.curves import curve
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 from rackmath.web.views.lecture.common import POINTS
 
 
-class Lifetime(Inputs):
+class LifetimeInputs(Inputs):
     """Chapter 4."""
 
     active: float = slider(100.0, 0.1, 2000, "active parameters", unit="B")
@@ -23,7 +23,7 @@ class Lifetime(Inputs):
     efficiency: float = slider(0.3, 0.02, 1, "utilisation of serving over training", log=False)
 
 
-def lifetime(i: Lifetime) -> Shown:
+def lifetime(i: LifetimeInputs) -> PageContent:
     """Compute of training and of serving against the tokens of training."""
     active = i.active * 1e9
     served = float(curve("served-tokens", rate_served=i.rate * 1e6, lifetime=i.days * 86_400))
@@ -53,7 +53,7 @@ def lifetime(i: Lifetime) -> Shown:
             )
         ],
     )
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[
             ("tokens served", f"{served:.3g}; expected {expected:.3g}"),
@@ -72,6 +72,6 @@ def view() -> View:
         name="lifetime",
         title="A model's life",
         about="Training and serving, tokens on one axis.",
-        inputs=Lifetime,
+        inputs=LifetimeInputs,
         answer=lifetime,
     )

@@ -10,11 +10,11 @@ from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.lecture.curves import curve
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 from rackmath.web.views.lecture.common import POINTS
 
 
-class Rack(Inputs):
+class RackInputs(Inputs):
     """Chapter 2."""
 
     experts: float = slider(256, 2, 2048, "routed experts", whole=True)
@@ -24,7 +24,7 @@ class Rack(Inputs):
     ranks: float = slider(64, 1, 576, "accelerators that hold experts", whole=True)
 
 
-def rack(i: Rack) -> Shown:
+def rack(i: RackInputs) -> PageContent:
     """What leaves a rack, what a batch touches, how many copies of a token travel."""
     if i.chosen > i.experts:
         raise InputError("chosen", i.chosen, f"a token meets at most the {i.experts:g} experts there are")
@@ -66,7 +66,7 @@ def rack(i: Rack) -> Shown:
     )
     per_rank = float(np.ceil(i.experts / i.ranks))
     leave = float(curve("tokens-leaving", n=i.racks))
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[
             ("experts on the fullest accelerator", f"{per_rank:.0f}"),
@@ -84,6 +84,6 @@ def view() -> View:
         name="rack",
         title="Experts on racks",
         about="What leaves a rack and what a batch touches.",
-        inputs=Rack,
+        inputs=RackInputs,
         answer=rack,
     )

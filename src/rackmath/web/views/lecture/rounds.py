@@ -11,10 +11,10 @@ from rackmath.figures import Figure, Panel, Series
 from rackmath.lecture import ciphers
 from rackmath.lecture.curves import curve
 from rackmath.web.inputs import Inputs, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 
 
-class Rounds(Inputs):
+class RoundsInputs(Inputs):
     """Chapter 6."""
 
     layers: float = slider(32, 1, 512, "layers", whole=True)
@@ -22,7 +22,7 @@ class Rounds(Inputs):
     rounds: float = slider(4, 1, 16, "rounds of the cipher", log=False, whole=True)
 
 
-def rounds(i: Rounds) -> Shown:
+def rounds(i: RoundsInputs) -> PageContent:
     """Avalanche against rounds; activations against depth."""
     depth = np.unique(np.round(np.geomspace(1, 512, 60)))
     several = np.arange(1, 17)
@@ -54,7 +54,7 @@ def rounds(i: Rounds) -> Shown:
         ],
     )
     reversible = float(curve("reversible-compute", units_fwd=1.0, units_bwd=2.0))
-    return Shown(
+    return PageContent(
         figures=drawn(figure),
         pairs=[
             ("bits that one bit turns", f"{mixed[round(i.rounds) - 1]:.0%} after {i.rounds:g} rounds"),
@@ -78,6 +78,6 @@ def view() -> View:
         name="rounds",
         title="Rounds and layers",
         about="What mixes, and what must be kept.",
-        inputs=Rounds,
+        inputs=RoundsInputs,
         answer=rounds,
     )

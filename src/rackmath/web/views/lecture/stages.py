@@ -9,12 +9,12 @@ import numpy as np
 from rackmath.api.plain import to_plain
 from rackmath.figures import Figure, Panel, Series
 from rackmath.lecture.curves import curve
-from rackmath.training.pipelines import Times, run
+from rackmath.training.pipelines import StageTimes, run
 from rackmath.web.inputs import Inputs, choice, slider
-from rackmath.web.shown import Shown, View, drawn
+from rackmath.web.shown import PageContent, View, drawn
 
 
-class Stages(Inputs):
+class StagesInputs(Inputs):
     """Chapter 3."""
 
     total: float = slider(671.0, 1, 20_000, "stored parameters", unit="B")
@@ -28,7 +28,7 @@ class Stages(Inputs):
     schedule: Literal["gpipe", "1f1b", "zb-h1", "zb-v"] = choice("1f1b", "schedule")
 
 
-def stages(i: Stages) -> Shown:
+def stages(i: StagesInputs) -> PageContent:
     """Memory and bubbles against the number of stages."""
     count = np.arange(1, 33)
     weights = curve(
@@ -55,7 +55,7 @@ def stages(i: Stages) -> Shown:
     P = round(i.stages)
     flushed = np.unique(np.round(np.geomspace(1, 256, 60)))
     bubble = curve("pipeline-bubble", P=P, m=flushed)
-    return Shown(
+    return PageContent(
         figures=drawn(_figure(i, count, weights, cache, both, flushed, bubble)),
         pairs=[
             (
@@ -70,7 +70,7 @@ def stages(i: Stages) -> Shown:
     )
 
 
-def _figure(i: Stages, count: Any, weights: Any, cache: Any, both: Any, flushed: Any, bubble: Any) -> Figure:
+def _figure(i: StagesInputs, count: Any, weights: Any, cache: Any, both: Any, flushed: Any, bubble: Any) -> Figure:
     """Memory in serving, bubbles in training."""
     P = round(i.stages)
     return Figure(
@@ -104,12 +104,16 @@ def _figure(i: Stages, count: Any, weights: Any, cache: Any, both: Any, flushed:
 def _executed(schedule: str, ranks: int, microbatches: int) -> list[Series]:
     if ranks < 2 or microbatches < ranks:
         return []
-    timeline = run(schedule, ranks, microbatches, Times(forward=1.0, backward_input=1.0, backward_weight=1.0))
+    timeline = run(schedule, ranks, microbatches, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0))
     return [Series(name=f"{schedule}, executed", x=[microbatches], y=[timeline.bubble_makespan], kind="mark")]
 
 
 def view() -> View:
     """The form and its pictures."""
     return View(
-        name="stages", title="Stages", about="Memory in serving, bubbles in training.", inputs=Stages, answer=stages
+        name="stages",
+        title="Stages",
+        about="Memory in serving, bubbles in training.",
+        inputs=StagesInputs,
+        answer=stages,
     )
