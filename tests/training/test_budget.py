@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rackmath.api.budget import BudgetRequest, run_budget
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io import law_files
@@ -249,7 +250,6 @@ def test_efficiencies_come_from_the_engine_where_a_model_is_named() -> None:
         (["--loss", "1.5"], "--loss"),
         (["--loss", "nan"], "--loss"),
         (["--loss", "1000"], "--loss"),
-        (["--law", "moore", "--loss", "2"], "--law"),
         (["--params", "7B", "--tokens", "-1"], "--tokens"),
         (["--params", "x", "--tokens", "1T"], "--params"),
         (["--loss", "2", "--inference-tokens", "-5"], "--inference-tokens"),
@@ -263,3 +263,11 @@ def test_bad_input_is_one_line(arguments: list[str], field: str) -> None:
     result = CliRunner().invoke(cli, ["train", "budget", *arguments])
     assert isinstance(result.exception, InputError)
     assert field in str(result.exception)
+
+
+def test_a_law_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
+    result = CliRunner().invoke(cli, ["train", "budget", "--law", "moore", "--loss", "2"])
+    assert result.exit_code == 2
+    assert "'moore' is not one of" in result.output
+    with pytest.raises(InputError, match="besiroglu"):
+        run_budget(BudgetRequest(law="moore", loss=2.0))

@@ -80,21 +80,19 @@ def step_times(
     plain = alone - pair * lengths * (lengths + 1) / 2
     prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, np.maximum(plain, 0.0))))
     between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(int)
-    times = np.asarray(timer("prefill", layout, groups + 0.0 * between, between.astype(float), 0.0), dtype=float)
-    tokens = prompt[between] + pair * between * (between + 1) / 2
     later_given = prompt[budget] + pair * (budget * before + budget * (budget + 1) / 2)
-    error = max(
-        float(np.max(np.abs(fitted / decode - 1))),
-        float(np.max(np.abs(tokens / times - 1))),
-        float(np.max(np.abs(later_given / later - 1))),
-    )
+    errors = [np.max(np.abs(fitted / decode - 1)), np.max(np.abs(later_given / later - 1))]
+    # A budget of one token has no length between its ends.
+    if between.size:
+        times = np.asarray(timer("prefill", layout, groups + 0.0 * between, between.astype(float), 0.0), dtype=float)
+        errors.append(np.max(np.abs((prompt[between] + pair * between * (between + 1) / 2) / times - 1)))
     return StepTimes(
         base=np.concatenate(([0.0], base)),
         slope=np.concatenate(([0.0], slope)),
         prompt=prompt,
         pair=pair,
         images=images,
-        error=error,
+        error=float(max(errors)),
     )
 
 
