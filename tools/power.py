@@ -5,6 +5,8 @@
 Profiles of Splitwise (A100, pass by pass) and services of the ML.ENERGY leaderboard (vLLM on H100 and B200,
 tests/data/ml_energy.csv). Splitwise's rows whose mean power is zero were not measured (all of H100's); its prompts of
 8,192 tokens on Llama 2 70B report less than a quarter of the rated power, as idle accelerators do, and are left out.
+Servers of MLPerf Power (tests/data/mlperf_power.csv: means of ``spl.txt`` between ``power_begin`` and ``power_end``)
+are measured at the wall: they are held against the law of caps, and say what a server takes beside its accelerators.
 What ML.ENERGY does not publish is the length of its prompts: ``PROMPTS`` are assumed.
 """
 
@@ -20,9 +22,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+import rackmath as rm
 from headline import write_headline
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
+from rackmath.hardware.changes import changed_system
 from rackmath.hardware.power import BYTE_ENERGY, COMPUTE_SHARE, STATIC_SHARE, capped_clock
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
@@ -35,6 +39,9 @@ from rackmath.models.requantise import requantise
 
 PAGE = Path("docs/accuracy-of-power.md")
 SERVICES = Path("tests/data/ml_energy.csv")
+SERVERS = Path("tests/data/mlperf_power.csv")
+IDLE_SERVER = 2390.0
+"""Power at the wall before and after these runs: eight idle H200 and their host. [W]"""
 NAMES = {"llama-2-70b": "llama-2-70b", "bigscience/bloom": "bloom"}
 PROMPTS = {"lm-arena-chat": 120.0, "gpqa": 250.0, "sourcegraph-fim": 2500.0}
 """Tokens of a prompt by task. [tokens]"""
@@ -171,6 +178,101 @@ def clock(watts: float) -> str:
         return "refused"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A run of MLPerf Power on eight H200 under a cap."""
+
+    model: str
+    scenario: str
+    cap: float
+    """Of each accelerator. [W]"""
+    output: float
+    speed: float
+    uncapped: float
+    """[tokens/s]"""
+    wall: float
+    """[W]"""
+
+    @property
+    def beside(self) -> float:
+        """Power of a server beside accelerators that take their cap, over each of them. [W]"""
+        return self.wall / 8 - self.cap
+
+
+def servers(path: Path) -> list[Server]:
+    """MLPerf Power's runs, closed division of round 4.1."""
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = ("cap_w", "output_mean", "tokens_per_second", "uncapped_tokens_per_second", "wall_w")
+    return [
+        Server(
+            model=row["model"], scenario=row["scenario"], cap=cap, output=output, speed=speed, uncapped=most, wall=wall
+        )
+        for row in rows
+        for cap, output, speed, most, wall in [[float(row[name]) for name in names]]
+    ]
+
+
+def slowed(run: Server) -> str:
+    """Speed under the cap as a part of that without, by physics, or why nothing is said."""
+    row = {
+        "id": "capped",
+        "model": run.model,
+        "n_gpus": 8,
+        "tp": 1,
+        "replicas": 8,
+        "engine": "trtllm",
+        "date": "2024-07",
+        "weights": "fp8",
+        "kv": "fp8",
+        "arrivals": "offline",
+        "output_mean": run.output,
+        "phase": "serving",
+        "metric": "output_throughput",
+        "per": "system",
+        "value": run.speed,
+        "benchmark": "mlperf-inference-v4.1",
+        "scenario": "offline",
+    }
+    try:
+        changed_system(catalogue.system("h200-sxm"), "power_cap", run.cap)
+    except InputError:
+        return "refused"
+    full, capped = (
+        rm.predict([row | {"hardware": f"h200-sxm{change}"}]).to_dict()["computed"]["bias"]
+        for change in ("", f"[power_cap={run.cap:g}W]")
+    )
+    # Without the length of its prompts a service is declined.
+    return "prompts not published" if full is None else f"{(1 + capped) / (1 + full):.2f}"
+
+
+def server_lines(runs: list[Server]) -> list[str]:
+    """The table of servers at the wall."""
+    beside = [run.beside for run in runs]
+    return [
+        "## Servers at the wall",
+        "",
+        "MLPerf Inference v4.1, closed division with power: eight H200 of 700 W in one air-cooled server, limited to",
+        "500 W (GPT-J: 350 W), TensorRT-LLM, the whole server measured at the wall while the test ran",
+        "(mlcommons/inference_results_v4.1 at 198fc467, H200-SXM-141GBx8_TRT_MaxQ; tests/data/mlperf_power.csv). Where",
+        "accelerators take their limit, the rest of the server (CPUs, fans, switches, network, losses of supplies)",
+        f"takes {min(beside):.0f} to {max(beside):.0f} W for each of them; idle, the whole takes",
+        f"{IDLE_SERVER / 1000:.1f} kW. Our energies are those of accelerators alone.",
+        "Speeds are parts of those of the same server without limits. A",
+        "service under a limit is slower than by the law, which leaves to what multiplies all but the power of",
+        "waiting: memory that is read at the same time has its part first.",
+        "",
+        "| model | scenario | limit | wall | beside each accelerator | J per token at the wall | speed | by the law |",
+        "|---|---|---|---|---|---|---|---|",
+        *(
+            f"| {run.model} | {run.scenario} | {run.cap:.0f} W | {run.wall:,.0f} W | {run.beside:.0f} W "
+            f"| {run.wall / run.speed:.3f} | {run.speed / run.uncapped:.2f} | {slowed(run)} |"
+            for run in runs
+        ),
+        "",
+    ]
+
+
 def report(every: list[Run]) -> str:
     """The page."""
     constants = "{:.3f}, {:.3g} J/B, {:.3f}".format(*fitted(every))
@@ -229,6 +331,7 @@ def report(every: list[Run]) -> str:
         "|---|---|---|",
         *(f"| {watts} W | {speed / CAPPED[350]:.2f} | {clock(watts)} |" for watts, speed in CAPPED.items()),
         "",
+        *server_lines(servers(SERVERS)),
     ]
     return "\n".join(lines)
 

@@ -74,6 +74,17 @@ def test_measured_runs_within_the_range() -> None:
     assert np.mean(np.abs(errors) < 0.3) >= 0.87
 
 
+def test_a_server_takes_a_quarter_of_a_kilowatt_beside_each_accelerator() -> None:
+    """MLPerf Power at the wall; the law of caps says too little of how much slower services are, by a tenth."""
+    power = tool("power")
+    runs = power.servers(Path("tests/data/mlperf_power.csv"))
+    assert len(runs) == 6
+    assert all(235 < run.beside < 290 for run in runs)
+    said = {run.scenario: power.slowed(run) for run in runs if run.model == "llama-2-70b"}
+    assert float(said["offline"]) == pytest.approx(25262.1 / 31302.7, rel=0.12)
+    assert {power.slowed(run) for run in runs if run.model == "gpt-j"} == {"refused"}
+
+
 def test_nobody_says_the_power() -> None:
     silent = replace(A100, power=None)
     assert power_of(silent, 0.5, 0.1) is None
