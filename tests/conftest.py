@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -35,9 +36,12 @@ compile_beside, machine_code.compile_beside = machine_code.compile_beside, lambd
 _AT_WORK = [machine_code._begun(kinds) for kinds in range(1, 6)]
 _LATER = 3600.0
 """Longer than all tests take. [s]"""
+_COMPILE = "from rackmath.io.machine_code import marking, warm\nwith marking(1): warm(1)"
+_SIMULATOR = Path(__file__).parent / "serving" / "simulator"
+_COMPILERS: list[subprocess.Popen[bytes]] = []
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     # Where nothing can be written no compiler is started either.
     with suppress(OSError):
         for mark in _AT_WORK:
@@ -45,16 +49,24 @@ def pytest_sessionstart() -> None:
             mark.touch()
             os.utime(mark, (time.time(), time.time() + _LATER))
 
+    # One compiler for all workers, while they run what needs none.
+    workers = getattr(session.config.option, "numprocesses", None)
+    if workers and not hasattr(session.config, "workerinput") and not machine_code._mark(1).exists():
+        _COMPILERS.append(subprocess.Popen([sys.executable, "-c", _COMPILE]))
+
 
 def pytest_sessionfinish() -> None:
+    for compiler in _COMPILERS:
+        compiler.terminate()
+        compiler.wait()
     with suppress(OSError):
         for mark in _AT_WORK:
             mark.unlink(missing_ok=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, so that none of them runs by itself at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Begin with the longest tests, so that none runs by itself at the end; end with those that wait for a compiler."""
+    items.sort(key=lambda item: (_SIMULATOR in item.path.parents, item.get_closest_marker("long") is None))
 
 
 def pytest_collection_finish() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackmath.errors import InputError
-from rackmath.units import params, parse, show
+from rackmath.units import parse, short_count, show
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_times_are_read_back(value: float) -> None:
     ],
 )
 def test_parameters_round_into_the_larger_unit(value: float, text: str) -> None:
-    assert params(value) == text
+    assert short_count(value) == text

@@ -131,8 +131,8 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
-def params(value: float) -> str:
-    """Write a number of parameters or tokens as the field does: ``37.6 B``."""
+def short_count(value: float) -> str:
+    """Write parameters, tokens or dollars as the field does: ``37.6 B``."""
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
         # What rounds to a thousand of the smaller unit is one of the larger.
         if value >= 0.9995 * size:

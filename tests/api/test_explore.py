@@ -70,7 +70,7 @@ def test_a_curve_goes_through_the_answer() -> None:
 
 
 def test_pictures_have_a_bar_for_each_number_and_a_point_for_each_value() -> None:
-    assert len(run_elasticities(BOUND).picture().panels) == 3
+    assert len(run_elasticities(BOUND).picture().panels) == 4
     assert len(run_curve(BOUND, "flops=1x..2x").picture().panels[0].series[0].x) == 13
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from rackmath.api import kinds
+from rackmath.api.energy import NOTE
 from rackmath.api.fields import Option
+from rackmath.api.plan_energy import energy_of_point
 from rackmath.api.plan_question import PlanRequest, question_of
 from rackmath.api.rates import tokens_per_second
 from rackmath.api.result import Result
@@ -68,6 +70,7 @@ def run_fleet(r: FleetRequest) -> Result:
 
     low, high = q.range_at(answer.found, i, "throughput")
     middle, most, least = at(1.0), at(low), at(high)
+    energy = energy_of_point(q, answer.found, i, middle.utilisation)
     facts: dict[str, Any] = {
         "model": q.architecture.name,
         "system": q.system.name,
@@ -79,12 +82,14 @@ def run_fleet(r: FleetRequest) -> Result:
             for name in _RANGED
         },
         "utilisation": middle.utilisation,
+        "energy": energy,
         "capital": middle.capital,
         "memory_capital": middle.memory_capital,
         "memory_price": None if bill is None else memory_price(q.system, bill),
         "hours": middle.hours,
         "assumptions": [
             *q.notes,
+            *([f"{NOTE}, but for the site's part in megawatts"] if energy else []),
             f"traffic peaks at {r.peak_to_mean:g} times its mean; capacity is {r.headroom:g} times the peak",
             "capital and memory: published bills of racks"
             if bill

@@ -12,12 +12,19 @@ from rackmath.serving.choice import time_at_peaks
 from rackmath.serving.search import SearchResult
 
 
-def energy_of_point(q: PlanQuestion, search: SearchResult, place: int) -> dict[str, Any] | None:
-    """Energy of an output token with its prompt; None where nobody says the chip's power."""
+def energy_of_point(q: PlanQuestion, search: SearchResult, place: int, used: float = 1.0) -> dict[str, Any] | None:
+    """Energy of an output token with its prompt; None where nobody says the chip's power.
+
+    Parameters
+    ----------
+    used : float
+        Part of the time in which accelerators work; in the rest they run and wait. [1]
+    """
     variant = q.space.variants[int(search.points.variant[place])]
     prompt = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output
     memory_time, compute_time = time_at_peaks(q.system, q.work, q.space, search, place, q.losses, q.scheduling)
     total = float(search.points.gpus[place] / (search.points.rate[place] * q.work.output))
     low, high = q.range_at(search, place, "throughput")
     products = compute_time + prompt / q.system.chip.rate(weight_format(variant.weights).compute)
-    return energy_of_service(total, memory_time, products, (1 / high, 1 / low), q.system.chip, q.request.grid)
+    ends = (1 / high, 1 / low)
+    return energy_of_service(total, memory_time, products, ends, q.system.chip, q.request.grid, used)

@@ -10,7 +10,7 @@ from rackmath.prices.decode import DecodedPrice
 from rackmath.prices.forward import PricePage
 from rackmath.prices.trend import Decline
 from rackmath.training.rollouts import LoopCost
-from rackmath.units import params, show
+from rackmath.units import short_count, show
 
 Facts = Mapping[str, Any]
 
@@ -172,18 +172,20 @@ def _mixture(experts: float | None) -> str:
 def budget_summary(f: Facts) -> list[str]:
     """What ``rackmath train budget --json`` says."""
     ends = f["ranges"]
-    size = "" if ends is None else f" ({params(ends['params']['low90'])} to {params(ends['params']['high90'])})"
+    size = (
+        "" if ends is None else f" ({short_count(ends['params']['low90'])} to {short_count(ends['params']['high90'])})"
+    )
     ratio = f["overtraining"]
     more = f"{ratio:.3g} times as many tokens per parameter as" if ratio > _SAME else "as many tokens per parameter as"
     sentences = [
-        f"Least is spent on {params(f['params'])} parameters{size} and {params(f['tokens'])} tokens: "
+        f"Least is spent on {short_count(f['params'])} parameters{size} and {short_count(f['tokens'])} tokens: "
         f"loss {f['loss']:.3f}.",
         f"That is {more} training alone would cost least with.",
     ]
     base = f["given"]
     if base["total"] > _SAME * f["total"]:
         sentences.append(
-            f"{params(base['params'])} parameters on {params(base['tokens'])} tokens cost "
+            f"{short_count(base['params'])} parameters on {short_count(base['tokens'])} tokens cost "
             f"{base['total'] / f['total'] - 1:.0%} more."
         )
     return sentences

@@ -13,7 +13,7 @@ from rackmath.cli.options import request_options
 from rackmath.models import counts
 from rackmath.models.architecture import Architecture, Layer, Weight
 from rackmath.models.audio import WINDOW
-from rackmath.units import count, params, show
+from rackmath.units import count, short_count, show
 
 
 @click.command(epilog="Example: rackmath model deepseek-v3 --kv fp8")
@@ -40,8 +40,8 @@ def _show_model(a: Architecture, facts: dict[str, Any], request: ModelRequest) -
     total, active, kv = facts["total_params"], facts["active_params"], request.kv
     formats = "at the formats of the config" if request.weights is None else f"as {request.weights.lower()}"
     pairs = [
-        ("total parameters", f"{count(total)}  ({params(total)})"),
-        ("active per token", f"{count(active)}  ({params(active)}, 1/{total / active:.1f} of the total)"),
+        ("total parameters", f"{count(total)}  ({short_count(total)})"),
+        ("active per token", f"{count(active)}  ({short_count(active)}, 1/{total / active:.1f} of the total)"),
         ("input embedding", count(facts["embedding_params"])),
         (
             "weight bytes",
@@ -131,8 +131,8 @@ def _show_models(rows: list[dict[str, Any]]) -> None:
         [
             (
                 m["name"],
-                params(m["total_params"]),
-                params(m["active_params"]),
+                short_count(m["total_params"]),
+                short_count(m["active_params"]),
                 m["layers"],
                 count(m["kv_bytes_per_token"]),
                 show(m["weight_bytes"], "B"),

@@ -9,8 +9,9 @@ import click
 from rackmath.api.fleet import FleetRequest, run_fleet
 from rackmath.api.study_summaries import fleet_summary
 from rackmath.cli import render
+from rackmath.cli.estimate_text import energy_text
 from rackmath.cli.options import request_options
-from rackmath.units import show
+from rackmath.units import short_count
 
 _BARS = 40
 
@@ -55,9 +56,13 @@ def _show_fleet(facts: dict[str, Any], load: float) -> None:
             ("racks", ranged("racks", ",.1f")),
             ("megawatts at full load", ranged("megawatts", ",.3g")),
             ("utilisation", f"{facts['utilisation']:.0%} over the day"),
+            *([("energy, idle hours included", energy_text(facts["energy"]))] if facts["energy"] else []),
             ("$ per million tokens", ranged("usd_per_million", ".3g")),
-            ("capital", "unknown" if capital is None else f"{show(capital[0])} to {show(capital[1])} $"),
-            ("of which memory", "unknown" if memory is None else f"{show(memory[0])} to {show(memory[1])} $"),
+            ("capital", "unknown" if capital is None else f"{short_count(capital[0])} to {short_count(capital[1])} $"),
+            (
+                "of which memory",
+                "unknown" if memory is None else f"{short_count(memory[0])} to {short_count(memory[1])} $",
+            ),
             ("memory price implied", _per_gigabyte(facts["memory_price"])),
         ],
     )

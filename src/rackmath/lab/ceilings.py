@@ -103,7 +103,7 @@ def measure(machine: Machine, budget: TimeLimit, *, small: bool = False) -> Ceil
 
     Parameters
     ----------
-    budget : Budget
+    budget : TimeLimit
         A machine that is too slow for large shapes of a precision measures its small ones.
     small : bool
         Few and small shapes, for tests and for experiments that only need an idea.

@@ -52,7 +52,7 @@ def experiment(
 
     Parameters
     ----------
-    sizes : sequence of Sizes, optional
+    sizes : sequence of NetworkSizes, optional
         Decoders; by default a dense one and a mixture that suit the device.
     library : bool
         Whether transformers' own classes are decoded as well, where they are installed.

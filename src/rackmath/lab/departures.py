@@ -42,7 +42,7 @@ def experiment(
         Sequences that a train takes: the batch of a pass.
     load : float
         Arrivals over seats, below 1. [1]
-    budget : Budget
+    budget : TimeLimit
         A tenth of it finds the timetable, in the rest the trains run.
 
     Errors: :class:`InputError` for a load that no timetable can carry.

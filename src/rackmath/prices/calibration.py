@@ -60,7 +60,7 @@ def fit_market(
 
     Parameters
     ----------
-    known : sequence of Known
+    known : sequence of KnownModel
         Models, each with an offer that has an input price.
     speeds : sequence of (active parameters in billions, tokens per second)
         Measured, one per model.

@@ -73,7 +73,7 @@ def corrected(
 
     Parameters
     ----------
-    result : Found
+    result : SearchResult
         Its points are computed with the factors in ``losses``.
     correct : callable
         Says what measurements near points say.

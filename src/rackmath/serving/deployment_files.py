@@ -50,7 +50,7 @@ def deployment_files(name: str, workers: Sequence[tuple[LaunchedWorker, int]], s
     ----------
     name : str
         Of the deployment, in lower case.
-    workers : sequence of (Server, int)
+    workers : sequence of (LaunchedWorker, int)
         Each kind of worker, and how many there are.
     """
     alone = [(server, many * copies) for worker, many in workers for server, copies in [one_each(worker)]]

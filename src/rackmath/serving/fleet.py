@@ -120,7 +120,7 @@ def fleet(
         Power of the data centre over that of accelerators. [1]
     price : float, optional
         Rent of one accelerator. [USD/s]
-    bill : Bill, optional
+    bill : RackCost, optional
         What a rack costs.
 
     Errors: :class:`InputError` for loads and factors out of range.

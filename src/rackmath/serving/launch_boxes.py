@@ -64,7 +64,7 @@ def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], sy
     ----------
     engine : str
         vllm, sglang or trtllm.
-    workers : sequence of (Server, int)
+    workers : sequence of (LaunchedWorker, int)
         Each kind of worker, and how many there are in the whole deployment.
     """
     if any(server.layout.ffn for server, _ in workers) and engine != "vllm":

@@ -128,7 +128,7 @@ def answer(
     ----------
     timer : Timer
         Times of passes of the group's model on its system.
-    k : Outside
+    k : QuestionConstants
         Constants beside the losses, one per question.
     running : array, optional
         Batch of the decode step, where it is known already.

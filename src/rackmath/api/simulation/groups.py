@@ -194,7 +194,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     ----------
     r : SimulateRequest
         With the model, the system and the accelerators of these replicas alone.
-    work : Workload
+    work : Arrivals
         Requests that they are deployed for.
     service : int
         What they serve.

@@ -9,7 +9,7 @@ from rackmath.api.study_summaries import budget_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import run_energy_text
 from rackmath.training.scaling_laws import LossLaw
-from rackmath.units import params
+from rackmath.units import short_count
 
 
 def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
@@ -24,8 +24,8 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
         [
             (
                 label,
-                params(row["params"]),
-                params(row["tokens"]),
+                short_count(row["params"]),
+                short_count(row["tokens"]),
                 f"{row['overtraining']:.3g}x",
                 *(f"{row[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
             )
@@ -40,8 +40,8 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
             [
                 (label, f"{shown(spans[key]['low90'])} to {shown(spans[key]['high90'])}")
                 for label, key, shown in (
-                    ("parameters", "params", params),
-                    ("tokens", "tokens", params),
+                    ("parameters", "params", short_count),
+                    ("tokens", "tokens", short_count),
                     ("over-trained", "overtraining", lambda value: f"{value:.3g}x"),
                     ("inference over pre-training", "inference_over_pretrain", lambda value: f"{value:.3g}"),
                 )
@@ -91,8 +91,8 @@ def show_known(law: str, rows: Sequence[Mapping[str, Any]]) -> None:
             (
                 row["model"],
                 row["date"],
-                params(row["active"]),
-                params(row["tokens"]),
+                short_count(row["active"]),
+                short_count(row["tokens"]),
                 f"{row['per_param']:,.1f}",
                 f"{row['overtraining']:.3g}x",
                 f"{row['inference_over_pretrain']:.2f}",

@@ -12,7 +12,7 @@ from rackmath.cli import render
 from rackmath.cli.estimate_text import run_energy_text
 from rackmath.cli.options import request_options
 from rackmath.training.rollouts import LoopCost
-from rackmath.units import params, show
+from rackmath.units import short_count, show
 
 
 @click.command("rl", epilog="Example: rackmath train rl llama-3.1-70b --on h100-sxm --gpus 256 --steps 1000 --lag 1")
@@ -46,7 +46,7 @@ def _show(facts: dict[str, Any], cost: LoopCost, gpus: int) -> None:
         *([("energy", run_energy_text(facts["energy"]))] if facts["energy"] else []),
         (
             "tokens",
-            f"{params(facts['tokens_written'])} written, {params(facts['tokens_trained'])} trained on, "
+            f"{short_count(facts['tokens_written'])} written, {short_count(facts['tokens_trained'])} trained on, "
             "prompts included",
         ),
         (

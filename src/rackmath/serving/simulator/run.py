@@ -85,7 +85,7 @@ def simulate(
     ----------
     kv_bytes : float
         Cache of one token, for loads and swaps. [B/token]
-    beside : sequence of Kind
+    beside : sequence of ReplicaKind
         Unlike replicas in the same fleet, after those of ``fleet``: of another size or speed, or for other requests.
     ready : array, optional
         When each request's first token was written elsewhere: prompts are not read here, only answers written.
@@ -147,8 +147,8 @@ def simulate(
         lost = np.empty(int(held(s)[r]), np.int64)
         code.fail(fixed, s, q, c, r, lost)
         _stop(s, r, now, fleet.failures.repair if alone else None)
-        for i in np.sort(lost):
-            code.route(fixed, s, q, c, np.array([i]), np.array([now]), router, dice[[int(i) % len(dice)]], turn)
+        lost.sort()
+        code.route(fixed, s, q, c, lost, np.full(len(lost), now), router, dice[lost % len(dice)], turn)
 
     _live(until, events, q, s, again)
     code.settle(fixed, s, q, c, float(np.nanmax(q["finish"])))
