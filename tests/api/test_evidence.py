@@ -329,7 +329,7 @@ def test_factors_of_many_points_are_those_of_each() -> None:
     from rackmath.api.plan import PlanRequest, run_plan
 
     answer = run_plan(PlanRequest(model="llama-3.1-70b", on="h100", gpus=8, input=2000.0, output=300.0))
-    search, places = answer.found.found, answer.found.frontier
+    search, places = answer.plan.search, answer.plan.frontier
     near_points = answer.question.points_near
     assert near_points is not None
     assert search.corrections is not None
@@ -342,7 +342,7 @@ def test_what_is_said_of_a_point_does_not_depend_on_the_others_asked_with_it() -
     from rackmath.api.plan import PlanRequest, run_plan
 
     answer = run_plan(PlanRequest(model="deepseek-v3", on="h200", gpus=16, input=2000.0, output=500.0, engine="sglang"))
-    search, places = answer.found.found, answer.found.frontier
+    search, places = answer.plan.search, answer.plan.frontier
     near_points = answer.question.points_near
     assert near_points is not None
     points = near_points.configurations(search.points.taken(places), search.layouts)

@@ -160,7 +160,7 @@ def test_a_plan_has_energy_beside_its_dollars() -> None:
     result = run_plan(PlanRequest(**request, one_pool=True, grid=400))  # type: ignore[arg-type]
     energy = result.energy
     assert energy is not None
-    seconds = sum(result.found.spent.values())
+    seconds = sum(result.plan.seconds_by_use.values())
     assert 0.315 * 400 * seconds < energy["joules_per_token"] < 400 * seconds
     low, high = energy["joules_per_token_range"]
     assert low < energy["joules_per_token"] < high

@@ -83,4 +83,4 @@ def test_an_answer_says_what_drafts() -> None:
     asked = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "batch": 8, "context": 2000, "no_evidence": True}
     result = run_estimate(EstimateRequest(**asked, drafted=3, draft_model=EAGLE3, acceptance="0.7"))
     assert any("an EAGLE-3 head for llama-3.1-8b (425 M parameters)" in note for note in result.assumptions)
-    assert result.accepted == pytest.approx(1 + 0.7 + 0.7**2 + 0.7**3)
+    assert result.tokens_per_step == pytest.approx(1 + 0.7 + 0.7**2 + 0.7**3)

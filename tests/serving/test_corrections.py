@@ -128,14 +128,14 @@ def test_a_rate_is_served_with_as_many_units_as_the_corrected_speed_needs() -> N
 
 def test_the_best_keeps_limits_with_its_own_factors_and_its_parts_add_up() -> None:
     answer = plan(SYSTEM, WORK, LIMITS, SPACE, LOSSES, S, factors(1.7, 1.2))
-    p, place = answer.found.points, answer.best
+    p, place = answer.search.points, answer.best
     assert place is not None
     assert within(p, LIMITS)[place]
-    spent = gpu_seconds(SYSTEM, WORK, SPACE, answer.found, place, LOSSES, S)
+    spent = gpu_seconds(SYSTEM, WORK, SPACE, answer.search, place, LOSSES, S)
     assert sum(spent.values()) == pytest.approx(p.gpus[place] / (p.rate[place] * WORK.output), rel=1e-6)
     assert spent["measurements"] > 0
     alone = plan(SYSTEM, WORK, LIMITS, SPACE, LOSSES, S)
-    assert p.per_gpu[place] < alone.found.points.per_gpu[alone.best]
+    assert p.per_gpu[place] < alone.search.points.per_gpu[alone.best]
 
 
 def test_the_first_of_all_layouts_may_be_the_one_that_reads() -> None:

@@ -77,7 +77,7 @@ def plans() -> dict[str, dict[str, Any]]:
     images = run_plan(PlanRequest(**asked, input=200, images=3))
     together = run_plan(PlanRequest(**asked, input=200, images=3, one_pool=True))
     return {
-        name: {**result.best.planned, "points": result.points, "encoders": result.found.found.points.encoders}
+        name: {**result.best.planned, "points": result.points, "encoders": result.plan.search.points.encoders}
         for name, result in (("text", text), ("images", images), ("together", together))
         if result.best is not None
     }

@@ -97,7 +97,7 @@ def test_a_search_finds_the_best_of_the_layouts_tried_one_by_one() -> None:
     space = space_of(QWEN, H200, 8, weights=("bf16",), kv=("bf16",), afd=True)
     found = plan(
         H200, work, Limits(time_per_output_token=limit), space, losses, constants_file.scheduling_of(engine)
-    ).found
+    ).search
     points = found.points
     for n in np.flatnonzero([bool(found.layouts[int(place)].ffn) for place in points.layout])[::7]:
         layout = found.layouts[int(points.layout[n])]
@@ -163,7 +163,9 @@ def test_an_estimate_says_how_busy_each_pool_is() -> None:
 
 
 def test_servers_say_what_they_are() -> None:
-    kinds = [(server.apart.kind, server.role) for server, _ in server_pairs([(WRITER, 1)]) if server.apart is not None]
+    kinds = [
+        (server.afd_part.kind, server.role) for server, _ in server_pairs([(WRITER, 1)]) if server.afd_part is not None
+    ]
     assert kinds == [("ffn", "ffn"), ("attention", "decode")]
     assert isinstance(server_pairs([(READER, 3)])[0][0], LaunchedWorker)
     assert server_pairs([(READER, 3)]) == [(READER, 3)]

@@ -56,7 +56,7 @@ def test_waiting_saves_more_than_half_of_a_fast_standard() -> None:
 
 def test_the_standard_is_the_cheapest_of_its_speed() -> None:
     m = found()
-    p = m.found.points
+    p = m.search.points
     quick = [i for i in frontier(p, Limits(time_to_first_token=5.0)) if 1 / p.time_per_output_token[i] >= STANDARD]
     assert p.per_gpu[m.standard] == max(p.per_gpu[i] for i in quick)
     assert 1 / p.time_per_output_token[m.standard] >= STANDARD
@@ -80,7 +80,7 @@ def test_each_choice_that_is_opened_makes_speed_cheaper_or_leaves_it() -> None:
 
 def test_a_stated_speed_moves_the_standard() -> None:
     quick = found(speed=150.0)
-    assert 1 / quick.found.points.time_per_output_token[quick.standard] >= 150.0
+    assert 1 / quick.search.points.time_per_output_token[quick.standard] >= 150.0
     with pytest.raises(DoesNotFit, match="the fastest writes"):
         found(speed=1e6)
     with pytest.raises(InputError, match="factor above 1"):
@@ -116,9 +116,9 @@ def test_a_train_needs_positive_numbers(bad: tuple[float, float, int]) -> None:
 
 def test_reading_again_costs_one_prompt_more() -> None:
     m = found()
-    p, i = m.found.points, m.standard
+    p, i = m.search.points, m.standard
     model, system = catalogue.model("qwen3-30b-a3b"), catalogue.system("h100-sxm")
-    reader = m.found.layouts[p.prefill[i] if p.prefill[i] >= 0 else p.layout[i]]
+    reader = m.search.layouts[p.prefill[i] if p.prefill[i] >= 0 else p.layout[i]]
     variant = space_of(model, system, 4).variants[p.variant[i]]
     timer = engine_timer(variant.architecture, system, Losses(memory=1.25))
     length, chunk = 2250.0, float(p.chunk[i])

@@ -174,10 +174,10 @@ def test_requests_that_are_none_are_refused(bad: dict[str, float]) -> None:
 def test_what_a_plan_spends_adds_up_and_losers_are_behind() -> None:
     limits = Limits(time_to_first_token=1.0, time_per_output_token=0.03)
     chosen = plan(catalogue.system("h100-sxm"), WORK, limits, space("qwen3-30b-a3b", 4), LOSSES, USUAL)
-    p = chosen.found.points
+    p = chosen.search.points
     assert chosen.best is not None
     total = p.gpus[chosen.best] / (p.rate[chosen.best] * WORK.output)
-    assert sum(chosen.spent.values()) == pytest.approx(total, rel=1e-6)
+    assert sum(chosen.seconds_by_use.values()) == pytest.approx(total, rel=1e-6)
     assert chosen.losers
     assert all(x.behind >= 0 for x in chosen.losers)
     assert chosen.ending is not None

@@ -58,7 +58,7 @@ class EstimateResult:
     layout: Layout
     step: Estimate
     """Time with its range, what binds, memory."""
-    accepted: float | None
+    tokens_per_step: float | None
     """Tokens that a decode step yields for each sequence; None of a prompt. [tokens]"""
     price: float | None
     """Of one accelerator. [USD/s]"""
@@ -99,9 +99,9 @@ class EstimateResult:
     @property
     def tokens_per_second_per_user(self) -> float | None:
         """Speed that a user sees; None of a prompt, and where the model does not fit. [tokens/s]"""
-        if self.accepted is None or not self.fits:
+        if self.tokens_per_step is None or not self.fits:
             return None
-        return self.accepted / self.time
+        return self.tokens_per_step / self.time
 
     @property
     def usd_per_million_tokens(self) -> float | None:
@@ -288,7 +288,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         step=computed if at is None else timed_pass(architecture, system, layout, settings),
         computed=computed,
         near=at,
-        accepted=drafts.accepted if r.phase == "decode" else None,
+        tokens_per_step=drafts.accepted if r.phase == "decode" else None,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         notes=(
             *notes,

@@ -51,7 +51,7 @@ def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:
             "tokens_per_second": float(e.tokens_per_second) if fits else None,
             "tokens_per_second_per_gpu": float(e.tokens_per_second_per_gpu) if fits else None,
             "tokens_per_second_per_user": result.tokens_per_second_per_user,
-            "accepted_tokens": result.accepted,
+            "accepted_tokens": result.tokens_per_step,
             "energy": result.energy,
             **({} if adapters is None else {"adapters": adapters}),
             **images,

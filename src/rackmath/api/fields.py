@@ -151,7 +151,7 @@ def words_of(request: Any) -> list[str]:
         name = entry.names[0]
         if entry.option.argument:
             words.append(word(value))
-        elif entry.option.kind.many:
+        elif entry.option.kind.multiple:
             words += [f"{name}={word(part)}" for part in value]
         else:
             words.append(name if value is True else f"{name}={word(value)}")

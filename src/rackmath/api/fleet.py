@@ -49,7 +49,7 @@ def run_fleet(r: FleetRequest) -> Result:
     answer = plan(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
     if answer.best is None:
         raise DoesNotFit("no deployment keeps the limits", "see `rackmath plan` for how near the nearest comes")
-    p, i = answer.found.points, answer.best
+    p, i = answer.search.points, answer.best
     unit_rate = float(p.rate[i] / p.units[i]) * q.work.output
     unit_gpus = float(p.gpus[i] / p.units[i])
     stems = {catalogue.system(name).name: name for name in catalogue.bills()}
@@ -68,13 +68,13 @@ def run_fleet(r: FleetRequest) -> Result:
             bill=bill,
         )
 
-    low, high = q.range_at(answer.found, i, "throughput")
+    low, high = q.range_at(answer.search, i, "throughput")
     middle, most, least = at(1.0), at(low), at(high)
-    energy = energy_of_point(q, answer.found, i, middle.utilisation)
+    energy = energy_of_point(q, answer.search, i, middle.utilisation)
     facts: dict[str, Any] = {
         "model": q.architecture.name,
         "system": q.system.name,
-        "unit": describe(answer.found.layouts, p, i),
+        "unit": describe(answer.search.layouts, p, i),
         "unit_gpus": unit_gpus,
         "unit_tokens_per_second": unit_rate,
         **{

@@ -42,7 +42,7 @@ class Kind:
     high: int | None = None
     choices: tuple[str, ...] = ()
     flag: bool = False
-    many: bool = False
+    multiple: bool = False
 
 
 _PER_TOKEN = ("tokens/s", "token/s", "tok/s", "tps")
@@ -180,7 +180,7 @@ TIME_PER_TOKEN = Kind(name="time|tokens/s", read=_time_per_token)
 REQUEST_RATE = Kind(name="requests/s", read=_rate(_PER_REQUEST, _PER_TOKEN, TokenRate))
 TOKEN_RATE = Kind(name="tokens/s", read=_rate(_PER_TOKEN, _PER_REQUEST, RequestRate))
 TEXT = Kind(name="text", read=_text)
-TEXTS = Kind(name="text", read=_texts, many=True)
+TEXTS = Kind(name="text", read=_texts, multiple=True)
 NUMBERS = Kind(name="text", read=_numbers)
 FLAG = Kind(name="flag", read=_flag, flag=True)
 LAYOUT = Kind(name="text", read=_layout)

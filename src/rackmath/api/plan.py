@@ -41,7 +41,7 @@ class PlanResult:
     """The frontier of a search, the best point under limits, and why others lose."""
 
     question: PlanQuestion
-    found: Plan
+    plan: Plan
     seconds: float
     """That the search took. [s]"""
 
@@ -53,7 +53,7 @@ class PlanResult:
     @cached_property
     def points(self) -> list[dict[str, Any]]:
         """Points of the frontier with their ranges, fastest first."""
-        return [self._facts.point(int(place)) for place in self.found.frontier]
+        return [self._facts.point(int(place)) for place in self.plan.frontier]
 
     @cached_property
     def frontier(self) -> pl.DataFrame:
@@ -66,12 +66,12 @@ class PlanResult:
     @cached_property
     def best(self) -> Deployment | None:
         """The best deployment under both limits; None where none keeps them, see :attr:`reason`."""
-        return None if self.found.best is None else self.deployment(self.found.best)
+        return None if self.plan.best is None else self.deployment(self.plan.best)
 
     @property
     def reason(self) -> str:
         """Why no point keeps the limits; empty where one does."""
-        return "" if self.found.best is not None else _unmet(self.found, self.question.limits)
+        return "" if self.plan.best is not None else _unmet(self.plan, self.question.limits)
 
     @property
     def assumptions(self) -> list[str]:
@@ -81,28 +81,26 @@ class PlanResult:
     @cached_property
     def near(self) -> Service | None:
         """What measurements near the best point say of it, or of the whole plan where no point keeps the limits."""
-        if self.question.points_near is None or self.found.best is None:
+        if self.question.points_near is None or self.plan.best is None:
             return self.question.near
-        best = self.found.found.points.taken(np.array([self.found.best]))
-        steps = self.question.points_near.configurations(best, self.found.found.layouts)[0]
-        corrections = self.found.found.corrections
-        return Service.at(steps) if corrections is None else Service.at(steps).applied(corrections, self.found.best)
+        best = self.plan.search.points.taken(np.array([self.plan.best]))
+        steps = self.question.points_near.configurations(best, self.plan.search.layouts)[0]
+        corrections = self.plan.search.corrections
+        return Service.at(steps) if corrections is None else Service.at(steps).applied(corrections, self.plan.best)
 
     def deployment(self, place: int) -> Deployment:
         """A point of the search as a deployment."""
-        return deployment_of(
-            self.question.request, self._facts.point(place), launched(self.question, self.found, place)
-        )
+        return deployment_of(self.question.request, self._facts.point(place), launched(self.question, self.plan, place))
 
     @property
     def energy(self) -> dict[str, Any] | None:
         """Energy of an output token of the best, with its prompt; None where there is none, or no power is known."""
-        best = self.found.best
-        return None if best is None else energy_of_point(self.question, self.found.found, best)
+        best = self.plan.best
+        return None if best is None else energy_of_point(self.question, self.plan.search, best)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``rackmath plan --json`` prints."""
-        plan, space = self.found, self.question.space
+        plan, space = self.plan, self.question.space
         ending = plan.ending
         stop = {} if ending is None else {"stopped_by": ending.stopped_by, "used": ending.use}
         return to_plain(
@@ -110,8 +108,8 @@ class PlanResult:
                 "model": self.question.architecture.name,
                 "system": self.question.system.name,
                 "gpus": space.gpus,
-                "evaluated": plan.found.evaluated,
-                "fitting": plan.found.fitting,
+                "evaluated": plan.search.evaluated,
+                "fitting": plan.search.fitting,
                 "seconds": self.seconds,
                 "frontier": [
                     point | {"launch": launched(self.question, plan, int(place))}
@@ -119,7 +117,7 @@ class PlanResult:
                 ],
                 "best": None if plan.best is None else self._facts.point(plan.best) | stop,
                 "reason": self.reason,
-                "spent": dict(plan.spent),
+                "spent": dict(plan.seconds_by_use),
                 "energy": self.energy,
                 "runners_up": [
                     self._facts.point(loser.place)
@@ -150,11 +148,11 @@ class PlanResult:
 
         Errors: :class:`~rackmath.errors.InputError` where no deployment keeps the limits.
         """
-        if self.found.best is None:
+        if self.plan.best is None:
             raise InputError("--verify", "", self.reason)
-        place = self.found.best
-        points = self.found.found.points
-        layout = None if points.prefill[place] >= 0 else self.found.found.layouts[int(points.layout[place])]
+        place = self.plan.best
+        points = self.plan.search.points
+        layout = None if points.prefill[place] >= 0 else self.plan.search.layouts[int(points.layout[place])]
         return verification(self.question, self._facts.point(place), layout)
 
     def write(self, folder: str | Path) -> list[str]:
@@ -180,7 +178,7 @@ class PlanResult:
 
     @cached_property
     def _facts(self) -> PointFacts:
-        return PointFacts(self.question, self.found.found)
+        return PointFacts(self.question, self.plan.search)
 
     def _repr_html_(self) -> str:
         facts = self.to_dict()
@@ -249,12 +247,12 @@ def run_plan(request: PlanRequest) -> PlanResult:
     q = question_of(request)
     start = perf_counter()
     answer = search(q.system, q.work, q.limits, q.space, q.losses, q.scheduling, q.correct)
-    return PlanResult(question=q, found=answer, seconds=perf_counter() - start)
+    return PlanResult(question=q, plan=answer, seconds=perf_counter() - start)
 
 
 def _unmet(result: Plan, limits: Limits) -> str:
     """Why no point keeps the limits, and how near the nearest comes."""
-    p = result.found.points
+    p = result.search.points
     if not len(result.frontier):
         return (
             f"the shortest time to first token is {show(float(p.time_to_first_token.min()), 's')}:"

@@ -41,11 +41,11 @@ def write_plan(result: PlanResult, folder: Path) -> list[str]:
     """
     if folder.exists():
         raise InputError("--out", str(folder), "is there already: name another folder")
-    place = result.found.best
+    place = result.plan.best
     if place is None:
         raise InputError("--out", str(folder), "nothing keeps the limits, so there is nothing to write")
     name = slug(result.question.architecture.name)
-    files = deployment_files(name, workers_of(result.question, result.found, place), result.question.system)
+    files = deployment_files(name, workers_of(result.question, result.plan, place), result.question.system)
     text = dict(files.text)
     facts, check = result.to_dict(), result.verification()
     for engine in COMMANDS:

@@ -19,7 +19,7 @@ from rackmath.serving.plan import Plan
 def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[LaunchedWorker, int]]:
     """Each kind of worker of a point of a plan, and how many there are."""
     a, work = question.architecture, question.work
-    p, search, space = result.found.points, result.found, result.space
+    p, search, space = result.search.points, result.search, result.space
     variant = space.variants[int(p.variant[place])]
     native = variant.weights == space.variants[0].weights and variant.architecture.groups == a.groups
     drafter = question.request.draft_model
@@ -68,14 +68,14 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
     """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
     workers = workers_of(question, result, place)
     said = [note for worker, _ in workers for note in notes(worker)]
-    encoders = int(result.found.points.encoders[place])
+    encoders = int(result.search.points.encoders[place])
     if encoders:
         said.append(f"{encoders} accelerators encode images, {ENCODERS}")
     name = slug(question.architecture.name)
     apart = any(worker.layout.ffn for worker, _ in workers)
     pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 and not apart else {}
     return {
-        "instances": int(result.found.points.units[place]),
+        "instances": int(result.search.points.units[place]),
         "engines": ENGINES,
         **{engine: launch_script(engine, workers, question.system) for engine in COMMANDS},
         **pools,

@@ -27,13 +27,13 @@ class PointFacts:
     """Numbers of points, with their ranges."""
 
     def __init__(self, question: PlanQuestion, search: SearchResult) -> None:
-        self.question, self.found, self.space = question, search, question.space
+        self.question, self.search, self.space = question, search, question.space
 
     def point(self, place: int) -> dict[str, Any]:
         """All that is said of one point."""
-        p, space = self.found.points, self.space
+        p, space = self.search.points, self.space
         variant = space.variants[int(p.variant[place])]
-        layout = self.found.layouts[int(p.layout[place])]
+        layout = self.search.layouts[int(p.layout[place])]
         tokens = float(p.rate[place]) * self.question.work.output
         step = self._step(place)
         values = {
@@ -46,7 +46,7 @@ class PointFacts:
             ),
         }
         return {
-            "layout": describe(self.found.layouts, p, place),
+            "layout": describe(self.search.layouts, p, place),
             "units": float(p.units[place]),
             **({"encoders": float(p.encoders[place])} if self.question.architecture.images is not None else {}),
             "gpus": float(p.gpus[place]),
@@ -63,31 +63,31 @@ class PointFacts:
             **values,
             **self._bounds(place, values, self._ideal(place, step)),
             "bound_by": str(step.bound_by),
-            "evidence": None if self.found.corrections is None else str(self.found.corrections.distance[place]),
+            "evidence": None if self.search.corrections is None else str(self.search.corrections.distance[place]),
         }
 
     def _step(self, place: int) -> Estimate:
         """The pass that writes, at the point's batch and half of its answers."""
-        p, space = self.found.points, self.space
+        p, space = self.search.points, self.space
         return estimate(
             space.variants[int(p.variant[place])].architecture,
             self.question.system,
-            self.found.layouts[int(p.layout[place])],
+            self.search.layouts[int(p.layout[place])],
             batch=float(p.batch[place]),
             context=self.question.work.input + self.question.work.output / 2,
             drafted=float(p.drafted[place]),
             draft=space.draft,
-            losses=losses_at(self.found, place, self.question.losses),
+            losses=losses_at(self.search, place, self.question.losses),
         )
 
     def _ideal(self, place: int, step: Estimate) -> dict[str, float]:
         """Times that nothing beats: a prompt read alone, and a step, at the bound."""
-        p, work = self.found.points, self.question.work
+        p, work = self.search.points, self.question.work
         reading = p.layout if p.prefill[place] < 0 else p.prefill
         prompt = estimate(
             self.space.variants[int(p.variant[place])].architecture,
             self.question.system,
-            self.found.layouts[int(reading[place])],
+            self.search.layouts[int(reading[place])],
             batch=1.0,
             context=work.input,
             cached=work.cached * work.input,
@@ -100,7 +100,7 @@ class PointFacts:
 
     def _pools(self, place: int) -> dict[str, Any] | None:
         """Workers of the whole deployment that read and write; None where they are the same."""
-        p, layouts = self.found.points, self.found.layouts
+        p, layouts = self.search.points, self.search.layouts
         if p.prefill[place] < 0:
             return None
         read, write = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
@@ -116,7 +116,7 @@ class PointFacts:
         """90 % ranges; no time of them is below the ideal one, and no speed above its inverse."""
         bounds: dict[str, float | None] = {}
         for name, value in values.items():
-            low, high = self.question.range_at(self.found, place, _CLASSES[name])
+            low, high = self.question.range_at(self.search, place, _CLASSES[name])
             if name in _INVERSE:
                 low, high = 1 / high, 1 / low
             if value is None:

@@ -45,7 +45,7 @@ class _Candidate:
     @property
     def launch(self) -> dict[str, Any]:
         """Commands of one copy."""
-        return launched(self.plan.question, self.plan.found, self.place)
+        return launched(self.plan.question, self.plan.plan, self.place)
 
 
 def size(
@@ -150,8 +150,8 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
     """The deployments of most requests per accelerator billed, one of each layout and format."""
     distinct: dict[tuple[str, ...], _Candidate] = {}
     for plan in plans:
-        request, best = plan.question.request, plan.found.best
-        points = list(zip(plan.points, map(int, plan.found.frontier), strict=True))
+        request, best = plan.question.request, plan.plan.best
+        points = list(zip(plan.points, map(int, plan.plan.frontier), strict=True))
         kept = [(p, i) for p, i in points if request.tpot is None or p["time_per_output_token"] <= request.tpot]
         kept.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
         planned = [] if plan.best is None or best is None else [(plan.best.planned, best)]

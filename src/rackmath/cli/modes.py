@@ -74,7 +74,7 @@ def modes(
 
 
 def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd_per_kwh: float) -> dict[str, Any]:
-    points = PointFacts(question, result.found)
+    points = PointFacts(question, result.search)
 
     def mode(place: int | None, why: str) -> dict[str, Any] | None:
         if place is None:
@@ -115,7 +115,7 @@ def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd
 
 
 def _why_fast(result: Modes) -> str:
-    p, fast, standard = result.found.points, result.fast, result.standard
+    p, fast, standard = result.search.points, result.fast, result.standard
     if fast is None:
         return ""
     changes = [f"batch {p.batch[standard]:.0f} to {p.batch[fast]:.0f}"]

@@ -115,7 +115,7 @@ def _check_engine(change: str, values: Mapping[str, Any], fields: Sequence[Field
 def _declared(field: Field) -> Callable[..., Any]:
     option = field.option
     if option.argument:
-        kind, many = option.kind, -1 if option.kind.many else 1
+        kind, many = option.kind, -1 if option.kind.multiple else 1
         return click.argument(field.name, metavar=option.metavar, required=field.required, type=_type(kind), nargs=many)
     kind = option.kind
     said: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
@@ -126,9 +126,9 @@ def _declared(field: Field) -> Callable[..., Any]:
         field.name,
         type=_type(kind),
         required=field.required,
-        multiple=kind.many,
+        multiple=kind.multiple,
         show_default=_shown(field.default),
-        **({} if field.required else {"default": () if kind.many else field.default}),
+        **({} if field.required else {"default": () if kind.multiple else field.default}),
         **said,
     )
 
@@ -146,4 +146,4 @@ def _type(kind: Kind) -> click.ParamType[Any]:
     if kind.name == "integer":
         return WholeNumber(kind.low, kind.high)
     # Of many values click hands over one at a time; the request reads all of them.
-    return click.STRING if kind.many else KindType(kind)
+    return click.STRING if kind.multiple else KindType(kind)

@@ -31,7 +31,7 @@ class IdealPass:
     context: Number
     tokens: Number
     """Tokens of one group in the pass. [tokens]"""
-    made: Number
+    deployment_tokens: Number
     """Tokens of the whole deployment. [tokens]"""
 
 
@@ -54,5 +54,5 @@ def gathered(
         held=held,
         context=context,
         tokens=local.tokens,
-        made=batch * local.new_tokens,
+        deployment_tokens=batch * local.new_tokens,
     )

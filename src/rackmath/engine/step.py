@@ -224,7 +224,7 @@ class _Call:
                 gathered_work.tokens,
                 chip.memory_capacity,
             ),
-            tokens=point["batch"] * point["accepted"] if "accepted" in point else gathered_work.made,
+            tokens=point["batch"] * point["accepted"] if "accepted" in point else gathered_work.deployment_tokens,
             gpus=gathered_work.layout.gpus,
             layout=gathered_work.layout,
             basis=k.basis,

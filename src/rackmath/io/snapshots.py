@@ -33,7 +33,7 @@ class Checkpoint:
         text = json.dumps(dict(question), sort_keys=True, default=str)
         self.mark = hashlib.sha256(f"{__version__} {text}".encode()).hexdigest()
         self.written = monotonic()
-        self.found = self._read() if path.exists() else None
+        self.snapshot = self._read() if path.exists() else None
 
     def keep(self, snapshot: Callable[[], Snapshot]) -> None:
         """Write a snapshot if the last one is some seconds old."""

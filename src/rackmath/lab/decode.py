@@ -35,7 +35,7 @@ _MOST = 0.5
 class _Point:
     batch: int
     context: int
-    taken: Timing
+    timing: Timing
     predicted: float
 
 
@@ -119,7 +119,7 @@ def _point(
     predicted = pass_time(
         ceilings, subject.architecture, phase=phase, batch=batch, context=context, operations=operations(work)
     )
-    return _Point(batch=batch, context=context, taken=time, predicted=predicted)
+    return _Point(batch=batch, context=context, timing=time, predicted=predicted)
 
 
 def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[ExperimentCurve]:
@@ -132,9 +132,9 @@ def _batch_curves(subject: Subject, points: Sequence[_Point]) -> list[Experiment
             across="sequences",
             up=up,
             x=[p.batch for p in points],
-            measured=[p.taken.median * share(p) for p in points],
-            low=[p.taken.low * share(p) for p in points],
-            high=[p.taken.high * share(p) for p in points],
+            measured=[p.timing.median * share(p) for p in points],
+            low=[p.timing.low * share(p) for p in points],
+            high=[p.timing.high * share(p) for p in points],
             predicted=[p.predicted * share(p) for p in points],
         )
 
@@ -151,9 +151,9 @@ def _context_curve(subject: Subject, points: Sequence[_Point]) -> ExperimentCurv
         across="tokens of context",
         up="s",
         x=[p.context for p in points],
-        measured=[p.taken.median for p in points],
-        low=[p.taken.low for p in points],
-        high=[p.taken.high for p in points],
+        measured=[p.timing.median for p in points],
+        low=[p.timing.low for p in points],
+        high=[p.timing.high for p in points],
         predicted=[p.predicted for p in points],
     )
 
@@ -181,14 +181,14 @@ def _facts(
     """Floor, knee, slope of the cache, prompt against decode."""
     floor, last = over_batch[0], over_batch[-1]
     facts = {
-        "floor": floor.taken.median,
+        "floor": floor.timing.median,
         "floor_predicted": floor.predicted,
-        "cost_of_batch_one": (floor.taken.median / 1) / (last.taken.median / last.batch),
+        "cost_of_batch_one": (floor.timing.median / 1) / (last.timing.median / last.batch),
         "cost_of_batch_one_predicted": floor.predicted / (last.predicted / last.batch),
         "knee_predicted": balance_batch(ceilings, subject.architecture, _SHORT),
-        "prompt_token": prompt.taken.median / _PROMPT,
+        "prompt_token": prompt.timing.median / _PROMPT,
         "prompt_token_predicted": prompt.predicted / _PROMPT,
-        "decode_over_prompt": (last.taken.median / last.batch) / (prompt.taken.median / _PROMPT),
+        "decode_over_prompt": (last.timing.median / last.batch) / (prompt.timing.median / _PROMPT),
     }
     compared = ""
     if last.batch > floor.batch:
@@ -197,7 +197,7 @@ def _facts(
             f"({facts['cost_of_batch_one_predicted']:.3g} predicted)"
         )
     said = [
-        f"{subject.name}: a pass takes {floor.taken.median * 1e3:.3g} ms at batch 1 ({floor.predicted * 1e3:.3g} "
+        f"{subject.name}: a pass takes {floor.timing.median * 1e3:.3g} ms at batch 1 ({floor.predicted * 1e3:.3g} "
         f"predicted){compared}.",
         f"{subject.name}: a token of a prompt takes {facts['prompt_token'] * 1e6:.3g} us "
         f"({facts['prompt_token_predicted'] * 1e6:.3g} predicted), a decoded one at batch {last.batch} "
@@ -214,7 +214,7 @@ def _facts(
 
 
 def _measured(point: _Point) -> float:
-    return point.taken.median
+    return point.timing.median
 
 
 def _predicted(point: _Point) -> float:

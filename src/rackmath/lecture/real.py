@@ -132,7 +132,7 @@ def rack_modes() -> Modes:
 
 def standard_batch() -> float:
     """Sequences in decode on the whole rack at the standard point. [sequences]"""
-    p, place = rack_modes().found.points, rack_modes().standard
+    p, place = rack_modes().search.points, rack_modes().standard
     return float(p.batch[place] * p.workers[place] * p.units[place])
 
 

@@ -79,7 +79,7 @@ class LaunchedWorker:
     """Low-rank adapters that requests choose from."""
     eager: bool = False
     """Whether steps replay no graphs."""
-    apart: ApartServer | None = None
+    afd_part: ApartServer | None = None
     """Which part it is of a worker whose routed experts have servers of their own."""
     encoder_data: bool = False
     """Whether the vision encoder is data-parallel over the tensor ranks, instead of each matrix split."""
@@ -113,7 +113,7 @@ def one_each(server: LaunchedWorker) -> tuple[LaunchedWorker, int]:
     Groups of a dense model share nothing, and neither do those that hold all experts: they are servers of their own.
     """
     x = server.layout
-    if x.data == 1 or server.apart is not None or (server.experts and x.expert > 1):
+    if x.data == 1 or server.afd_part is not None or (server.experts and x.expert > 1):
         return server, 1
     alone = replace(x, data=1)
     return replace(server, layout=alone, batch=math.ceil(server.batch / float(x.data))), int(x.data)
@@ -131,7 +131,7 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
         ("--data-parallel-size", x.data),
         ("--decode-context-parallel-size", x.context_parallel),
     )
-    if server.experts and (x.expert > 1 or server.apart is not None):
+    if server.experts and (x.expert > 1 or server.afd_part is not None):
         flags.append("--enable-expert-parallel")
     if server.experts and x.expert > 1 and (spare := redundant_experts(server.experts, ranks, server.redundant)):
         flags.append(redundancy_flags(spare, server.interval)["vllm"])
@@ -149,8 +149,8 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     flags += ["--mm-encoder-tp-mode data"] if server.encoder_data else []
     flags += ["--enforce-eager"] if server.eager else []
     flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
-    if server.apart is not None:
-        flags += server.apart.flags(at.experts_host, server.eager)
+    if server.afd_part is not None:
+        flags += server.afd_part.flags(at.experts_host, server.eager)
     if server.drafted and server.role not in ("prefill", FFN):
         flags.append(f"--speculative-config {quoted(_vllm_drafts(server))}")
     if server.role and server.role != FFN:

@@ -111,8 +111,8 @@ def server_pairs(workers: Sequence[tuple[LaunchedWorker, int]]) -> list[tuple[La
             experts = Layout(expert=x.ffn, data=x.ffn)
             attention = Layout(tensor=x.tensor, data=x.data, context_parallel=x.context_parallel)
             servers += [
-                (replace(worker, layout=experts, role=FFN, apart=part), 1),
-                (replace(worker, layout=attention, apart=replace(part, kind=ATTENTION)), 1),
+                (replace(worker, layout=experts, role=FFN, afd_part=part), 1),
+                (replace(worker, layout=attention, afd_part=replace(part, kind=ATTENTION)), 1),
             ]
     return servers
 
@@ -132,8 +132,8 @@ def _placed(workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> li
             made.append(_ServerPlace(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
             used, slot = (used + gpus, slot + 1) if span == 1 else (size, slot + 1)
             box += span - 1
-    hosts = {p.server.apart.pair: p.boxes[0] for p in made if p.server.apart and p.server.role == FFN}
-    return [replace(p, experts_box=hosts[p.server.apart.pair]) if p.server.apart else p for p in made]
+    hosts = {p.server.afd_part.pair: p.boxes[0] for p in made if p.server.afd_part and p.server.role == FFN}
+    return [replace(p, experts_box=hosts[p.server.afd_part.pair]) if p.server.afd_part else p for p in made]
 
 
 def _heading(places: list[int], boxes: int) -> str:
@@ -163,7 +163,7 @@ def _commands(
     visible = _VISIBLE.get(system.chip.vendor)
     if visible and not several and len(server.devices) < box_size(system):
         before.append(f"{visible}={'${devices[i]}' if many > 1 else lists[0]}")
-    before += [RUNNER] if server.server.apart else []
+    before += [RUNNER] if server.server.afd_part else []
     if engine == "vllm" and server.server.role not in ("", FFN):
         before += [f"VLLM_NIXL_SIDE_CHANNEL_HOST={name(box)}", f"VLLM_NIXL_SIDE_CHANNEL_PORT={place.link_port}"]
     title = f"# {server.server.role}: {_DOES[server.server.role]}\n" if server.server.role else ""

@@ -46,7 +46,7 @@ class Lever:
 class Modes:
     """Result of :func:`modes`."""
 
-    found: SearchResult
+    search: SearchResult
     standard: int
     fast: int | None
     """Cheapest point of the speed asked for; None where no deployment is that fast."""
@@ -61,7 +61,7 @@ class Modes:
 
     def ratio(self, place: int) -> tuple[float, float]:
         """Speed and accelerator time per token of a point, over the standard's. [1], [1]"""
-        return _ratio(self.found.points, place, self.found.points, self.standard)
+        return _ratio(self.search.points, place, self.search.points, self.standard)
 
 
 def modes(
@@ -104,7 +104,7 @@ def modes(
     slow, fastest = int(places[-1]), int(places[0])
     chosen = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
     return Modes(
-        found=search_result,
+        search=search_result,
         standard=standard,
         fast=chosen,
         slow=slow,
@@ -148,7 +148,7 @@ def levers(
 
     Arguments as of :func:`modes`, whose result ``state`` is.
     """
-    result, standard = state.found, state.standard
+    result, standard = state.search, state.standard
     p = result.points
     wanted = p.time_per_output_token[standard] / speedup
     variant = space.variants[int(p.variant[standard])]

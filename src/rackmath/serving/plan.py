@@ -41,7 +41,7 @@ class Alternative:
 class Plan:
     """Result of :func:`plan`."""
 
-    found: SearchResult
+    search: SearchResult
     space: Space
     frontier: Ints
     """Places of undominated points that keep the limit on the first token, fastest first."""
@@ -49,7 +49,7 @@ class Plan:
     """Place of the best point under both limits; None where none keeps them."""
     ending: Ending | None
     """What stops the best point from a larger batch."""
-    spent: Mapping[str, float]
+    seconds_by_use: Mapping[str, float]
     """Accelerator-seconds per output token of the best point, by what they go to. [s]"""
     losers: tuple[Alternative, ...]
 
@@ -98,12 +98,12 @@ def plan(
     winner = best(search_result.points, limits)
     if winner is None:
         return Plan(
-            found=search_result,
+            search=search_result,
             space=space,
             frontier=frontier(search_result.points, limits),
             best=None,
             ending=None,
-            spent={},
+            seconds_by_use={},
             losers=(),
         )
     spent = gpu_seconds(system, work, space, search_result, winner, losses, scheduling)
@@ -117,12 +117,12 @@ def plan(
         for place in _others_to_show(search_result, limits, winner)
     )
     return Plan(
-        found=search_result,
+        search=search_result,
         space=space,
         frontier=frontier(search_result.points, limits),
         best=winner,
         ending=ending(system, work, limits, space, search_result, winner),
-        spent=spent,
+        seconds_by_use=spent,
         losers=losers,
     )
 

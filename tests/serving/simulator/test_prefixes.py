@@ -143,8 +143,8 @@ def test_a_common_tier_is_everybody_s() -> None:
         )  # fmt: skip
         assert list(found.requests["hit"]) == hits
     assert found.hits["pool"] == pytest.approx(2 / 8)
-    assert found.given["pool"].tolist() == [0, 2, 0, 0]
-    assert found.given["hbm"].tolist() == [0, 0, 2, 2]
+    assert found.hit_blocks["pool"].tolist() == [0, 2, 0, 0]
+    assert found.hit_blocks["hbm"].tolist() == [0, 0, 2, 2]
     assert found.hits["hbm"] == pytest.approx(4 / 8)
 
 

@@ -147,8 +147,8 @@ def test_what_is_kept_and_what_is_read_again_are_what_an_endless_cache_would_fin
         again += sum(block in seen for block in prompt)
         seen.update(named)
     shares = prefix_reuse(work, outcome)
-    assert shares["hbm"] == pytest.approx(outcome.given["hbm"].sum() / again)
-    assert shares["dram"] == pytest.approx(outcome.given["dram"].sum() / again)
+    assert shares["hbm"] == pytest.approx(outcome.hit_blocks["hbm"].sum() / again)
+    assert shares["dram"] == pytest.approx(outcome.hit_blocks["dram"].sum() / again)
     assert sum(shares.values()) == pytest.approx(1.0)
     if room == np.inf:
         # A request may come while the one before it with the same blocks is still being read.

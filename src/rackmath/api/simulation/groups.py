@@ -88,13 +88,13 @@ class ReplicaGroupText:
     """Options of the command that differ."""
     share: float | None
     """Of the requests that are for these replicas alone. [1]"""
-    wanted: str | None
+    service: str | None
     """Name in the trace of what they serve."""
 
     @property
     def alone(self) -> bool:
         """Whether they have requests of their own."""
-        return self.share is not None or self.wanted is not None
+        return self.share is not None or self.service is not None
 
 
 def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
@@ -115,7 +115,7 @@ def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
             raise InputError("--beside", text, "give share or for, not both")
         numbers = {key: _whole(text, parts[key]) for key in ("gpus", "seats", "budget") if key in parts}
         part = None if share is None else _share(text, share)
-        groups.append(ReplicaGroupText(options=parts | numbers, share=part, wanted=wanted))
+        groups.append(ReplicaGroupText(options=parts | numbers, share=part, service=wanted))
     return groups
 
 
@@ -150,13 +150,13 @@ def services(work: Arrivals, beside: Sequence[ReplicaGroupText], seed: int) -> t
     service = np.zeros(len(work), np.int32)
     numbers: list[int] = []
     for group in beside:
-        if group.wanted is not None:
-            if group.wanted not in work.names:
+        if group.service is not None:
+            if group.service not in work.names:
                 known = ", ".join(work.names) or "none: it has no column model"
-                raise InputError("--beside for", group.wanted, f"the trace names {known}")
+                raise InputError("--beside for", group.service, f"the trace names {known}")
             assert work.service is not None, "names come with numbers"
             numbers.append(len(set(numbers) - {0}) + 1)
-            service[work.service == work.names.index(group.wanted)] = numbers[-1]
+            service[work.service == work.names.index(group.service)] = numbers[-1]
         elif group.share is not None:
             numbers.append(len(set(numbers) - {0}) + 1)
         else:

@@ -131,7 +131,7 @@ def run(
 
     code = code_for(_size(setup), len(setup.pools[0]), tell)
     keep: Keep = checkpoint.keep if checkpoint else lambda snapshot: None
-    resume = checkpoint.found if checkpoint else None
+    resume = checkpoint.snapshot if checkpoint else None
     first = setup.groups[0]
     if setup.transfer is None:
         return (

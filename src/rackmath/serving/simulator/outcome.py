@@ -154,7 +154,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
                 out=np.zeros_like(tokens),
                 where=tokens > 0,
             )
-            for name, blocks in readers.given.items()
+            for name, blocks in readers.hit_blocks.items()
         },
     }
 

@@ -30,9 +30,9 @@ def look_up(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: 
     blocks, time, last, most = 0, 0.0, NONE, whole_blocks(f, q, i)
     expire(f, c, r, now)
     for tier in range(len(f.capacity)):
-        c.given[i, tier] = 0
+        c.hit_blocks[i, tier] = 0
     for at in range(request.start, request.stop):
-        c.seen[0] += 1
+        c.lookups[0] += 1
         block = c.ids[at]
         if blocks != at - request.start or blocks == most:
             continue
@@ -40,8 +40,8 @@ def look_up(f: RunConstants, c: PrefixCaches, q: Requests, r: int, i: int, now: 
         if tier == NONE:
             continue
         blocks += 1
-        c.seen[1 + tier] += 1
-        c.given[i, tier] += 1
+        c.lookups[1 + tier] += 1
+        c.hit_blocks[i, tier] += 1
         time += f.load[tier]
         if tier != last:
             time += f.latency[tier]

@@ -46,7 +46,7 @@ class Outcome:
     blocks_asked: int
     kept: dict[str, float]
     """Prefix blocks that each tier held, on average over the run, of all replicas together."""
-    given: dict[str, NDArray[np.int32]]
+    hit_blocks: dict[str, NDArray[np.int32]]
     """Prefix blocks that each request found, by tier. (requests,)"""
     replica_seconds: F
     """That each replica was up or starting. (replicas,) [s]"""
@@ -220,15 +220,15 @@ def _outcome(
 ) -> Outcome:
     end = float(np.nanmax(q["finish"])) + batching.outside
     # Traffic that names no prefix blocks asks for none, whatever tiers there are.
-    seen = c.seen[1:] if len(c.seen) > 1 else np.zeros(len(cache.tiers))
+    seen = c.lookups[1:] if len(c.lookups) > 1 else np.zeros(len(cache.tiers))
     stood = c.shelves["area"].sum(0) / max(float(np.nanmax(q["finish"])), 1e-9)
     return Outcome(
         kept={tier.name: float(n) for tier, n in zip(cache.tiers, stood, strict=len(stood) > 0)},
-        given={tier.name: c.given[:, k] for k, tier in enumerate(cache.tiers) if k < c.given.shape[1]},
+        hit_blocks={tier.name: c.hit_blocks[:, k] for k, tier in enumerate(cache.tiers) if k < c.hit_blocks.shape[1]},
         requests=q,
         replicas=s,
-        hits={tier.name: float(n / max(c.seen[0], 1)) for tier, n in zip(cache.tiers, seen, strict=True)},
-        blocks_asked=int(c.seen[0]),
+        hits={tier.name: float(n / max(c.lookups[0], 1)) for tier, n in zip(cache.tiers, seen, strict=True)},
+        blocks_asked=int(c.lookups[0]),
         replica_seconds=events.paid(end, len(s.own)),
         end=end,
         failures=events.failures,

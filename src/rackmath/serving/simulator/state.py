@@ -193,9 +193,9 @@ class PrefixCaches(NamedTuple):
     """Of ``SHELF``. (rows, tiers)"""
     ids: I4
     """Blocks of all requests, each known by its place. (references,)"""
-    seen: I8
+    lookups: I8
     """References and hits: all blocks asked for, then those found by tier. (1 + tiers,)"""
-    given: I4
+    hit_blocks: I4
     """Blocks that each request found, by tier; of the last time that it was read. (requests, tiers)"""
 
 
@@ -234,8 +234,8 @@ def prefixes(count: int, fixed: RunConstants, ids: I4, distinct: int, asking: in
         uses=np.zeros((count, known), USE),
         shelves=shelves,
         ids=ids,
-        seen=np.zeros(1 + tiers, np.int64),
-        given=np.zeros((asking, tiers), np.int32),
+        lookups=np.zeros(1 + tiers, np.int64),
+        hit_blocks=np.zeros((asking, tiers), np.int32),
     )
 
 

@@ -175,5 +175,5 @@ def prefix_reuse(work: Arrivals, outcome: Outcome) -> dict[str, float]:
     total = int(again.sum())
     if not total:
         return {}
-    shares = {tier: float(blocks.sum()) / total for tier, blocks in outcome.given.items()}
+    shares = {tier: float(blocks.sum()) / total for tier, blocks in outcome.hit_blocks.items()}
     return shares | {"recomputed": max(1 - sum(shares.values()), 0.0)}
