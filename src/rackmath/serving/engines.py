@@ -156,6 +156,17 @@ def default_seats(family: str, chip: Chip) -> float:
     return {"trtllm": 2048.0}.get(family, inf)
 
 
+def micro_batch_seats(family: str, seats: int, stages: int) -> int:
+    """Sequences of one of the micro-batches that take turns in a pipeline. [sequences]
+
+    TensorRT-LLM's ``max_batch_size`` is of each; vLLM's ``max_num_seqs`` is of all that run, and SGLang's
+    ``pp_max_micro_batch_size`` is ``max_running_requests`` over the stages where nothing is said.
+    Source: TensorRT-LLM's ``_torch/pyexecutor/_util.py``, vLLM's ``v1/core/sched/scheduler.py``, SGLang's
+    ``srt/managers/scheduler.py``, of 2026.
+    """
+    return seats if family == "trtllm" else max(seats // stages, 1)
+
+
 def default_budget(family: str, chip: Chip) -> float:
     """Tokens that an engine puts into one pass where nothing is said. [tokens]
 

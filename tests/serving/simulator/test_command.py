@@ -106,6 +106,10 @@ def test_stages_take_a_pass_per_step_and_hold_twice_the_model(tmp_path: Path) ->
     staged, wide = run(*many, "--layout", "tp1,pp2"), run(*many, "--gpus", "1", "--layout", "tp1")
     assert 1.3 < staged["throughput"] / wide["throughput"] < 2.05
     assert any("passes all stages" in note for note in staged["assumptions"])
+    # Of 16 sequences that vLLM runs at once each micro-batch has eight.
+    shared = run(*many, "--layout", "tp1,pp2", "--seats", "16")
+    assert any(", 8 seats" in note for note in shared["assumptions"])
+    assert shared["mean_batch"] <= 8
 
 
 def test_a_fast_pool_beside_a_standard_one() -> None:

@@ -12,7 +12,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip, System
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import default_seats
+from rackmath.serving.engines import default_seats, micro_batch_seats
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.waits import started
 
@@ -38,7 +38,7 @@ def batching_of(
         policy=r.scheduler.policy,
         preemption=r.scheduler.preemption,
         budget=r.budget,
-        seats=r.seats or _seats(r, system.chip, drafts.drafted),
+        seats=micro_batch_seats(r.engine, r.seats or _seats(r, system.chip, drafts.drafted), int(layout.pipeline)),
         queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
         ahead=_ahead(r, scheduling),

@@ -157,7 +157,10 @@ class SimulateRequest(FleetFields):
     budget: Annotated[int, options.STEP_TOKENS] = 8192
     seats: Annotated[
         int | None,
-        options.SEATS.but(help="Sequences in a step of a replica at most (default: the engine's own)."),
+        options.SEATS.but(
+            help="Sequences that an engine runs at once (default: its own); micro-batches of a pipeline share vLLM's "
+            "and SGLang's."
+        ),
     ] = None
     max_queued_requests: Annotated[
         int | None,
