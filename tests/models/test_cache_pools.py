@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from rackmath.api.memory import MemoryRequest, run_memory
 from rackmath.io import catalogue
 from rackmath.models.cache_pools import CachePools, cache_pools
+from tests.conftest import tool
 
 MEMORY = 80e9
 
@@ -80,8 +82,46 @@ def test_a_start_says_its_pools() -> None:
     ).facts
     assert facts["cache_tokens"] == pytest.approx(one_pool["cache_tokens"] * 2 / 1.8, rel=1e-4)
     assert run_memory(MemoryRequest(model="gpt-oss-120b", on="h100-sxm", layout="tp2")).facts["pools"] is None
-    compressed = run_memory(
-        MemoryRequest(model="deepseek-v4-flash", on="h200-sxm", layout="tp8", engine="sglang")
-    ).facts
-    assert compressed["pools"] is None
-    assert any("compressed caches are not modelled" in line for line in compressed["assumptions"])
+
+
+def test_compressed_entries_windows_and_states_of_a_published_start() -> None:
+    """DeepSeek V4 Pro under SGLang 0.5.15: 13,735.04 B a token, 1.01 GiB of states, 9,217,792 tokens in 118.93 GiB."""
+    pro = cache_pools(catalogue.model("deepseek-v4-pro"), whole, 64)
+    assert pro is not None
+    # 61 layers of windows, 30 of one entry for 4 tokens with an index, 31 of one for 128.
+    assert pro.full == 30 * (584 + 132) / 4 + 31 * 584 / 128
+    assert pro.windows == 61 * 584 + 30 * 8 / 128 * 4 * (512 + 128) * 4
+    assert pro.reserved == 31 * 67 * 128 * 2 * 512 * 4
+    assert pro.reserved / 2**30 == pytest.approx(1.01, abs=0.005)
+    wider = replace(pro, window_ratio=0.15)
+    assert wider.cell == pytest.approx(13735.04, abs=0.005)
+    assert pro.window_ratio == 0.1
+    starts = list(tool("memory").sglang(Path("tests/data/sglang_memory.csv")))
+    assert len(starts) == 5
+    for measured, tokens, windows, account in starts:
+        # The log prints hundredths of a GiB: 390 tokens, and a page of 256.
+        assert tokens == pytest.approx(measured["tokens"], abs=650)
+        assert windows == pytest.approx(measured["window_tokens"], abs=360)
+        assert tokens % 256 == 0
+        assert account.cache.low <= measured["cache_gib"] * 2**30 <= account.cache.high
+
+
+def test_drafts_have_a_part_of_compressed_caches_and_wider_rings() -> None:
+    model = catalogue.model("deepseek-v4-pro")
+    plain, drafted = cache_pools(model, whole, 64), cache_pools(model, whole, 64, speculative=True)
+    assert plain is not None
+    assert drafted is not None
+    assert drafted.full == pytest.approx(plain.full * 62 / 61)
+    assert drafted.windows == pytest.approx((plain.windows + 30 * 8 / 128 * 4 * 640 * 4) * 62 / 61)
+    assert drafted.reserved == 31 * (-(-(66 * 256 + 1) // 128)) * 128 * 4096
+    usual = cache_pools(model, whole)
+    assert usual is not None
+    assert usual.reserved == 31 * (-(-(258 * 128 + 1) // 128)) * 128 * 4096
+
+
+def test_what_a_start_says_of_compressed_pools() -> None:
+    facts = run_memory(MemoryRequest(model="deepseek-v4-flash", on="h200-sxm", layout="tp8", engine="sglang")).facts
+    assert facts["block_size"] == 256
+    assert facts["pools"]["full_attention_tokens"] == 256 * facts["blocks"]
+    assert facts["pools"]["window_tokens"] == int(0.1 * facts["pools"]["full_attention_tokens"])
+    assert any("8-bit format" in line for line in facts["assumptions"])

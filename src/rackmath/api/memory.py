@@ -18,7 +18,7 @@ from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks
-from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO
+from rackmath.models.cache_pools import STATE_RATIO, CachePools
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.startup.memory import EngineStart, Startup, start
@@ -228,10 +228,11 @@ def _cut(account: Startup) -> dict[str, Any]:
     tokens = account.count[0]
     pools = {"full_attention_tokens": tokens}
     if cut.windows:
-        pools["window_tokens"] = int(WINDOW_RATIO * tokens)
+        pools["window_tokens"] = int(cut.window_ratio * tokens)
     if cut.states:
         pools["states"] = int(STATE_RATIO * tokens * cut.cell // cut.states)
-    return {"block_size": 1, "blocks": tokens, "cache_groups": len(pools), "layers_per_group": None, "pools": pools}
+    size = {"block_size": cut.page, "blocks": tokens // cut.page}
+    return {**size, "cache_groups": len(pools), "layers_per_group": None, "pools": pools}
 
 
 def _assumptions(
@@ -240,7 +241,7 @@ def _assumptions(
     rules = account.rules
     yield f"rules: {rules.source}"
     if not rules.measured:
-        yield f"no start of {r.engine} was measured: constants of working memory are vLLM's, ranges twice as wide"
+        yield f"working memory by constants of vLLM's starts on H100, not of {r.engine}'s: ranges twice as wide"
     elif system.chip.generation != "hopper":
         yield f"no start on {system.chip.name} was measured: constants are those of H100, ranges twice as wide"
     if system.chip.visible_memory is None:
@@ -252,8 +253,8 @@ def _assumptions(
             f"rules of vLLM {MEASURED_VERSION:g}, whose starts were measured; those of {NEWEST_VERSION:g} leave "
             f"{later:,.0f} tokens: --engine-version {NEWEST_VERSION:g}"
         )
-    if rules.pooled and isinstance(account.blocks, Blocks):
-        yield "one pool for all layers: SGLang's pools of compressed caches are not modelled"
+    if isinstance(account.blocks, CachePools) and account.blocks.reserved:
+        yield "compressed entries are in the 8-bit format of SGLang's kernels, whatever --kv says"
     if layout.pipeline > 1:
         yield "of the last stage, which samples: the engine gives all stages the cache of the one that has least"
     if model.defaulted:

@@ -13,7 +13,7 @@ from rackmath.cli.options import request_options
 from rackmath.figures.write import check_picture, write_figure
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks
-from rackmath.models.cache_pools import STATE_RATIO, WINDOW_RATIO, CachePools
+from rackmath.models.cache_pools import STATE_RATIO, CachePools
 from rackmath.serving.startup.memory import Startup
 from rackmath.serving.startup.working import element_bytes
 
@@ -117,7 +117,9 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     counted = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
     if isinstance(blocks, CachePools):
         states = f" / {1 + STATE_RATIO:g}" if blocks.states else ""
-        counted = f"cache{states} / {blocks.cell:,.0f} B = {gib['cache']:.2f} GiB{states} / {blocks.cell:,.0f} B"
+        first = f" - {blocks.reserved / _GIB:.2f} GiB" if blocks.reserved else ""
+        counted = f"(cache{first}){states} / {blocks.cell:,.0f} B" if first else f"cache{states} / {blocks.cell:,.0f} B"
+        counted += f" = {(gib['cache'] - blocks.reserved / _GIB):.2f} GiB{states} / {blocks.cell:,.0f} B"
     elif rules.by_concurrency:
         counted = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
     taken = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""
@@ -155,7 +157,9 @@ def _of_blocks(pools: Blocks | CachePools) -> Iterator[str]:
         return
     yield (
         f"{pools.cell:,.0f} B = {pools.full:,.0f} B of a token in layers that keep all"
-        + (f" + {WINDOW_RATIO:g} x {pools.windows:,.0f} B of one in windows" if pools.windows else "")
+        + (f" + {pools.window_ratio:g} x {pools.windows:,.0f} B of one in windows" if pools.windows else "")
     )
+    if pools.reserved:
+        yield f"{pools.reserved / _GIB:.2f} GiB: keys and scores of all requests that may run, not compressed yet"
     if pools.states:
         yield f"states have {STATE_RATIO:g} of what tokens have; a request takes up to 3 of {pools.states:,.0f} B"

@@ -23,6 +23,8 @@ _UNMEASURED = 2.0
 """Ratio of errors of what no start was measured of to those of what was."""
 _DRIVERS = 0.002
 """Error of the memory that programs see, which differs between drivers. [1]"""
+_OTHER_KERNELS = 0.08
+"""What other makers' kernels may add to weights as loaded: 0.06 in the published starts on MI355X. [1]"""
 _TOGETHER = 0.7
 """Part of the sum of all errors that the cache's range has."""
 _MOST_SEQUENCES = 2048.0
@@ -139,7 +141,8 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
     loaded = _loaded(architecture, layout, nvidia=nvidia, speculative=server.speculative)
     parts = _beside(architecture, layout, server, nvidia=nvidia)
     size = _on_stage(loaded, architecture, layout) + sum(parts)
-    weights = MemoryLine.within(size, size * 0.005 * wide * (1 if architecture.encoder_exact else 4))
+    error = size * 0.005 * wide * (1 if architecture.encoder_exact else 4)
+    weights = MemoryLine.within(size, error, max(error, 0.0 if nvidia else _OTHER_KERNELS * size))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
     stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
     blocks = _cut(stage, layout, server, rules)
@@ -174,7 +177,7 @@ def _cut(stage: Architecture, layout: Layout, server: EngineStart, rules: Startu
     def share(parts: int | None) -> float:
         return float(cache_share(parts, layout))
 
-    pools = cache_pools(stage, share) if rules.pooled else None
+    pools = cache_pools(stage, share, server.sequences, server.speculative) if rules.pooled else None
     return pools or cache_blocks(stage, share, server.block or rules.block)
 
 
