@@ -124,6 +124,21 @@ def test_a_cap_slows_prompts_and_leaves_decoding() -> None:
     assert time("decode", power_cap="550W") < 1.02 * time("decode")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "estimate llama-3.1-8b --gpus 1 --batch 8 --context 1k",
+        "plan llama-3.1-8b --gpus 1 --input 500 --output 100",
+        "simulate llama-3.1-8b --gpus 1 --poisson 2 --requests 50 --input 100 --output 20",
+    ],
+)
+def test_answers_under_a_cap_say_what_it_leaves_out(words: str) -> None:
+    for system, said in (("h100-sxm", False), ("h100-sxm[power_cap=500W]", True)):
+        result = CliRunner().invoke(cli, [*words.split(), "--on", system])
+        assert result.exit_code == 0, result.output
+        assert ("power cap" in " ".join(result.output.split())) == said
+
+
 def estimate(**changes: object) -> dict[str, float]:
     request = {"model": "llama-3.1-8b", "on": "a100-sxm", "gpus": 1, "batch": 16, "context": 2000, "no_evidence": True}
     energy = run_estimate(EstimateRequest(**(request | changes))).energy  # type: ignore[arg-type]

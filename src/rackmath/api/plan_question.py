@@ -22,6 +22,7 @@ from rackmath.engine.constants import EngineVersion
 from rackmath.engine.layout import expert_count
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.hardware.power import cap_note
 from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
@@ -239,6 +240,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *_assumptions(r.engine, r.year, drafts.note, r.ideal),
             billing_note(space),
             *prompt_notes(r, architecture),
+            *cap_note(system.chip),
             *([AFD_NOTE] if r.afd else []),
             *(losses.assumptions if losses else ()),
         ),

@@ -11,6 +11,7 @@ from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.hardware.power import cap_note
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.models.operator import PHASES
@@ -82,6 +83,7 @@ def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool
         actual = system.chip.runs_at(precision)
         if actual != precision:
             notes.append(f"{precision} weights are multiplied at {actual}: {system.chip.name} has no {precision} rate")
+    notes.extend(cap_note(system.chip))
     if absorbed is not None:
         notes.append(f"latent attention {'absorbed' if absorbed else 'naive'} by request in {phase}")
     if expert_count(a) and a.routing is None:

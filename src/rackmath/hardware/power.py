@@ -87,3 +87,13 @@ def capped_clock(chip: Chip, cap: float) -> float:
         least = f"{_LEAST_CAP * chip.power:.0f} of its {chip.power:.0f} W"
         raise InputError("power_cap", cap, f"below {least} the clock falls faster than is known: write more")
     return min(1.0, (cap / chip.power - STATIC_SHARE) / (1 - STATIC_SHARE)) ** (1 / (_CLOCK + 0.5))
+
+
+def cap_note(chip: Chip) -> tuple[str, ...]:
+    """What a reader has to know of times under a cap; empty without one."""
+    if chip.clock == 1:
+        return ()
+    return (
+        f"under the power cap what multiplies runs at {chip.clock:.0%} of its clock; a service that reads memory at "
+        "the same time may be a tenth slower still, as eight H200 at 500 W were in MLPerf Power",
+    )

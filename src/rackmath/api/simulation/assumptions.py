@@ -8,6 +8,7 @@ from rackmath.api.routing import eager_note, routing_note
 from rackmath.api.simulation.fleet import loading
 from rackmath.api.simulation.setup import Setup
 from rackmath.caching.tiers import LIFETIME
+from rackmath.hardware.power import cap_note
 from rackmath.io import catalogue, constants_file
 
 
@@ -28,6 +29,7 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(text for group in setup.groups if group.near is not None for text in group.near.sentences),
         *dict.fromkeys(note for group in setup.groups
                        for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
+        *dict.fromkeys(note for group in setup.groups for note in cap_note(group.system.chip)),
         *eager_note(r),
         *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
         *_scaling_note(setup),
