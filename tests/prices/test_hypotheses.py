@@ -109,6 +109,18 @@ def test_attention_takes_all_flops_that_the_weights_do_at_twice_its_context() ->
     assert implied[0] * 120e3 / 2 == pytest.approx(2 * 30e9)
 
 
+def test_tiers_that_cost_the_same_imply_no_batch() -> None:
+    assert told("fast", "small batches", 1.0, speed=1.5).implied is None
+    assert told("batch", "full batches", 1.0).implied is None
+    for kind, name, more, value in (
+        ("fast", "small batches", {"speed": 1.5}, 1.01),
+        ("batch", "full batches", {}, 0.99),
+    ):
+        implied = told(kind, name, value, **more).implied
+        assert implied is not None
+        assert np.isfinite(implied).all()
+
+
 def test_a_fast_tier_without_a_claimed_speed_foretells_nothing() -> None:
     assert stories(RatioContext(ratio=Ratio(kind="fast", value=2.0), input=1.0), MODELS) == []
     assert stories(RatioContext(ratio=Ratio(kind="priority", value=2.0), input=1.0), MODELS) == []
