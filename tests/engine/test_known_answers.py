@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rackmath.engine import Layout, estimate
+from rackmath.engine.constants import Constants, EngineVersion, RowGroup
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import as_floats
 from rackmath.engine.losses import CORRECTION, dispatch_time
@@ -170,3 +171,20 @@ def test_collectives_take_their_wires_and_latencies_with_a_chip_s_kernels() -> N
     seconds = collectives_time(pass_, kernels)
     assert float(seconds.experts) == pytest.approx(float((w.dispatch + w.combine) / 0.5 + 3 * (t.dispatch + t.combine)))
     assert float(seconds.hops) == pytest.approx(float(w.pipeline / 0.8 + t.pipeline))
+
+
+def test_rows_are_counted_by_family_generation_and_phase() -> None:
+    def group(family: str, generation: str, phase: str, rows: int) -> RowGroup:
+        return RowGroup(family=family, generation=generation, phase=phase, rows=rows, first=2025.0, last=2026.0)
+
+    groups = (
+        group("sglang", "hopper", "serving", 1),
+        group("vllm", "ampere", "serving", 2),
+        group("vllm", "hopper", "prefill", 4),
+        group("vllm", "hopper", "serving", 8),
+        group("vllm", "zen", "serving", 16),
+    )
+    counted = Constants(base={}, moves={}, chips=frozenset(), evidence=groups)
+    here = EngineVersion(generation="hopper", family="vllm")
+    assert [counted.rows(here, phase) for phase in ("", "prefill", "serving", "training")] == [12, 4, 8, 0]
+    assert counted.rows(EngineVersion(generation="hopper", family="trtllm")) == 0

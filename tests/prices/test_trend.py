@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import json
 from importlib.resources import files
+from math import exp, lgamma, pi, sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -15,11 +17,20 @@ from hypothesis import strategies as st
 from rackmath.cli.app import cli
 from rackmath.errors import InputError
 from rackmath.io import price_files
-from rackmath.prices.trend import ScoredOffer, decline, leading_scores
+from rackmath.prices.trend import _T90, ScoredOffer, decline, leading_scores
 
 
 def sold(year: float, price: float, score: float = 0.5, model: str = "m") -> ScoredOffer:
     return ScoredOffer(model=model, score=score, year=year, input=price, output=price)
+
+
+def test_the_percentiles_of_student_s_distribution_are_its_own() -> None:
+    for freedom, most in enumerate(_T90, start=1):
+        t = np.linspace(0.0, most, 20_001)
+        height = exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / sqrt(freedom * pi)
+        density = height * (1 + t**2 / freedom) ** (-(freedom + 1) / 2)
+        # The table has three decimals.
+        assert abs(0.45 - np.trapezoid(density, t)) <= 0.00051 * density[-1], freedom
 
 
 def test_three_input_tokens_count_for_each_output_token() -> None:
