@@ -83,7 +83,7 @@ SLOW = (
 LEFT_OUT = ("board", "lab", "calibrate")
 """They serve, measure this machine, or run for minutes."""
 NONSENSE = re.compile(r"(?<![\w./-])[-+]?(?:nan|inf|infinity)(?![\w/-])", re.IGNORECASE)
-PROGRESS = re.compile(r"simulate: [\d,]+ requests in ")
+PROGRESS = re.compile(r"(?:simulate: [\d,]+ requests|plan: [\d,]+ configurations) in ")
 
 
 class Hang(BaseException):
