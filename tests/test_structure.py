@@ -38,6 +38,15 @@ def test_functions_are_short_and_public_ones_documented(path: Path) -> None:
             assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"
 
 
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
 def test_the_readme_counts_the_systems_of_the_catalogue() -> None:
     readme = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
     counts = re.findall(r"knows (\d+) systems", readme)

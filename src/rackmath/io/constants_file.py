@@ -51,7 +51,7 @@ class _Base(_Strict):
     deviation: float
 
 
-class _Move(_Strict):
+class _MemberMove(_Strict):
     value: float
     deviation: float
 
@@ -60,7 +60,7 @@ class _File(_Strict):
     basis: str
     chips: tuple[str, ...]
     base: dict[str, _Base]
-    move: dict[str, dict[str, _Move]] = {}
+    move: dict[str, dict[str, _MemberMove]] = {}
     range: dict[str, dict[str, tuple[float, float]]] = {}
     evidence: tuple[RowGroup, ...] = ()
 
@@ -148,7 +148,7 @@ def scheduling_of(engine: EngineVersion) -> Scheduling:
     return Scheduling(**fitted, **scheduling_rules(engine))
 
 
-def _values(table: Mapping[str, Mapping[str, _Move]]) -> dict[str, dict[str, float]]:
+def _values(table: Mapping[str, Mapping[str, _MemberMove]]) -> dict[str, dict[str, float]]:
     return {name: {member: value.value for member, value in members.items()} for name, members in table.items()}
 
 
