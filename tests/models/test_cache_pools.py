@@ -125,3 +125,6 @@ def test_what_a_start_says_of_compressed_pools() -> None:
     assert facts["pools"]["full_attention_tokens"] == 256 * facts["blocks"]
     assert facts["pools"]["window_tokens"] == int(0.1 * facts["pools"]["full_attention_tokens"])
     assert any("8-bit format" in line for line in facts["assumptions"])
+    # It runs and samples 256 at once where nothing is said.
+    asked = MemoryRequest(model="deepseek-v4-flash", on="h200-sxm", layout="tp8", engine="sglang", max_num_seqs=256)
+    assert run_memory(asked).facts["activation_bytes"] == facts["activation_bytes"]

@@ -89,7 +89,7 @@ def run_fleet(r: FleetRequest) -> Result:
         "hours": middle.hours,
         "assumptions": [
             *q.notes,
-            *([f"{NOTE}, but for the site's part in megawatts"] if energy else []),
+            *([f"{NOTE}; megawatts count cooling"] if energy else []),
             f"traffic peaks at {r.peak_to_mean:g} times its mean; capacity is {r.headroom:g} times the peak",
             "capital and memory: published bills of racks"
             if bill

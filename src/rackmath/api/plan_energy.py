@@ -8,7 +8,7 @@ from rackmath.api.energy import energy_of_service
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.models.counts import multiplied_params
 from rackmath.models.formats import weight_format
-from rackmath.serving.choice import time_at_peaks
+from rackmath.serving.choice import decode_step
 from rackmath.serving.search import SearchResult
 
 
@@ -22,7 +22,8 @@ def energy_of_point(q: PlanQuestion, search: SearchResult, place: int, used: flo
     """
     variant = q.space.variants[int(search.points.variant[place])]
     prompt = 2 * multiplied_params(variant.architecture, head=False) * q.work.read / q.work.output
-    memory_time, compute_time = time_at_peaks(q.system, q.work, q.space, search, place, q.losses, q.scheduling)
+    step, share = decode_step(q.system, q.work, q.space, search, place, q.losses, q.scheduling)
+    memory_time, compute_time = float(step.memory_time) * share, float(step.compute_time) * share
     total = float(search.points.gpus[place] / (search.points.rate[place] * q.work.output))
     low, high = q.range_at(search, place, "throughput")
     products = compute_time + prompt / q.system.chip.rate(weight_format(variant.weights).compute)

@@ -127,7 +127,7 @@ def run_cost(r: CostRequest) -> Result:
         if r.ideal
         else f"{'an engine of its own' if r.engine == 'other' else r.engine} of {r.year:g}",
         "an answer's cost is that of a batch of its own context; caches wait beside the accelerators",
-        *([f"{NOTE}; out of use they run and wait"] if facts["energy"] else []),
+        *([f"{NOTE}; an idle accelerator runs and waits"] if facts["energy"] else []),
     ]
     if r.sold_as is not None:
         at = units.day(r.date, "--date") if r.date else None

@@ -117,9 +117,10 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     counted = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
     if isinstance(blocks, CachePools):
         states = f" / {1 + STATE_RATIO:g}" if blocks.states else ""
-        first = f" - {blocks.reserved / _GIB:.2f} GiB" if blocks.reserved else ""
-        counted = f"(cache{first}){states} / {blocks.cell:,.0f} B" if first else f"cache{states} / {blocks.cell:,.0f} B"
-        counted += f" = {(gib['cache'] - blocks.reserved / _GIB):.2f} GiB{states} / {blocks.cell:,.0f} B"
+        reserved = blocks.reserved / _GIB
+        left = f"(cache - {reserved:.2f} GiB)" if reserved else "cache"
+        divided = f"{states} / {blocks.cell:,.0f} B"
+        counted = f"{left}{divided} = {gib['cache'] - reserved:.2f} GiB{divided}"
     elif rules.by_concurrency:
         counted = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
     taken = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""

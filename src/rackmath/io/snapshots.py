@@ -10,15 +10,13 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rackmath.errors import InputError
+from rackmath.serving.simulator.snapshots import Snapshot
 from rackmath.version import __version__
 
 _INTERVAL = 10.0
 """Between two snapshots. [s]"""
-
-Snapshot = dict[str, NDArray[Any]]
 
 
 class Checkpoint:

@@ -29,7 +29,7 @@ _STATES_PER_REQUEST = 3
 _WINDOWS_APART = frozenset({"gpt_oss", "llama4", "mimo_v2_flash", "mimo_v2", "step3p5", "gemma4"})
 """Classes whose windows have a pool of their own (``is_hybrid_swa_model``); others keep all tokens in every layer."""
 
-_COMPRESSED_SEQUENCES = 256
+COMPRESSED_SEQUENCES = 256
 """Requests that SGLang runs at once with compressed caches where nothing is said. [sequences]"""
 _ROTARY = 64
 """Elements of a compressed entry that stay in 16 bit; the others have 8, and eight bytes of scales."""
@@ -87,14 +87,14 @@ class CachePools:
 
 
 def cache_pools(
-    architecture: Architecture, share: Share, sequences: float | None = None, speculative: bool = False
+    architecture: Architecture, share: Share, sequences: float = COMPRESSED_SEQUENCES, speculative: bool = False
 ) -> CachePools | None:
     """Pools of a model, or of the layers of one stage of it; None where SGLang has no such pools.
 
     Parameters
     ----------
-    sequences : float, optional
-        Requests that may run at once, where the engine is told. [sequences]
+    sequences : float
+        Requests that may run at once. [sequences]
     speculative : bool
         Whether the model's own layers draft, which have a part of a compressed cache as well.
     """
@@ -104,7 +104,7 @@ def cache_pools(
     longest = 0
     for mixer, cache, count in layer_caches(architecture):
         if isinstance(mixer, Compressed):
-            return _compressed(architecture, share, ratio, sequences or _COMPRESSED_SEQUENCES, speculative)
+            return _compressed(architecture, share, ratio, sequences, speculative)
         part = share(cache_parts(mixer))
         size = count * part * architecture.cache_format.bytes_per_element
         full += size * cache.growing / cache.per

@@ -102,7 +102,7 @@ def gpu_seconds(
     interrupt it or have a pool of their own, and accelerators that wait.
     """
     p = search.points
-    step, share = _step(system, work, space, search, place, losses, s)
+    step, share = decode_step(system, work, space, search, place, losses, s)
     parts = {name: float(v) * share for name, v in step.terms.items()}
     parts |= {name: float(v) * share for name, v in step.lost.items()}
     total = float(p.gpus[place] / (p.rate[place] * work.output))
@@ -110,21 +110,7 @@ def gpu_seconds(
     return parts
 
 
-def time_at_peaks(
-    system: System,
-    work: PlanWorkload,
-    space: Space,
-    search: SearchResult,
-    place: int,
-    losses: Losses | None,
-    s: Scheduling,
-) -> tuple[float, float]:
-    """Accelerator-seconds per output token of decoding: of memory traffic, and of multiplications, at the peaks. [s]"""
-    step, share = _step(system, work, space, search, place, losses, s)
-    return float(step.memory_time) * share, float(step.compute_time) * share
-
-
-def _step(
+def decode_step(
     system: System,
     work: PlanWorkload,
     space: Space,
@@ -133,7 +119,7 @@ def _step(
     losses: Losses | None,
     s: Scheduling,
 ) -> tuple[Estimate, float]:
-    """The decode step of a point, and accelerators over the tokens that it yields."""
+    """The decode step of a point, and accelerators over the tokens that it yields: a time by it is per output token."""
     p = search.points
     layout = search.layouts[int(p.layout[place])]
     drafted, batch = float(p.drafted[place]), float(p.batch[place])

@@ -53,7 +53,7 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
     )
     if facts["energy"]:
         render.show_pairs(
-            "energy, time out of use included",
+            "energy, idle time included",
             [(kind, energy_text(energy)) for kind, energy in facts["energy"].items()],
         )
     kept = facts["margin"]

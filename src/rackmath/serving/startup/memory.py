@@ -10,10 +10,10 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks, cache_blocks
-from rackmath.models.cache_pools import CachePools, cache_pools
+from rackmath.models.cache_pools import COMPRESSED_SEQUENCES, CachePools, cache_pools
 from rackmath.models.counts import encoder_params
 from rackmath.models.loaded import LoadedWeights, loaded_weights
-from rackmath.models.mixers import Grouped
+from rackmath.models.mixers import Compressed, Grouped
 from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.startup import working
 from rackmath.serving.startup.rules import DRAWN, StartupRules, graph_sizes, rules_of, visible
@@ -130,7 +130,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
     """
     rules = rules_of(server.family, server.version, architecture)
     tokens = server.tokens or default_budget(server.family, chip)
-    sequences = server.sequences or min(default_seats(server.family, chip), _MOST_SEQUENCES)
+    sequences = server.sequences or _most_sequences(architecture, chip, rules, server.family)
     fraction = rules.fraction(chip, float(layout.tensor), tokens) if server.fraction is None else server.fraction
     if not 0 < fraction <= 1:
         raise InputError(rules.flag, fraction, "write a part of the memory, above 0 and up to 1")
@@ -145,7 +145,7 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
     weights = MemoryLine.within(size, error, max(error, 0.0 if nvidia else _OTHER_KERNELS * size))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
     stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
-    blocks = _cut(stage, layout, server, rules)
+    blocks = _cut(stage, layout, server, rules, sequences)
     cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
     return Startup(
         visible=total,
@@ -171,13 +171,22 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
     )
 
 
-def _cut(stage: Architecture, layout: Layout, server: EngineStart, rules: StartupRules) -> Blocks | CachePools:
+def _most_sequences(architecture: Architecture, chip: Chip, rules: StartupRules, family: str) -> float:
+    """Sequences at once where nothing is said: fewer where an engine has pools of compressed entries."""
+    if rules.pooled and any(isinstance(m, Compressed) for layer, _ in architecture.groups for m in layer.mixers):
+        return COMPRESSED_SEQUENCES
+    return min(default_seats(family, chip), _MOST_SEQUENCES)
+
+
+def _cut(
+    stage: Architecture, layout: Layout, server: EngineStart, rules: StartupRules, sequences: float
+) -> Blocks | CachePools:
     """How the engine cuts the cache of a stage: into blocks of tables, or into pools of tokens and states."""
 
     def share(parts: int | None) -> float:
         return float(cache_share(parts, layout))
 
-    pools = cache_pools(stage, share, server.sequences, server.speculative) if rules.pooled else None
+    pools = cache_pools(stage, share, sequences, server.speculative) if rules.pooled else None
     return pools or cache_blocks(stage, share, server.block or rules.block)
 
 
