@@ -65,8 +65,17 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, so that none runs by itself at the end; end with those that wait for a compiler."""
-    items.sort(key=lambda item: (_SIMULATOR in item.path.parents, item.get_closest_marker("long") is None))
+    """Begin with the longest tests, so that none runs by itself at the end; end with those that wait for a compiler.
+
+    Workers take whole files (``./test``), in the order of their first tests. Those in a browser come before all: one
+    worker starts a browser and a board, and waits for them while the others compute.
+    """
+
+    def order(item: pytest.Item) -> tuple[bool, bool, bool]:
+        in_browser = "browser" in getattr(item, "fixturenames", ())
+        return (_SIMULATOR in item.path.parents, not in_browser, item.get_closest_marker("long") is None)
+
+    items.sort(key=order)
 
 
 def pytest_collection_finish() -> None:
