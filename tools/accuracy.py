@@ -28,7 +28,7 @@ from rackmath.io import constants_file, tables
 from rackmath.validation.baselines import ideal_values, one_efficiency
 from rackmath.validation.calibrate import usable
 from rackmath.validation.fit import evaluate
-from rackmath.validation.kinds import TIMES
+from rackmath.validation.kinds import PER_TOKEN, TIMES
 from rackmath.validation.left_out import GROUPINGS, reserved, source_of
 from rackmath.validation.predict import predict
 from rackmath.validation.questions import Question
@@ -60,7 +60,7 @@ KINDS: Mapping[str, Callable[[Question], bool]] = {
     "prompts": lambda q: q.kind == "prefill",
     "training": lambda q: q.kind == "train",
     "single decode passes": lambda q: q.kind == "decode",
-    "open loop, time per token": lambda q: q.kind == "open" and q.quantity == "tpot",
+    "open loop, time per token": lambda q: q.kind == "open" and q.quantity in PER_TOKEN,
     "open loop, end to end": lambda q: q.kind == "open" and q.quantity == "latency",
 }
 """What is scored apart."""

@@ -19,6 +19,7 @@ from rackmath.serving.prompts import time_beside
 from rackmath.serving.steady import ending, settled, settled_pools
 from rackmath.serving.waits import (
     burst,
+    of_requests,
     prompts_met,
     started,
     time_per_output_token,
@@ -301,6 +302,23 @@ def test_a_wave_ends_when_its_last_prompt_is_read_and_answered(llama, output: fl
     timer = fixed(0.02, 0.01)
     state = closed_loop(llama, make_system(), Layout(tensor=8), wave, timer, Scheduling())
     assert 100 / state.requests_per_second == pytest.approx(100 * 0.01 + output * 0.02)
+
+
+def test_of_answers_that_differ_in_length_the_short_ones_take_longest_a_token(rng) -> None:
+    """100 at once whose steps take 10 ms more for each prompt: each waits for 49.5, however long his answer is."""
+    t = PassTimes(step=0.02, prompt=0.01, alone=0.01, beside=0.01)
+    wave = Load(concurrency=100.0, input=1024.0, output=200.0, budget=8192.0, varied=1.0, wave=True)
+    s = Scheduling(interruption=1.0)
+    mean, median = of_requests(t, 100.0, 0.5, wave, 1.0, s)
+    drawn = rng.exponential(200.0, 400_000)
+    assert mean == pytest.approx(np.mean(0.02 + 0.01 * np.minimum(8192 / 1024, 49.5 / drawn)), rel=0.005)
+    assert median == pytest.approx(0.02 + 0.01 * 49.5 / (200 * np.log(2)), rel=0.01)
+    # Half of them find a seat when somebody has ended: they meet prompts as everybody does.
+    later = of_requests(t, 100.0, 0.5, replace(wave, concurrency=200.0), 1.0, s)
+    assert later[0] == pytest.approx((mean + 0.5) / 2)
+    assert later[1] == pytest.approx((median + 0.5) / 2)
+    for alike in (replace(wave, varied=0.0), replace(wave, wave=False)):
+        assert of_requests(t, 100.0, 0.5, alike, 1.0, s) == (0.5, 0.5)
 
 
 def test_a_cached_prompt_is_not_read_again(llama) -> None:

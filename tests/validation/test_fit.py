@@ -12,7 +12,7 @@ from rackmath.engine.constants import Constants, EngineVersion, inward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
-from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
+from rackmath.validation.answers import answer, engine_of, groups, held_by, stacked_constants, taken
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.consistency import NUMBERS
@@ -58,11 +58,12 @@ def test_flattened_passes_take_as_long_as_the_engine_says() -> None:
     sorted_groups = groups(questions)
     recorders = [Recorder(g) for g in sorted_groups]
     for group, recorder in zip(sorted_groups, recorders, strict=True):
-        answer(group, recorder, taken(outside, group.index), running[group.index])
+        answer(group, recorder, taken(outside, group.index), held_by(group), running[group.index])
     features = flattened(sorted_groups, recorders)
     times = features.times(losses)
     for group, ranges in zip(sorted_groups, features.calls, strict=True):
-        again, _ = answer(group, RecordedTimer(times, ranges), taken(outside, group.index), running[group.index])
+        constants = taken(outside, group.index)
+        again, _ = answer(group, RecordedTimer(times, ranges), constants, held_by(group), running[group.index])
         assert again == pytest.approx(values[group.index], rel=1e-3)
 
 

@@ -89,7 +89,9 @@ def test_shares_are_the_rows_own() -> None:
     ("columns", "kind", "quantity"),
     [
         (dict(metric="tpot", statistic="mean"), "closed", "tpot"),
-        (dict(metric="itl", statistic="mean"), "closed", "tpot"),
+        (dict(metric="tpot", statistic="p50"), "closed", "tpot_median"),
+        (dict(metric="itl", statistic="mean"), "closed", "itl"),
+        (dict(metric="itl", arrivals="static_batch", batch="4"), "decode", "latency"),
         (dict(metric="ttft", statistic="mean"), "closed", "ttft"),
         (dict(metric="ttft", statistic="p50"), "closed", "ttft_median"),
         (dict(metric="e2e", statistic="mean"), "closed", "latency"),

@@ -36,6 +36,8 @@ class Deployment:
     """Sequences in a step of a replica at most. [sequences]"""
     max_num_batched_tokens: int = 8192
     """Tokens of a step. [tokens]"""
+    gpu_memory_utilization: float | None = None
+    """Part of the memory that the engine may take, in its own terms; None as the engine does by default."""
     weights: str | None = None
     """Format of the linear layers; None as the config says."""
     kv: str | None = None
@@ -80,6 +82,7 @@ class Deployment:
             "encoder_gpus": self.encoder_gpus,
             "seats": self.max_num_seqs,
             "budget": self.max_num_batched_tokens,
+            "gpu_memory_utilization": self.gpu_memory_utilization,
             "weights": self.weights,
             "kv": self.kv,
             "usd_per_gpu_hour": self.usd_per_gpu_hour,
@@ -129,6 +132,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         encoder_gpus=int(point.get("encoders", 0)) or None,
         max_num_seqs=seats,
         max_num_batched_tokens=max(int(point["chunk"]), seats * (1 + drafted)),
+        gpu_memory_utilization=point["memory_fraction"],
         weights=point["weights"],
         kv=point["kv"],
         drafted=drafted,

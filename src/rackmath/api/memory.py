@@ -49,15 +49,7 @@ class MemoryRequest(AdapterFields):
             kind=kinds.NUMBER,
         ),
     ] = None
-    gpu_memory_utilization: Annotated[
-        float | None,
-        Option(
-            help="Part of the memory that the engine may take (default: the engine's own).",
-            kind=kinds.NUMBER,
-            names=("--gpu-memory-utilization", "--mem-fraction-static", "--free-gpu-memory-fraction"),
-            flags={"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"},
-        ),
-    ] = None
+    gpu_memory_utilization: Annotated[float | None, options.MEMORY_PART] = None
     max_model_len: Annotated[
         int,
         Option(

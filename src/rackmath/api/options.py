@@ -68,6 +68,12 @@ SEATS = Option(
     names=("--seats", "--max-num-seqs"),
     flags={"vllm": "--max-num-seqs", "sglang": "--max-running-requests"},
 )
+MEMORY_PART = Option(
+    help="Part of the memory that the engine may take (default: the engine's own).",
+    kind=kinds.NUMBER,
+    names=("--gpu-memory-utilization", "--mem-fraction-static", "--free-gpu-memory-fraction"),
+    flags={"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"},
+)
 STEP_TOKENS = Option(
     help="Tokens of one step.",
     kind=kinds.whole(),

@@ -10,6 +10,8 @@ from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine import Estimate, estimate
 from rackmath.serving.choice import describe, losses_at
 from rackmath.serving.search import SearchResult
+from rackmath.serving.startup.held import launched_parts
+from rackmath.serving.startup.rules import is_known
 
 _CLASSES = {
     "tokens_per_second_per_gpu": "throughput",
@@ -56,6 +58,7 @@ class PointFacts:
             "batch": float(p.batch[place]),
             "concurrency": float(p.concurrency[place] * p.units[place]),
             "chunk": float(p.chunk[place]),
+            "memory_fraction": self._memory_part(place),
             "groups": float(layout.data * layout.pipeline),
             "pools": self._pools(place),
             "drafted": float(p.drafted[place]),
@@ -65,6 +68,19 @@ class PointFacts:
             "bound_by": str(step.bound_by),
             "evidence": None if self.search.corrections is None else str(self.search.corrections.distance[place]),
         }
+
+    def _memory_part(self, place: int) -> float | None:
+        """Part of the memory that launch lines give the engine that writes; None of the bound. [1]"""
+        p, space = self.search.points, self.space
+        if not is_known(space.engine):
+            return None
+        architecture, layout = (
+            space.variants[int(p.variant[place])].architecture,
+            self.search.layouts[int(p.layout[place])],
+        )
+        return float(
+            launched_parts(architecture, self.question.system, [layout], [float(p.chunk[place])], space.engine)[0, 0]
+        )
 
     def _step(self, place: int) -> Estimate:
         """The pass that writes, at the point's batch and half of its answers."""

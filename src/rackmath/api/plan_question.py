@@ -32,6 +32,7 @@ from rackmath.serving.corrections import Corrector
 from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of
 from rackmath.serving.search import SearchResult
+from rackmath.serving.startup.rules import memory_note
 from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 _PERCENTILE = "Limit on the {} percentile of the {}, in seconds."
@@ -204,6 +205,8 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         pools=not r.one_pool,
         afd=r.afd,
         box=1 if r.bill_used else rented_together(system),
+        engine="" if r.ideal else r.engine,
+        graphs=not r.enforce_eager,
     )
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     drafts = drafting(architecture, engine, max(space.drafted), r.acceptance, space.draft)
@@ -242,6 +245,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *prompt_notes(r, architecture),
             *cap_note(system.chip),
             *([AFD_NOTE] if r.afd else []),
+            *memory_note(space.engine),
             *(losses.assumptions if losses else ()),
         ),
     )

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath.engine import Estimate, Layout, Losses, estimate
-from rackmath.engine.capacity import largest_batch
 from rackmath.hardware import System
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints, Points, undominated
 from rackmath.serving.search import SearchResult
+from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 
@@ -151,14 +151,8 @@ def ending(
     p = search.points
     architecture = space.variants[int(p.variant[place])].architecture
     layout = search.layouts[int(p.layout[place])]
-    room = largest_batch(
-        architecture,
-        system,
-        layout,
-        context=work.input + work.output,
-        tokens=float(p.chunk[place]),
-        draft=space.draft,
-    )
+    chunk = float(p.chunk[place])
+    room = held_as_launched(architecture, system, [layout], [chunk], space.server, work.input + work.output)[0, 0]
     pooled = bool(p.prefill[place] >= 0)
     held = float(p.batch[place]) if pooled else float(p.concurrency[place])
     used = {

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from rackmath.engine import Layout, Losses, estimate
-from rackmath.engine.capacity import largest_batch
 from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
@@ -22,6 +21,7 @@ from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Array, Corrections, Ints, Points
 from rackmath.serving.renting import most_units, rented, repeated
 from rackmath.serving.search import SearchResult, search
+from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 Corrector = Callable[[Points, Sequence[Layout]], Corrections]
@@ -190,13 +190,12 @@ def _room(points: Points, result: SearchResult, system: System, work: PlanWorklo
     for place, variant in enumerate(space.variants):
         at = np.flatnonzero((points.variant == place) & (points.prefill < 0))
         if len(at):
-            layouts = _stacked(result, points.layout[at])
-            held = work.input + work.output
-            room[at] = np.asarray(
-                largest_batch(
-                    variant.architecture, system, layouts, context=held, tokens=points.chunk[at], draft=space.draft
-                )
-            )
+            used, layout = np.unique(points.layout[at], return_inverse=True)
+            budgets, budget = np.unique(points.chunk[at], return_inverse=True)
+            layouts = [result.layouts[int(i)] for i in used]
+            context = work.input + work.output
+            held = held_as_launched(variant.architecture, system, layouts, budgets.tolist(), space.server, context)
+            room[at] = held[layout, budget]
     return room
 
 

@@ -167,6 +167,11 @@ def micro_batch_seats(family: str, seats: int, stages: int) -> int:
     return seats if family == "trtllm" else max(seats // stages, 1)
 
 
+def seats_of_stages(family: str, seats: float, stages: float) -> float:
+    """Sequences of all micro-batches of a pipeline together, the reverse of :func:`micro_batch_seats`. [sequences]"""
+    return seats * stages if family == "trtllm" else seats
+
+
 def default_budget(family: str, chip: Chip) -> float:
     """Tokens that an engine puts into one pass where nothing is said. [tokens]
 

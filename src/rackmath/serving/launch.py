@@ -15,6 +15,7 @@ from rackmath.models.adapters import ALL_LINEAR, Adapters
 from rackmath.serving.launch_apart import FFN, PLUGIN, ApartServer
 from rackmath.serving.launch_redundancy import redundancy_flags
 from rackmath.serving.quoting import Setting, quoted
+from rackmath.serving.startup.rules import launch_fraction
 
 ENGINES = "vLLM 0.33.0, SGLang 0.5.23 and TensorRT-LLM at commit 00209af"
 """Versions whose flags are written."""
@@ -196,7 +197,7 @@ def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
         f"--context-length {server.longest}",
         f"--max-running-requests {math.ceil(server.batch)}",
         f"--chunked-prefill-size {math.ceil(server.chunk * groups)}",
-        f"--mem-fraction-static {math.floor(100 * (server.memory - server.activations)) / 100:.2f}",
+        f"--mem-fraction-static {launch_fraction('sglang', server.memory, server.weights, server.activations):.2f}",
     ]
     if server.quantise in ONLINE:
         flags.append(f"--quantization {server.quantise}")

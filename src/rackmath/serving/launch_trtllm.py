@@ -7,9 +7,10 @@ Flags are those of ``tensorrt_llm/commands/serve.py`` at commit 00209af: its whe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor
+from math import ceil
 
 from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
+from rackmath.serving.startup.rules import launch_fraction
 
 PROXY_FILE = "trtllm-pools.yml"
 """Settings of the proxy before two pools."""
@@ -55,11 +56,10 @@ def settings_file(server: LaunchedWorker) -> str:
 def settings(server: LaunchedWorker) -> str:
     """A command of the shell that writes the YAML file of a worker."""
     x = server.layout
-    room = 1.0 - server.weights - server.activations
-    part = (server.memory - server.weights - server.activations) / room if room > 0 else server.memory
+    part = launch_fraction("trtllm", server.memory, server.weights, server.activations)
     lines = [
         "kv_cache_config:",
-        f"  free_gpu_memory_fraction: {max(floor(100 * part), 1) / 100:.2f}",
+        f"  free_gpu_memory_fraction: {part:.2f}",
         f"  enable_block_reuse: {'true' if server.cached else 'false'}",
     ]
     if server.cache == "fp8":

@@ -107,7 +107,11 @@ class Steady:
     """What a steady load looks like from both sides."""
 
     time_per_output_token: Number
-    """Of one user, interruptions by others' prompts included. [s]"""
+    """Mean of all tokens, interruptions by others' prompts included. [s]"""
+    mean_of_requests: Number
+    """Mean over requests of each one's own mean: short answers that are interrupted count as much as long ones. [s]"""
+    median_of_requests: Number
+    """The same of the request in the middle. [s]"""
     time_to_first_token: Number
     """Queue and prompt, in the mean. [s]"""
     median_to_first_token: Number

@@ -66,13 +66,21 @@ def space_of(
     pools: bool = True,
     afd: bool = False,
     box: int = 1,
+    engine: str = "",
+    graphs: bool = True,
 ) -> Space:
-    """Choices for a model on a system; what is not given is everything that is supported."""
+    """Choices for a model on a system; what is not given is everything that is supported.
+
+    ``engine`` is the family of the engine whose account of memory counts, none for the bound; ``graphs`` whether it
+    replays its decode steps as graphs.
+    """
     usual = _MODEL_DRAFTS if draft is not None else _MTP_DRAFTS if architecture.mtp else (0.0,)
     return Space(
         gpus=gpus,
         variants=supported(architecture, system.chip, weights, kv),
         drafted=tuple(drafted) or usual,
+        engine=engine,
+        graphs=graphs,
         draft=draft,
         pools=pools,
         afd=afd,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath.engine import Layout, Losses
-from rackmath.engine.capacity import largest_batch
 from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
 from rackmath.errors import DoesNotFit
@@ -28,6 +27,7 @@ from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.renting import rented
 from rackmath.serving.search_waits import tokens_of_steps, until_begun_of_users
+from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.waits import (
     prompts_met,
     prompts_of_a_step,
@@ -139,24 +139,23 @@ class _Grid:
     """Sequences that fit. (layouts, chunks)"""
 
 
-def _layouts(architecture: Architecture, system: System, work: PlanWorkload, space: Space) -> list[Layout]:
-    """Layouts of one worker that divide the budget and hold the model with one request."""
+def _layouts(
+    architecture: Architecture, system: System, work: PlanWorkload, space: Space
+) -> tuple[list[Layout], Array]:
+    """Layouts of one worker that divide the budget and hold the model with one request, and what they hold.
+
+    Requests are counted by layout and budget of tokens. (layouts, chunks)
+    """
     layouts: list[Layout] = []
     most = space.gpus if system.scale_out is not None else min(space.gpus, system.domain)
     for gpus in [g for g in range(1, most + 1) if space.gpus % g == 0 or (g & (g - 1)) == 0]:
         for layout in candidate_layouts(architecture, gpus):
             layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
     if not layouts:
-        return []
-    room = largest_batch(
-        architecture,
-        system,
-        stack_layouts(layouts),
-        context=work.input + work.output,
-        tokens=min(space.chunks),
-        draft=space.draft,
-    )
-    return [layout for layout, held in zip(layouts, np.asarray(room), strict=True) if held >= layout.data]
+        return [], np.zeros((0, len(space.chunks)))
+    held = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
+    fits = np.flatnonzero(held.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
+    return [layouts[int(i)] for i in fits], held[fits]
 
 
 def _grid(
@@ -164,7 +163,7 @@ def _grid(
 ) -> _Grid | None:
     """Times of all layouts that hold the variant; None where none does."""
     a = variant.architecture
-    layouts = _layouts(a, system, work, space)
+    layouts, capacity = _layouts(a, system, work, space)
     if not layouts:
         return None
     timer = engine_timer(a, system, losses, draft=space.draft)
@@ -190,9 +189,7 @@ def _grid(
             started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, drafted, chunks))
         ),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
-        capacity=np.asarray(
-            largest_batch(a, system, flat, context=work.input + work.output, tokens=chunks, draft=space.draft)
-        ),
+        capacity=capacity,
     )
 
 

@@ -34,11 +34,51 @@ def time_per_output_token(
     users : Number
         Requests in the engine; infinite where they arrive by themselves. [requests]
     """
-    waits = maximum(s.lockstep + (1 - s.lockstep) / groups - 1 / users, 0.0)
     met = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
-    prompts = met * running / maximum(load.output, 1.0) * waits
+    prompts = met * running / maximum(load.output, 1.0) * _share_met(users, groups, s)
     most = prompts_read(load, s)
     return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.beside
+
+
+_QUANTILES = -np.log1p(-(np.arange(64) + 0.5) / 64)
+"""Lengths of 64 equally likely answers over their mean, exponentially distributed. [1]"""
+
+
+def of_requests(
+    t: PassTimes, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling
+) -> tuple[Number, Number]:
+    r"""Mean and median over requests of each one's own time per token. [s], [s]
+
+    In a wave an answer of the first fill waits for half of its prompts, however few tokens it has; no step waits for
+    more than fill a pass. Of answers of n tokens, exponential with mean O,
+
+    .. math:: t_n = s / a + \kappa P \, \min(m, \tfrac{1}{2} N w / n)
+
+    with N sequences in the engine, w as in :func:`time_per_output_token` and m the prompts of a full pass. Who comes
+    later meets prompts as long as he is answered: the mean is ``tpot``, as it is of answers of one length.
+
+    Parameters
+    ----------
+    tpot : Number
+        Mean of all tokens. [s]
+    """
+    if not load.wave:
+        return tpot, tpot
+    first = minimum(running / load.concurrency, 1.0)
+    half = 0.5 * running * _share_met(running, groups, s)
+    met = np.asarray(half / maximum(load.output, 1.0))[..., None] / _QUANTILES
+    by_length = np.minimum(met, np.asarray(prompts_read(load, s))[..., None])
+    step, price = t.step / s.accepted(load.drafted), s.interruption * t.beside
+    middle = len(_QUANTILES) // 2
+    mean = first * (step + price * by_length.mean(axis=-1)) + (1 - first) * tpot
+    median = first * (step + price * by_length[..., middle]) + (1 - first) * tpot
+    varied = np.greater(load.varied, 0)
+    return np.where(varied, mean, tpot), np.where(varied, median, tpot)
+
+
+def _share_met(users: Number, groups: Number, s: Scheduling) -> Number:
+    """Part of all prompts that a user meets: those of his group, a part of the other groups', none of his own. [1]"""
+    return maximum(s.lockstep + (1 - s.lockstep) / groups - 1 / users, 0.0)
 
 
 def prompts_read(load: Load, s: Scheduling) -> Number:

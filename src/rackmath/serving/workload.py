@@ -8,6 +8,7 @@ from math import inf, isfinite
 
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture
+from rackmath.serving.startup.memory import EngineStart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,10 @@ class Space:
     """Tokens of prompts in one pass at most. [tokens]"""
     drafted: tuple[float, ...] = (0.0,)
     """Tokens speculated with each step. [tokens]"""
+    engine: str = ""
+    """Family of the engine whose account of memory counts; none for the bound."""
+    graphs: bool = True
+    """Whether its decode steps are replayed as graphs."""
     draft: Architecture | None = None
     """Model that drafts them; None where the model's own layers do."""
     pools: bool = True
@@ -107,6 +112,12 @@ class Space:
     """Accelerators that are rented together. [accelerators]"""
     largest_unit: int = 128
     """Accelerators of one unit of two pools at most; larger deployments repeat it. [accelerators]"""
+
+    @property
+    def server(self) -> EngineStart:
+        """How engines are started, but for their part of the memory and their budget."""
+        own = self.draft is None and any(self.drafted)
+        return EngineStart(family=self.engine, graphs=self.graphs, speculative=own, draft=self.draft)
 
     def __post_init__(self) -> None:
         """Refuse a budget that is none."""

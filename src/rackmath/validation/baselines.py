@@ -8,7 +8,7 @@ import numpy as np
 
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Scheduling
-from rackmath.validation.answers import Array, QuestionConstants, answer, groups
+from rackmath.validation.answers import Array, QuestionConstants, answer, groups, held_by
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.questions import Question
 
@@ -20,7 +20,7 @@ def ideal_values(questions: Sequence[Question]) -> Array:
         some = np.ones(len(group.questions))
         free = Scheduling(interruption=0 * some, queueing=0 * some, acceptance=some)
         timer = engine_timer(group.architecture, group.system, None, group.two_batch)
-        values[group.index], _ = answer(group, timer, QuestionConstants(serving=free, exposed=0 * some))
+        values[group.index], _ = answer(group, timer, QuestionConstants(serving=free, exposed=0 * some), held_by(group))
     return values
 
 

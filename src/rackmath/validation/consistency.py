@@ -36,7 +36,7 @@ def beyond_users(questions: Sequence[Question]) -> dict[str, float]:
     for run in runs.values():
         rates = [rate for q in run if (rate := _tokens_per_second(q)) is not None]
         for q in run:
-            if q.quantity == "tpot" and q.row.statistic in ("", "mean") and rates and q.row.value:
+            if q.quantity in ("tpot", "itl") and q.row.statistic in ("", "mean") and rates and q.row.value:
                 share = max(rates) * q.row.value / q.load
                 if share > TOLERANCE:
                     result[q.row.id] = share

@@ -60,7 +60,7 @@ def evaluate(questions: Sequence[Question], constants: Constants) -> tuple[Array
     for group in groups(questions):
         with_kernels = replace(taken(losses, group.index), kernels=group.kernels)
         timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch)
-        values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index))
+        values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index), held_by(group))
     return values, running
 
 
@@ -158,11 +158,11 @@ class _Problem:
         _, scheduling = stacked_constants(constants, engines)
         sorted_groups = groups(questions)
         recorders: list[Recorder] = []
-        for group in sorted_groups:
-            recorder = Recorder(group)
-            answer(group, recorder, taken(scheduling, group.index), running[group.index])
-            recorders.append(recorder)
         held = [held_by(group) for group in sorted_groups]
+        for group, most in zip(sorted_groups, held, strict=True):
+            recorder = Recorder(group)
+            answer(group, recorder, taken(scheduling, group.index), most, running[group.index])
+            recorders.append(recorder)
         return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, held)
 
     def predicted(self, constants: Constants, moved: tuple[str, float] | None = None) -> Array:
@@ -172,7 +172,7 @@ class _Problem:
         values = np.empty(len(self.engines))
         for group, ranges, held in zip(self.groups, self.features.calls, self.held, strict=True):
             part = taken(scheduling, group.index)
-            values[group.index], _ = answer(group, RecordedTimer(times, ranges), part, self.running[group.index], held)
+            values[group.index], _ = answer(group, RecordedTimer(times, ranges), part, held, self.running[group.index])
         return np.log(values)
 
 

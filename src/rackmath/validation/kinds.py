@@ -8,12 +8,15 @@ from rackmath.validation.rows import Row
 SERVICE = ("closed", "wave", "full", "server", "open", "pools")
 """Kinds of question that are a service under load; the others are single passes or training."""
 
-TIMES = ("tpot", "ttft", "ttft_median", "latency")
+PER_TOKEN = ("tpot", "tpot_median", "itl")
+"""Times per token: mean and median over requests of each one's own, and mean of all tokens."""
+
+TIMES = (*PER_TOKEN, "ttft", "ttft_median", "latency")
 """Quantities that are times; the others are rates."""
 
 _QUANTITIES = {
     "tpot": "tpot",
-    "itl": "tpot",
+    "itl": "itl",
     "ttft": "ttft",
     "e2e": "latency",
     "output_throughput": "output",
@@ -48,7 +51,7 @@ def kind_of(row: Row) -> tuple[str, str]:
         reason = "percentiles are simulated, of services and by the shipped constants"
         raise NotUnderstood("statistic", row.statistic, reason)
     if row.phase == "decode" or row.metric == "decode_speed":
-        return "decode", "latency" if quantity == "tpot" else "tokens"
+        return "decode", "latency" if quantity in PER_TOKEN else "tokens"
     if row.phase == "prefill" or row.metric == "prefill_speed":
         return "prefill", "latency" if quantity == "ttft" else "tokens"
     return _service(row, quantity)
@@ -77,10 +80,10 @@ def _service(row: Row, quantity: str) -> tuple[str, str]:
         kind = "full"
     if kind == "static" and quantity == "ttft":
         return "prefill", "latency"
-    if kind == "static" and quantity == "tpot":
+    if kind == "static" and quantity in PER_TOKEN:
         return "decode", "latency"
-    if kind == "server" and quantity in ("tpot", "ttft", "latency"):
+    if kind == "server" and quantity in (*PER_TOKEN, "ttft", "latency"):
         raise NotUnderstood("metric", row.metric, "times of a server at its limits need its rate: request_rate")
-    if quantity == "ttft" and row.statistic == "p50":
-        quantity = "ttft_median"
+    if quantity in ("ttft", "tpot") and row.statistic == "p50":
+        quantity += "_median"
     return kind, quantity

@@ -10,7 +10,7 @@ from rackmath.errors import InputError, NotUnderstood
 from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import default_budget, default_seats, reads_own_files
+from rackmath.serving.engines import default_budget, default_seats, reads_own_files, seats_of_stages
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import RowDeployment, deployment
@@ -42,7 +42,7 @@ class Question:
     """closed, wave (all at once), full (as many as memory holds), server (as many as limits allow), open (at a rate),
     pools, decode, prefill, static, train."""
     quantity: str
-    """tpot, ttft, ttft_median, output, total, requests, tokens, speed or latency."""
+    """tpot, tpot_median, itl, ttft, ttft_median, output, total, requests, tokens, speed or latency."""
     deployment: RowDeployment
     load: float
     """Sequences of the whole deployment; infinite where memory decides."""
@@ -113,7 +113,10 @@ def question(row: Row) -> Question:
         input=length or 0.0,
         output=row.output_mean or 0.0,
         cached=_cached(row, length or 0.0),
-        seats=(row.max_num_seqs or default_seats(row.family, system.chip)) * engines,
+        seats=seats_of_stages(
+            row.family, row.max_num_seqs or default_seats(row.family, system.chip), float(answer.layout.pipeline)
+        )
+        * engines,
         budget=row.max_num_batched_tokens or default_budget(row.family, system.chip),
         varied=_varied(row),
         context=context or 0.0,

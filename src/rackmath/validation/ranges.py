@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rackmath.engine.constants import IMMATURE, Constants
 from rackmath.validation.answers import Array, engine_of
+from rackmath.validation.kinds import PER_TOKEN
 from rackmath.validation.questions import Question
 
 LEVEL = 0.9
@@ -26,7 +27,7 @@ _WIDER = 1.5
 """Factor on the logarithm of a range where the layout had to be inferred, or where no row is near."""
 
 _CLASSES = {
-    "tpot": "time per token",
+    **dict.fromkeys(PER_TOKEN, "time per token"),
     "speed": "time per token",
     "ttft": "first token",
     "ttft_median": "first token",

@@ -37,6 +37,8 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
         fields["requests"] = round(requests)
     if isfinite(q.seats):
         fields["seats"] = max(round(q.seats / (d.workers * float(d.layout.data))), 1)
+    if row.gpu_memory_utilization is not None:
+        fields["gpu_memory_utilization"] = row.gpu_memory_utilization
     if isfinite(q.budget):
         fields["budget"] = round(q.budget)
     if q.looks > 1:

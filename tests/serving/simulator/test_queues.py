@@ -19,6 +19,7 @@ from rackmath.serving.simulator import simulate as python_simulate
 from rackmath.serving.simulator.code import compiled_code
 from rackmath.serving.simulator.deployment import deploy
 from rackmath.serving.simulator.outcome import request_times, spread
+from rackmath.serving.startup.memory import EngineStart
 from rackmath.serving.steady import closed_loop
 
 MANY = 200_000
@@ -132,7 +133,7 @@ def test_a_closed_loop_meets_the_steady_state(name: str, tensor: int, users: int
         users, count, workload.lengths(prompt, 0.2, count, random), workload.lengths(answer, 0.5, count, random)
     )
     batching = Batching(seats=users, share=0.8)
-    one = deploy(model, system, layout, timer, batching, work)
+    one = deploy(model, system, layout, timer, batching, work, EngineStart(family="", tokens=8192.0))
     found = simulate(work, one.times, batching=replace(batching, memory=one.memory), kv_bytes=one.kv_bytes)
     q, start, stop = found.requests, 0.3 * found.end, 0.7 * found.end
     rate = ((q["finish"] > start) & (q["finish"] <= stop)).sum() / (stop - start)

@@ -10,6 +10,7 @@ from rackmath.api.simulation.setup import Setup
 from rackmath.caching.tiers import LIFETIME
 from rackmath.hardware.power import cap_note
 from rackmath.io import catalogue, constants_file
+from rackmath.serving.startup.rules import memory_note
 
 
 def assumptions(setup: Setup) -> list[str]:
@@ -30,6 +31,7 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(note for group in setup.groups
                        for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
         *dict.fromkeys(note for group in setup.groups for note in cap_note(group.system.chip)),
+        *memory_note("" if last.software is None else r.engine),
         *eager_note(r),
         *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
         *_scaling_note(setup),

@@ -29,6 +29,8 @@ from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, small
 from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.simulator.workload import Arrivals
+from rackmath.serving.startup.memory import EngineStart
+from rackmath.serving.startup.rules import is_known
 
 _BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
 
@@ -211,7 +213,9 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     software = None if r.ideal else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
     context = float((work.prompt + work.output).mean())
-    layout = _layout(architecture, system, gpus, context, r.layout)
+    draft = draft_model_of(r.draft_model, architecture)
+    server = _server(r, draft)
+    layout = _layout(architecture, system, gpus, context, r.layout, server)
     at = None
     if losses is not None and not (r.no_evidence or r.enforce_eager or layout.ffn):
         at = service_near(
@@ -226,13 +230,12 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
             layout=layout_text(None, layout),
         )
         losses = at.corrected(losses)
-    draft = draft_model_of(r.draft_model, architecture)
     timer = engine_timer(architecture, system, losses, draft=draft)
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
     drafts = drafting(architecture, engine, r.drafted, r.acceptance, draft)
     batching = batching_of(r, architecture, system, layout, scheduling, drafts)
-    deployment = deploy(architecture, system, layout, timer, batching, work, draft)
+    deployment = deploy(architecture, system, layout, timer, batching, work, server)
     return ReplicaGroup(
         architecture=architecture,
         system=system,
@@ -247,9 +250,28 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     )
 
 
-def _layout(architecture: Architecture, system: System, gpus: int, context: float, text: str | None) -> Layout:
+def _server(r: SimulateRequest, draft: Architecture | None) -> EngineStart:
+    """How engines are started, by whose account of memory requests find a place."""
+    family = "" if r.ideal else r.engine
+    if r.gpu_memory_utilization is not None and not is_known(family):
+        known = f"{family or 'the bound'} shares out memory by no known rule"
+        raise InputError("--gpu-memory-utilization", r.gpu_memory_utilization, known)
+    return EngineStart(
+        family=family,
+        fraction=r.gpu_memory_utilization,
+        tokens=float(r.budget),
+        sequences=r.seats,
+        graphs=not r.enforce_eager,
+        speculative=draft is None and r.drafted > 0,
+        draft=draft,
+    )
+
+
+def _layout(
+    architecture: Architecture, system: System, gpus: int, context: float, text: str | None, server: EngineStart
+) -> Layout:
     if text is None:
-        return smallest_layout(architecture, system, gpus, context)
+        return smallest_layout(architecture, system, gpus, context, server)
     layout = parse_layout(text, None, architecture)
     if gpus % int(layout.gpus):
         raise InputError("--layout", text, f"{gpus} accelerators do not divide by its {layout.gpus:g}")

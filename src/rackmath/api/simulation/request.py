@@ -162,6 +162,7 @@ class SimulateRequest(FleetFields):
             "and SGLang's."
         ),
     ] = None
+    gpu_memory_utilization: Annotated[float | None, options.MEMORY_PART] = None
     max_queued_requests: Annotated[
         int | None,
         Option(help="Requests that wait at a replica at most; others are refused.", kind=kinds.whole(1, 10**9)),

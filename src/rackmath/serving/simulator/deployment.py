@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine import Layout
-from rackmath.engine.capacity import largest_batch
 from rackmath.engine.layout import candidate_layouts
 from rackmath.engine.timer import Timer
 from rackmath.engine.transfer import transfer_time
@@ -25,6 +24,8 @@ from rackmath.serving.simulator.settings import Batching, Fleet, PrefixCache
 from rackmath.serving.simulator.snapshots import Snapshot
 from rackmath.serving.simulator.times import StepTimes, step_times
 from rackmath.serving.simulator.workload import Arrivals
+from rackmath.serving.startup.held import sequences_held
+from rackmath.serving.startup.memory import EngineStart
 
 F = NDArray[np.float64]
 
@@ -65,7 +66,9 @@ class SimulatedLayout:
         )
 
 
-def smallest_layout(architecture: Architecture, system: System, gpus: int, context: float) -> Layout:
+def smallest_layout(
+    architecture: Architecture, system: System, gpus: int, context: float, server: EngineStart
+) -> Layout:
     """The fewest accelerators that hold the model and some sequences, tensor-parallel; as many copies as fit are made.
 
     Errors: :class:`DoesNotFit` where no number up to ``gpus`` holds it.
@@ -76,7 +79,7 @@ def smallest_layout(architecture: Architecture, system: System, gpus: int, conte
                 continue
             for layout in candidate_layouts(architecture, count):
                 plain = layout.pipeline == 1 and layout.data == 1
-                if plain and largest_batch(architecture, system, layout, context=context, tokens=8192) >= least:
+                if plain and sequences_held(architecture, system, layout, server, context) >= least:
                     return layout
     raise DoesNotFit(f"{architecture.name} on {gpus} x {system.chip.name}", "use more --gpus, or --weights fp8")
 
@@ -88,15 +91,15 @@ def deploy(
     timer: Timer,
     batching: Batching,
     work: Arrivals,
-    draft: Architecture | None = None,
+    server: EngineStart,
 ) -> SimulatedLayout:
-    """Fill the tables of a layout for a workload; ``draft`` is a model that drafts beside it.
+    """Fill the tables of a layout for a workload; ``server`` is how its engine is started, of no family for the bound.
 
     Errors: :class:`DoesNotFit` where the layout holds no sequence of mean length.
     """
     whole = work.prompt.astype(float) + work.output
     mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
-    held = float(largest_batch(architecture, system, layout, context=mean, tokens=float(batching.budget), draft=draft))
+    held = sequences_held(architecture, system, layout, server, mean)
     groups = int(layout.data * layout.pipeline)
     if held < groups:
         raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")

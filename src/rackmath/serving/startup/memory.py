@@ -144,7 +144,9 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
     error = size * 0.005 * wide * (1 if architecture.encoder_exact else 4)
     weights = MemoryLine.within(size, error, max(error, 0.0 if nvidia else _OTHER_KERNELS * size))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
-    stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
+    stage = architecture
+    if layout.pipeline != 1:
+        stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
     blocks = _cut(stage, layout, server, rules, sequences)
     cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
     return Startup(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import floor, inf
 from types import MappingProxyType
 
 from rackmath.errors import InputError
@@ -93,6 +93,18 @@ class StartupRules:
     pooled: bool = False
 
 
+def is_known(family: str) -> bool:
+    """Whether the rules of an engine have been read."""
+    return family in _RULES
+
+
+def memory_note(family: str) -> list[str]:
+    """Say by whose account of memory requests find a place; nothing of engines without rules."""
+    return (
+        [f"memory by the rules of {family} at its start: rackmath memory --engine {family}"] if is_known(family) else []
+    )
+
+
 def rules_of(family: str, version: float | None, architecture: Architecture) -> StartupRules:
     """Rules of an engine for a model.
 
@@ -103,7 +115,7 @@ def rules_of(family: str, version: float | None, architecture: Architecture) -> 
 
     Errors: :class:`InputError` for an engine whose rules nobody has read.
     """
-    if family not in _RULES:
+    if not is_known(family):
         raise InputError("--engine", family, f"memory at start is known of {', '.join(_RULES)}")
     if version is not None and family != "vllm":
         raise InputError("--engine-version", version, f"rules by version are known of vLLM, not of {family}")
@@ -150,6 +162,26 @@ def _sglang_fraction(chip: Chip, width: float, tokens: float) -> float:
     if capacity > 60 * 1024:
         reserved = max(reserved, 10 * 1024.0)
     return round((capacity - reserved) / capacity, 3)
+
+
+def launch_fraction(family: str, memory: float, weights: float, activations: float) -> float:
+    """What a launch line says of an engine's part, so that ``memory`` of an accelerator is used in all; two places. [1]
+
+    Parameters
+    ----------
+    weights, activations : float
+        Parts of the memory that they take. [1]
+
+    vLLM's ``--gpu-memory-utilization`` is of everything, SGLang's ``--mem-fraction-static`` of weights and cache,
+    TensorRT-LLM's ``free_gpu_memory_fraction`` of what is left beside the weights and a pass.
+    """
+    if family == "sglang":
+        return floor(100 * (memory - activations)) / 100
+    if family != "trtllm":
+        return memory
+    room = 1.0 - weights - activations
+    part = (memory - weights - activations) / room if room > 0 else memory
+    return max(floor(100 * part), 1) / 100
 
 
 def visible(chip: Chip) -> float:

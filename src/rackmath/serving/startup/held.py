@@ -1,0 +1,95 @@
+"""Sequences that an engine's memory holds at once, by its own account of a start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rackmath.engine.capacity import largest_batch
+from rackmath.engine.layout import Layout, stack_layouts
+from rackmath.engine.sharding import USABLE, memory
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.startup.memory import EngineStart, start
+from rackmath.serving.startup.rules import is_known, launch_fraction
+
+_STEP = 1.0
+"""Tokens of a sequence that a decode step has in flight. [tokens]"""
+
+
+def sequences_held(
+    architecture: Architecture, system: System, layout: Layout, server: EngineStart, context: float
+) -> float:
+    """Sequences of ``context`` tokens that one replica holds at once; 0 where nothing is left for a cache. [sequences]
+
+    Parameters
+    ----------
+    layout : Layout
+        Of plain integers.
+    server : EngineStart
+        How its engine is started.
+    context : float
+        Tokens that a sequence holds. [tokens]
+
+    Over all data-parallel groups. Prompts have been read: windows hold what a decode step needs. Of engines whose start
+    nobody has read, and where accelerators hold experts only, :func:`~rackmath.engine.capacity.largest_batch` counts.
+    """
+    if not is_known(server.family) or layout.ffn:
+        tokens = server.tokens or _STEP
+        return float(largest_batch(architecture, system, layout, context=context, tokens=tokens, draft=server.draft))
+    account = start(architecture, system.chip, layout, server)
+    each = max(account.blocks.per_sequence(context, _STEP), 1.0)
+    return float(layout.data) * floor(account.count[0] / each)
+
+
+def held_as_launched(
+    architecture: Architecture,
+    system: System,
+    layouts: Sequence[Layout],
+    budgets: Sequence[float],
+    server: EngineStart,
+    context: float,
+) -> NDArray[np.float64]:
+    """Sequences that replicas hold which launch lines start, by layout and budget. (layouts, budgets) [sequences]
+
+    Parameters
+    ----------
+    budgets : sequence of float
+        Tokens of one pass. [tokens]
+    server : EngineStart
+        How engines are started, but for their part of the memory and their budget; of no family where the bound is
+        asked for.
+
+    Raises what :func:`sequences_held` raises.
+    """
+    wide, tokens = stack_layouts(layouts, 2), np.array(budgets, dtype=float)
+    shape = len(layouts), len(tokens)
+    if not is_known(server.family):
+        held = largest_batch(architecture, system, wide, context=context, tokens=tokens, draft=server.draft)
+        return np.broadcast_to(np.asarray(held, dtype=float), shape)
+    result = np.zeros(shape)
+    for at, fraction in np.ndenumerate(launched_parts(architecture, system, layouts, budgets, server.family)):
+        if 0 < fraction < 1:
+            begun = replace(server, fraction=float(fraction), tokens=float(tokens[int(at[1])]))
+            result[at] = sequences_held(architecture, system, layouts[int(at[0])], begun, context)
+    return result
+
+
+def launched_parts(
+    architecture: Architecture, system: System, layouts: Sequence[Layout], budgets: Sequence[float], family: str
+) -> NDArray[np.float64]:
+    """What launch lines of plans say of an engine's part of the memory, by layout and budget. (layouts, budgets) [1]"""
+    tokens = np.array(budgets, dtype=float)
+    used = memory(architecture, stack_layouts(layouts, 2), 0.0, 1.0, tokens, system.chip.memory_capacity)
+    weights, activations = (
+        np.broadcast_to(np.asarray(part) / used.capacity, (len(layouts), len(tokens)))
+        for part in (used.weights, used.activations)
+    )
+    parts = np.empty(weights.shape)
+    for at in np.ndindex(parts.shape):
+        parts[at] = launch_fraction(family, USABLE, float(weights[at]), float(activations[at]))
+    return parts
