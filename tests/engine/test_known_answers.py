@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from rackmath.engine import Layout, estimate
@@ -12,7 +13,7 @@ from rackmath.engine.constants import Constants, EngineVersion, RowGroup
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import as_floats
 from rackmath.engine.losses import CORRECTION, dispatch_time
-from rackmath.engine.pass_checks import check_pass, pass_assumptions
+from rackmath.engine.pass_checks import check_accepted, check_pass, pass_assumptions
 from rackmath.engine.pass_work import collectives_time, pass_work
 from rackmath.engine.roofline import timed_operators
 from rackmath.errors import InputError
@@ -188,3 +189,12 @@ def test_rows_are_counted_by_family_generation_and_phase() -> None:
     here = EngineVersion(generation="hopper", family="vllm")
     assert [counted.rows(here, phase) for phase in ("", "prefill", "serving", "training")] == [12, 4, 8, 0]
     assert counted.rows(EngineVersion(generation="hopper", family="trtllm")) == 0
+
+
+def test_what_is_refused_of_drafts_is_named_with_the_largest_number() -> None:
+    check_accepted("prefill", None, 4.0)
+    check_accepted("decode", np.array([1.0, 5.0]), 4.0)
+    for phase, accepted in (("prefill", [2.0, 3.0, 1.0]), ("decode", [2.0, 5.5, 1.0]), ("decode", [2.0, 0.5])):
+        with pytest.raises(InputError) as refused:
+            check_accepted(phase, np.array(accepted), 4.0)
+        assert refused.value.args[1] == max(accepted)

@@ -15,10 +15,10 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
 from rackmath.serving import Load, Scheduling
-from rackmath.serving.choice import best, frontier, within
+from rackmath.serving.choice import best, frontier, runners_up, within
 from rackmath.serving.load import PassTimes
 from rackmath.serving.plan import plan, space_of
-from rackmath.serving.points import undominated
+from rackmath.serving.points import Points, undominated
 from rackmath.serving.search import SearchResult, search
 from rackmath.serving.steady import closed_loop, settled_pools
 from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
@@ -193,3 +193,17 @@ def test_every_precision_that_the_chip_has_is_tried() -> None:
     asked = space_of(llama, catalogue.system("a100-sxm"), 1, weights=["int4"]).variants
     assert [v.weights for v in asked] == ["int4"]
     assert isinstance(asked[0], Variant)
+
+
+def test_other_deployments_are_of_another_layout_or_draft_or_have_encoders() -> None:
+    """Six points, best first: a batch more or less is no other deployment, drafts and accelerators for images are."""
+    drafted, encoders = np.array([0.0, 2.0, 0.0, 4.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+    some = np.ones(6)
+    points = Points(
+        variant=np.zeros(6, int), layout=np.array([0, 0, 0, 0, 0, 1]), prefill=-np.ones(6, int), workers=some,
+        prefill_workers=some, units=some, encoders=encoders, batch=some, chunk=some, drafted=drafted, concurrency=some,
+        gpus=some, billed=some, reading=some, rate=np.arange(6.0, 0.0, -1.0), time_to_first_token=some,
+        time_per_output_token=some,
+    )  # fmt: skip
+    assert runners_up(points, Limits(), 0, 5) == [1, 4, 5]
+    assert runners_up(points, Limits(), 0, 2) == [1, 4]

@@ -305,3 +305,14 @@ def test_every_line_has_a_range() -> None:
 def test_engines_that_nobody_read_are_refused() -> None:
     with pytest.raises(InputError, match=r"llama\.cpp"):
         rules_of("llama.cpp", None, catalogue.model("llama-3.1-8b"))
+
+
+def test_ranges_are_twice_as_wide_where_no_start_was_measured() -> None:
+    """What is outside PyTorch: 0.08 below, a tenth and a tenth of a GiB above on Hopper under vLLM, twice elsewhere."""
+    a100 = catalogue.system("a100-sxm").chip
+    for chip, family, wide in ((H100, "vllm", 1.0), (a100, "vllm", 2.0), (H100, "trtllm", 2.0)):
+        account = start(catalogue.model("llama-3.1-8b"), chip, Layout(), EngineStart(family=family))
+        outside, graphs = account.outside, account.graphs
+        assert outside.value - outside.low == pytest.approx(0.08 * outside.value * wide)
+        assert outside.high - outside.value == pytest.approx((0.1 * outside.value + 0.1 * GIB) * wide)
+        assert graphs.high - graphs.value == pytest.approx(0.35 * graphs.value * wide)
