@@ -16,7 +16,6 @@ from rackmath.api.subjects import load_model, system_of
 from rackmath.api.training_rates import read_token
 from rackmath.api.training_rates import trained as training_rate
 from rackmath.engine import estimate
-from rackmath.engine.capacity import largest_batch
 from rackmath.engine.constants import EngineVersion
 from rackmath.engine.layout import Layout, candidate_layouts, stack_layouts
 from rackmath.engine.timer import engine_timer
@@ -29,6 +28,8 @@ from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16
 from rackmath.serving.engines import default_seats
 from rackmath.serving.load import CHUNK
+from rackmath.serving.startup.held import held_as_launched
+from rackmath.serving.startup.memory import EngineStart
 from rackmath.training.options import Recipe, divisible
 from rackmath.training.rollouts import Loop, LoopCost, Servers, StepTime, loop_cost
 from rackmath.training.run import model_flops
@@ -174,11 +175,13 @@ def _seats(
     architecture: Architecture, system: System, layouts: list[Layout], loop: Loop, engine: str
 ) -> NDArray[np.float64]:
     """Answers that a server runs at once in each layout: what fits, and what its engine takes. (layouts,)"""
-    wide = stack_layouts(layouts)
-    held = largest_batch(architecture, system, wide, context=loop.prompt + loop.answer, tokens=CHUNK)
-    most = default_seats(engine, system.chip) * np.asarray(wide.data)
-    longest = largest_batch(architecture, system, wide, context=loop.prompt + loop.answer * loop.straggle, tokens=CHUNK)
-    seats = np.where(np.asarray(longest) >= 1, np.minimum(held, most), 0.0)
+    server = EngineStart(family=engine)
+    held, longest = (
+        held_as_launched(architecture, system, layouts, [CHUNK], server, loop.prompt + answer)[:, 0]
+        for answer in (loop.answer, loop.answer * loop.straggle)
+    )
+    most = default_seats(engine, system.chip) * np.asarray(stack_layouts(layouts).data)
+    seats = np.where(longest >= 1, np.minimum(held, most), 0.0)
     if not seats.any():
         raise DoesNotFit(
             f"{architecture.name} and one answer of {loop.answer * loop.straggle:,.0f} tokens on a server of "
