@@ -12,12 +12,13 @@ from rackmath.engine.constants import Constants, EngineVersion, inward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
-from rackmath.validation.answers import answer, engine_of, groups, held_by, stacked_constants, taken
+from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.consistency import NUMBERS
 from rackmath.validation.features import RecordedTimer, Recorder, flattened
 from rackmath.validation.fit import Prior, _Problem, as_constants, as_vector, evaluate, fit, shrunk
+from rackmath.validation.held import held_by
 from rackmath.validation.left_out import weights
 from rackmath.validation.priors import FEWEST, priors
 from rackmath.validation.questions import question

@@ -245,7 +245,6 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             *prompt_notes(r, architecture),
             *cap_note(system.chip),
             *([AFD_NOTE] if r.afd else []),
-            *memory_note(space.engine),
             *(losses.assumptions if losses else ()),
         ),
     )
@@ -292,4 +291,5 @@ def _assumptions(engine: str, year: float, drafts: str, ideal: bool) -> list[str
         drafts,
         "a narrower format is taken as given: what it does to answers is not judged",
         "requests are alike, arrive as others finish, and never fail",
+        *memory_note("" if ideal else engine),
     ]

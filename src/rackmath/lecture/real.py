@@ -118,7 +118,7 @@ def _rack_question() -> _Question:
         system,
         PlanWorkload(input=4000.0, output=1000.0),
         Limits(time_to_first_token=2.0),
-        space_of(model, system, system.domain, pools=False),
+        space_of(model, system, system.domain, pools=False, engine=constants_file.DEFAULT_ENGINE),
         constants_file.losses_of(system, engine, "time per token"),
         constants_file.scheduling_of(engine),
     )

@@ -14,7 +14,6 @@ from rackmath.engine import Layout, Losses
 from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import stack_layouts
-from rackmath.engine.sharding import USABLE
 from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
 from rackmath.engine.timer import Timer
 from rackmath.hardware import System
@@ -23,9 +22,6 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
 from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules
-from rackmath.serving.schedulers import scheduler
-from rackmath.serving.startup.held import sequences_held
-from rackmath.serving.startup.memory import EngineStart
 from rackmath.serving.waits import started
 from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
@@ -34,7 +30,7 @@ from rackmath.validation.questions import Question
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_WITHOUT_QUEUES = ("train", "decode", "prefill", "static")
+WITHOUT_QUEUES = ("train", "decode", "prefill", "static")
 """Kinds of rows that no requests wait for."""
 _PIECE = 512
 _PIECES = 4
@@ -112,46 +108,6 @@ class QuestionConstants:
 T = TypeVar("T", Losses, Scheduling, QuestionConstants)
 
 
-def held_by(group: Group) -> Array | None:
-    """Sequences that one worker's memory holds, for rows of services: no constant moves them. (questions,)"""
-    if group.kind in _WITHOUT_QUEUES:
-        return None
-    known: dict[tuple[str, EngineStart, float], float] = {}
-
-    # Staggered answers of one length are half written in the mean; those that begin together, and the ages of
-    # exponential ones, are whole. So are all where an engine sets room for them aside.
-    whole = group.kind == "wave" or scheduler(group.questions[0].row.family).preemption == "reserve"
-
-    def held(q: Question) -> float:
-        server, context = _start(q), q.input + max(q.output, 1.0) * (1.0 if whole or q.varied else 0.5)
-        place = q.deployment.layout.text(), server, context
-        if place not in known:
-            known[place] = _held(group, q.deployment.layout, server, context)
-        return known[place]
-
-    return np.array([held(q) for q in group.questions])
-
-
-def _held(group: Group, layout: Layout, server: EngineStart, context: float) -> float:
-    """Sequences of one worker; one that would not start by its engine's own part of the memory was given more."""
-    held = sequences_held(group.architecture, group.system, layout, server, context)
-    if held or server.fraction is not None:
-        return held
-    return sequences_held(group.architecture, group.system, layout, replace(server, fraction=USABLE), context)
-
-
-def _start(q: Question) -> EngineStart:
-    """How the engine of a row was started."""
-    return EngineStart(
-        family=q.row.family,
-        fraction=q.row.gpu_memory_utilization,
-        tokens=q.budget,
-        sequences=q.row.max_num_seqs,
-        graphs=not q.row.flag("eager"),
-        speculative=q.drafted > 0,
-    )
-
-
 def answer(
     group: Group, timer: Timer, k: QuestionConstants, held: Array | None, running: Array | None = None
 ) -> tuple[Array, Array]:
@@ -164,7 +120,7 @@ def answer(
     k : QuestionConstants
         Constants beside the losses, one per question.
     held : array, optional
-        What :func:`held_by` says; None where no requests wait.
+        What :func:`~rackmath.validation.held.held_by` says; None where no requests wait.
     running : array, optional
         Batch of the decode step, where it is known already.
 
@@ -176,7 +132,7 @@ def answer(
     scale = group.array("scale")
     if group.kind == "train":
         return _training(group, timer, k.exposed) * scale, group.array("load")
-    if group.kind in _WITHOUT_QUEUES:
+    if group.kind in WITHOUT_QUEUES:
         values, batch = _passes(group, timer, k.serving)
         return values * scale, batch
     steady, workers = _service(group, timer, k.serving, running, held)

@@ -14,8 +14,9 @@ import numpy as np
 from rackmath.engine.constants import Constants, EngineVersion, inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.engine.timer import engine_timer
-from rackmath.validation.answers import Array, Group, answer, engine_of, groups, held_by, stacked_constants, taken
+from rackmath.validation.answers import Array, Group, answer, engine_of, groups, stacked_constants, taken
 from rackmath.validation.features import Features, RecordedTimer, Recorder, flattened
+from rackmath.validation.held import held_by
 from rackmath.validation.questions import Question
 
 _SCATTER = 0.15
