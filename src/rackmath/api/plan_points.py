@@ -70,17 +70,13 @@ class PointFacts:
         }
 
     def _memory_part(self, place: int) -> float | None:
-        """Part of the memory that launch lines give the engine that writes; None of the bound. [1]"""
+        """Part of the memory that launch lines give the engine that writes; None where nothing is known of it. [1]"""
         p, space = self.search.points, self.space
-        if not is_known(space.engine):
+        layout = self.search.layouts[int(p.layout[place])]
+        if not is_known(space.engine) or layout.ffn:
             return None
-        architecture, layout = (
-            space.variants[int(p.variant[place])].architecture,
-            self.search.layouts[int(p.layout[place])],
-        )
-        return float(
-            launched_parts(architecture, self.question.system, [layout], [float(p.chunk[place])], space.engine)[0, 0]
-        )
+        architecture, chunk = space.variants[int(p.variant[place])].architecture, float(p.chunk[place])
+        return float(launched_parts(architecture, self.question.system, [layout], [chunk], space.engine)[0, 0])
 
     def _step(self, place: int) -> Estimate:
         """The pass that writes, at the point's batch and half of its answers."""

@@ -216,6 +216,9 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     draft = draft_model_of(r.draft_model, architecture)
     server = _server(r, draft)
     layout = _layout(architecture, system, gpus, context, r.layout, server)
+    if server.fraction is not None and (layout.ffn or not is_known(server.family)):
+        known = f"{server.family or 'the bound'} as {layout.text()} shares out memory by no known rule"
+        raise InputError("--gpu-memory-utilization", server.fraction, known)
     at = None
     if losses is not None and not (r.no_evidence or r.enforce_eager or layout.ffn):
         at = service_near(
@@ -252,12 +255,8 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
 
 def _server(r: SimulateRequest, draft: Architecture | None) -> EngineStart:
     """How engines are started, by whose account of memory requests find a place."""
-    family = "" if r.ideal else r.engine
-    if r.gpu_memory_utilization is not None and not is_known(family):
-        known = f"{family or 'the bound'} shares out memory by no known rule"
-        raise InputError("--gpu-memory-utilization", r.gpu_memory_utilization, known)
     return EngineStart(
-        family=family,
+        family="" if r.ideal else r.engine,
         fraction=r.gpu_memory_utilization,
         tokens=float(r.budget),
         sequences=r.seats,
