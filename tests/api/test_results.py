@@ -72,6 +72,7 @@ def test_the_best_launches_and_simulates(plan: rm.PlanResult) -> None:
         *(f"--seats={best.max_num_seqs}", f"--budget={best.max_num_batched_tokens}", f"--weights={best.weights}"),
         *(f"--kv={best.kv}", "--engine=sglang", "--year=2026", "--poisson=3", "--input=1000", "--output=200"),
         *("--spread=0", "--requests=300", "--ttft=1", "--tpot=0.03"),
+        f"--gpu-memory-utilization={best.gpu_memory_utilization}",
     ]
     pools = [f"--prefill-gpus={best.prefill_gpus}", f"--prefill-layout={best.prefill_layout}"]
     assert without_clocks(run.to_dict()) == said(*words, *(pools if best.prefill_gpus else []))

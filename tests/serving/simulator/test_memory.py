@@ -43,21 +43,15 @@ def test_a_replica_holds_what_its_engine_s_start_leaves() -> None:
     assert less < tokens_held() == tokens_held("--gpu-memory-utilization", "0.9")
 
 
-@pytest.mark.parametrize("options", [["--engine", "llama.cpp"], ["--ideal"]])
-def test_a_part_of_the_memory_is_refused_where_no_rule_is_known(options: list[str]) -> None:
-    command = [
-        "simulate",
-        "llama-3.1-8b",
-        "--on",
-        "h100-sxm",
-        "--gpus",
-        "1",
-        *TRAFFIC,
-        "--mem-fraction-static",
-        "0.8",
-        *options,
-    ]
-    error = CliRunner().invoke(cli, command).exception
+def test_under_the_bound_bytes_count_unless_the_engine_s_part_is_said() -> None:
+    assert tokens_held("--ideal", "--gpu-memory-utilization", "0.85") == tokens_held("--gpu-memory-utilization", "0.85")
+    # 0.95 of 80 GB less weights of 16.06 GB and eight hidden widths of 8,192 tokens, by 131,072 bytes.
+    assert tokens_held("--ideal") == pytest.approx((76e9 - 16.06e9 - 8192 * 8 * 4096 * 2) / 131_072, rel=0.01)
+
+
+def test_a_part_of_the_memory_is_refused_where_no_rule_is_known() -> None:
+    command = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", *TRAFFIC]
+    error = CliRunner().invoke(cli, [*command, "--mem-fraction-static", "0.8", "--engine", "llama.cpp"]).exception
     assert isinstance(error, InputError)
     assert "by no known rule" in str(error)
 

@@ -217,7 +217,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     server = _server(r, draft)
     layout = _layout(architecture, system, gpus, context, r.layout, server)
     if server.fraction is not None and (layout.ffn or not is_known(server.family)):
-        known = f"{server.family or 'the bound'} as {layout.text()} shares out memory by no known rule"
+        known = f"{server.family} as {layout.text()} shares out memory by no known rule"
         raise InputError("--gpu-memory-utilization", server.fraction, known)
     at = None
     if losses is not None and not (r.no_evidence or r.enforce_eager or layout.ffn):
@@ -254,9 +254,12 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
 
 
 def _server(r: SimulateRequest, draft: Architecture | None) -> EngineStart:
-    """How engines are started, by whose account of memory requests find a place."""
+    """How engines are started, by whose account of memory requests find a place; the bound's is of bytes alone.
+
+    Where the engine's part of the memory is said, its account counts under the bound as well.
+    """
     return EngineStart(
-        family="" if r.ideal else r.engine,
+        family="" if r.ideal and r.gpu_memory_utilization is None else r.engine,
         fraction=r.gpu_memory_utilization,
         tokens=float(r.budget),
         sequences=r.seats,
