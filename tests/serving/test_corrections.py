@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rackmath.engine import Layout, Losses, estimate
+from rackmath.engine.capacity import largest_batch
 from rackmath.errors import DoesNotFit
 from rackmath.io import catalogue
 from rackmath.serving import Scheduling
@@ -145,3 +146,21 @@ def test_the_first_of_all_layouts_may_be_the_one_that_reads() -> None:
     pooled = replace(one, prefill=np.array([0]))
     assert np.isfinite(_room(one, before, SYSTEM, WORK, SPACE)).all()
     assert np.isinf(_room(pooled, before, SYSTEM, WORK, SPACE)).all()
+
+
+def test_what_is_in_flight_at_corrected_speeds_finds_a_place() -> None:
+    """Prompts that take five times as long keep more requests in flight: what memory does not hold falls away."""
+    work = PlanWorkload(input=60_000, output=500)
+    after = refined(1.0, 5.0, work)[1]
+    p = after.points
+    alone = np.flatnonzero(p.prefill < 0)
+    room = [
+        float(
+            largest_batch(
+                SPACE.variants[p.variant[i]].architecture, SYSTEM, after.layouts[p.layout[i]],
+                context=work.input + work.output, tokens=float(p.chunk[i]),
+            )
+        )
+        for i in alone
+    ]  # fmt: skip
+    assert np.all(p.concurrency[alone] <= np.array(room) * (1 + 1e-6))

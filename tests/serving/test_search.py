@@ -207,3 +207,10 @@ def test_other_deployments_are_of_another_layout_or_draft_or_have_encoders() -> 
     )  # fmt: skip
     assert runners_up(points, Limits(), 0, 5) == [1, 4, 5]
     assert runners_up(points, Limits(), 0, 2) == [1, 4]
+
+
+def test_a_request_has_at_most_a_hundred_million_tokens_either_way() -> None:
+    assert PlanWorkload(input=1e8, output=1e8, cached=0.5).read == 5e7
+    for longer in ({"input": 1.01e8}, {"output": 1.01e8}):
+        with pytest.raises(InputError):
+            PlanWorkload(**({"input": 100.0, "output": 10.0} | longer))
