@@ -108,10 +108,6 @@ class Steady:
 
     time_per_output_token: Number
     """Mean of all tokens, interruptions by others' prompts included. [s]"""
-    mean_of_requests: Number
-    """Mean over requests of each one's own mean: short answers that are interrupted count as much as long ones. [s]"""
-    median_of_requests: Number
-    """The same of the request in the middle. [s]"""
     time_to_first_token: Number
     """Queue and prompt, in the mean. [s]"""
     median_to_first_token: Number
@@ -126,3 +122,17 @@ class Steady:
     """Time of one prompt on the group that runs it. [s]"""
     capacity: Number
     """Sequences that fit. [sequences]"""
+    mean_ratio: Number = 1.0
+    """Mean over requests of each one's own time per token, over that of all tokens. [1]"""
+    median_ratio: Number = 1.0
+    """The same of the request in the middle. [1]"""
+
+    @property
+    def mean_of_requests(self) -> Number:
+        """Mean over requests of each one's own mean: short answers that are interrupted count as long ones do. [s]"""
+        return self.mean_ratio * self.time_per_output_token
+
+    @property
+    def median_of_requests(self) -> Number:
+        """The same of the request in the middle. [s]"""
+        return self.median_ratio * self.time_per_output_token

@@ -75,8 +75,6 @@ def open_loop(
         unmet = s.arrival + until_begun(step, batch / layout.data, load.looks, s) + alone
         return Steady(
             time_per_output_token=tpot,
-            mean_of_requests=tpot,
-            median_of_requests=tpot,
             time_to_first_token=unmet + _UNEVEN * prompt * busy / (1 - busy),
             median_to_first_token=unmet + slowest_of(2.0, prompt, busy),
             requests_per_second=rate,
@@ -174,8 +172,6 @@ def at_rate(
     late = np.where(known, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
     return Steady(
         time_per_output_token=tpot,
-        mean_of_requests=tpot,
-        median_of_requests=tpot,
         time_to_first_token=unmet + late,
         median_to_first_token=unmet + late,
         requests_per_second=minimum(rate, served),

@@ -153,11 +153,9 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
         share = waiting / load.concurrency
         mean, median = share * waiting / (2 * rate), maximum(load.concurrency / 2 - limit, 0.0) / rate
         rate = load.concurrency / (waiting / rate + ending(t, limit, load, groups, s))
-    of_each, of_middle = of_requests(t, running, tpot, load, groups, s)
+    mean_of_requests, median_of_requests = of_requests(t, running, tpot, load, groups, s)
     return Steady(
         time_per_output_token=tpot,
-        mean_of_requests=of_each,
-        median_of_requests=of_middle,
         time_to_first_token=first + mean,
         median_to_first_token=first - held_up + median,
         requests_per_second=rate,
@@ -165,6 +163,8 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
         decode=t.step,
         prefill=t.prompt,
         capacity=capacity,
+        mean_ratio=mean_of_requests / tpot,
+        median_ratio=median_of_requests / tpot,
     )
 
 
@@ -203,8 +203,6 @@ def settled_pools(
     rate = minimum(minimum(load.concurrency / (first + busy), served), maximum(capacity, 1.0) / busy)
     return Steady(
         time_per_output_token=tpot,
-        mean_of_requests=tpot,
-        median_of_requests=tpot,
         time_to_first_token=maximum(load.concurrency / rate - busy, first),
         median_to_first_token=maximum(load.concurrency / rate - busy, median),
         requests_per_second=rate,

@@ -53,7 +53,7 @@ def test_a_part_of_the_memory_is_refused_where_no_rule_is_known() -> None:
     command = ["simulate", "llama-3.1-8b", "--on", "h100-sxm", "--gpus", "1", *TRAFFIC]
     error = CliRunner().invoke(cli, [*command, "--mem-fraction-static", "0.8", "--engine", "llama.cpp"]).exception
     assert isinstance(error, InputError)
-    assert "by no known rule" in str(error)
+    assert "leave it out: how llama.cpp as tp1,ep1,pp1,dp1 shares out memory is not known" in str(error)
 
 
 def test_points_of_a_plan_are_simulated_with_what_their_launch_lines_say() -> None:

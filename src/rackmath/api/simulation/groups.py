@@ -217,8 +217,8 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     server = _server(r, draft)
     layout = _layout(architecture, system, gpus, context, r.layout, server)
     if server.fraction is not None and (layout.ffn or not is_known(server.family)):
-        known = f"{server.family} as {layout.text()} shares out memory by no known rule"
-        raise InputError("--gpu-memory-utilization", server.fraction, known)
+        way_out = f"leave it out: how {server.family} as {layout.text()} shares out memory is not known"
+        raise InputError("--gpu-memory-utilization", server.fraction, way_out)
     at = None
     if losses is not None and not (r.no_evidence or r.enforce_eager or layout.ffn):
         at = service_near(

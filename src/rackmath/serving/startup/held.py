@@ -14,7 +14,8 @@ from rackmath.engine.layout import Layout, stack_layouts
 from rackmath.engine.sharding import USABLE, memory
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.serving.startup.memory import EngineStart, start
+from rackmath.serving.startup.memory import EngineStart, placed, start
+from rackmath.serving.startup.resident import Resident
 from rackmath.serving.startup.rules import is_known, launch_fraction
 
 _STEP = 1.0
@@ -22,7 +23,12 @@ _STEP = 1.0
 
 
 def sequences_held(
-    architecture: Architecture, system: System, layout: Layout, server: EngineStart, context: float
+    architecture: Architecture,
+    system: System,
+    layout: Layout,
+    server: EngineStart,
+    context: float,
+    beside: Resident | None = None,
 ) -> float:
     """Sequences of ``context`` tokens that one replica holds at once; 0 where nothing is left for a cache. [sequences]
 
@@ -34,6 +40,8 @@ def sequences_held(
         How its engine is started.
     context : float
         Tokens that a sequence holds. [tokens]
+    beside : Resident, optional
+        As of :func:`~rackmath.serving.startup.memory.start`.
 
     Over all data-parallel groups. Prompts have been read: windows hold what a decode step needs. Of engines whose start
     nobody has read, and where accelerators hold experts only, :func:`~rackmath.engine.capacity.largest_batch` counts.
@@ -41,7 +49,7 @@ def sequences_held(
     if not is_known(server.family) or layout.ffn:
         tokens = server.tokens or _STEP
         return float(largest_batch(architecture, system, layout, context=context, tokens=tokens, draft=server.draft))
-    account = start(architecture, system.chip, layout, server)
+    account = start(architecture, system.chip, layout, server, beside)
     each = max(account.blocks.per_sequence(context, _STEP), 1.0)
     return float(layout.data) * floor(account.count[0] / each)
 
@@ -72,10 +80,13 @@ def held_as_launched(
         held = largest_batch(architecture, system, wide, context=context, tokens=tokens, draft=server.draft)
         return np.broadcast_to(np.asarray(held, dtype=float), shape)
     result = np.zeros(shape)
-    for at, fraction in np.ndenumerate(launched_parts(architecture, system, layouts, budgets, server.family)):
-        if 0 < fraction < 1:
-            begun = replace(server, fraction=float(fraction), tokens=float(tokens[int(at[1])]))
-            result[at] = sequences_held(architecture, system, layouts[int(at[0])], begun, context)
+    parts = launched_parts(architecture, system, layouts, budgets, server.family)
+    for i, layout in enumerate(layouts):
+        beside = placed(architecture, system.chip, layout, server)
+        for k, fraction in enumerate(parts[i].tolist()):
+            if 0 < fraction < 1:
+                begun = replace(server, fraction=fraction, tokens=float(tokens[k]))
+                result[i, k] = sequences_held(architecture, system, layout, begun, context, beside)
     return result
 
 

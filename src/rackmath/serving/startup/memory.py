@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rackmath.engine.layout import Layout, draft_layout
-from rackmath.engine.sharding import adapter_bytes, cache_share, split_share, stage_share
+from rackmath.engine.layout import Layout
+from rackmath.engine.sharding import cache_share
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache_blocks import Blocks, cache_blocks
 from rackmath.models.cache_pools import COMPRESSED_SEQUENCES, CachePools, cache_pools
-from rackmath.models.counts import encoder_params
-from rackmath.models.loaded import LoadedWeights, loaded_weights
+from rackmath.models.loaded import LoadedWeights
 from rackmath.models.mixers import Compressed, Grouped
 from rackmath.serving.engines import default_budget, default_seats
 from rackmath.serving.startup import working
+from rackmath.serving.startup.resident import Resident, resident, stage_layers
 from rackmath.serving.startup.rules import DRAWN, StartupRules, graph_sizes, rules_of, visible
 from rackmath.serving.startup.working import Peak
 
@@ -117,13 +117,17 @@ class Startup:
         return MemoryLine(value=value, low=low, high=high)
 
 
-def start(architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart) -> Startup:
+def start(
+    architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart, beside: Resident | None = None
+) -> Startup:
     """Account for the memory of one accelerator after a start.
 
     Parameters
     ----------
     layout : Layout
         Of plain integers.
+    beside : Resident, optional
+        What :func:`placed` says, where it is known already: it is the same for all budgets and parts of the memory.
 
     Each stage of a pipeline holds as many layers; the account is of the last one, which has the head and samples, or
     of the first where the embedding makes it the fuller. Errors: :class:`InputError` for parts outside 0 to 1.
@@ -138,25 +142,21 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
     total = MemoryLine.within(seen, (_DRIVERS if chip.visible_memory else DRAWN) * seen)
     wide = 1.0 if rules.measured and chip.generation == "hopper" else _UNMEASURED
     nvidia = chip.vendor == "NVIDIA"
-    loaded = _loaded(architecture, layout, nvidia=nvidia, speculative=server.speculative)
-    parts = _beside(architecture, layout, server, nvidia=nvidia)
-    size = _on_stage(loaded, architecture, layout) + sum(parts)
+    held = placed(architecture, chip, layout, server) if beside is None else beside
+    size = held.size
     error = size * 0.005 * wide * (1 if architecture.encoder_exact else 4)
     weights = MemoryLine.within(size, error, max(error, 0.0 if nvidia else _OTHER_KERNELS * size))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
-    stage = architecture
-    if layout.pipeline != 1:
-        stage = replace(architecture, layers=architecture.layers[-_layers(architecture, layout) :])
-    blocks = _cut(stage, layout, server, rules, sequences)
+    blocks = _cut(held.stage, layout, server, rules, sequences)
     cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
     return Startup(
         visible=total,
         requested=MemoryLine(value=fraction * total.value, low=fraction * total.low, high=fraction * total.high),
-        loaded=loaded,
-        vision=parts[0],
-        tables=parts[1],
-        draft=parts[2],
-        adapters=parts[3],
+        loaded=held.loaded,
+        vision=held.vision,
+        tables=held.tables,
+        draft=held.draft,
+        adapters=held.adapters,
         weights=weights,
         peak=peak,
         activations=activations,
@@ -171,6 +171,12 @@ def start(architecture: Architecture, chip: Chip, layout: Layout, server: Engine
         sequences=sequences,
         rules=rules,
     )
+
+
+def placed(architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart) -> Resident:
+    """What a start puts into the memory of the tightest rank beside its cache and its passes."""
+    padded = chip.vendor == "NVIDIA"
+    return resident(architecture, layout, padded=padded, speculative=server.speculative, draft=server.draft)
 
 
 def _most_sequences(architecture: Architecture, chip: Chip, rules: StartupRules, family: str) -> float:
@@ -198,19 +204,6 @@ def _passes_in_flight(rules: StartupRules, layout: Layout) -> float:
     return stages + 1 if rules.in_place or stages == 1 else stages
 
 
-def _beside(architecture: Architecture, layout: Layout, server: EngineStart, *, nvidia: bool) -> tuple[float, ...]:
-    """Encoder of images, tables of positions, a draft model, and room for low-rank adapters, on one rank. [B]"""
-    element = working.element_bytes(architecture)
-    draft = 0.0
-    if server.draft is not None:
-        part = _loaded(server.draft, draft_layout(server.draft, layout), nvidia=nvidia, speculative=False)
-        draft = part.embedding + part.head + part.layers + part.outside
-    vision = encoder_params(architecture) * element / float(layout.tensor)
-    adapters = architecture.adapters
-    room = 0.0 if adapters is None else adapters.resident * float(adapter_bytes(architecture, adapters, layout))
-    return vision, architecture.rotary_elements * element, draft, room
-
-
 def _working(
     architecture: Architecture,
     chip: Chip,
@@ -229,7 +222,7 @@ def _working(
         below, above = 0.2, 0.4
     other = working.outside(layout)
     largest = graph_sizes(server.family, chip, float(layout.tensor), sequences) if server.graphs else 0.0
-    graph = working.graphs(architecture, _layers(architecture, layout), largest)
+    graph = working.graphs(architecture, stage_layers(architecture, layout), largest)
     # What is taken off is the engine's own estimate: 0.44 and 0.56 of this in two starts of 0.26.
     less = 0.6 if rules.graphs_taken_off else 0.35
     return (
@@ -265,30 +258,6 @@ def _cache(rules: StartupRules, fraction: float, total: float, lines: tuple[floa
         return fraction * (total - outside) - weights
     taken = graphs if rules.graphs_taken_off else 0.0
     return fraction * total - weights - activations - outside - taken
-
-
-def _loaded(architecture: Architecture, layout: Layout, *, nvidia: bool, speculative: bool) -> LoadedWeights:
-    return loaded_weights(
-        architecture,
-        lambda kind, parts: float(split_share(kind, parts, layout)),
-        slices=float(layout.expert_slices),
-        padded_experts=nvidia,
-        speculative=speculative,
-    )
-
-
-def _layers(architecture: Architecture, layout: Layout) -> int:
-    """Layers of the longest stage. [layers]"""
-    return round(float(stage_share(architecture, layout)) * len(architecture.layers))
-
-
-def _on_stage(loaded: LoadedWeights, architecture: Architecture, layout: Layout) -> float:
-    """Bytes of the fuller of the first and the last stage. [B]"""
-    layers = loaded.layers * float(stage_share(architecture, layout)) + loaded.speculative
-    if layout.pipeline == 1:
-        return layers + loaded.embedding + loaded.head + loaded.outside
-    head = loaded.head or loaded.embedding
-    return layers + max(loaded.embedding, head + loaded.outside)
 
 
 def _is_usual(architecture: Architecture) -> bool:
