@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from evidence_learning import learned, outliers, row_noise
 from headline import write_headline
 from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
-from rackmath.evidence.posterior import Base, Posterior, Process, factors, posterior
+from rackmath.evidence.posterior import Base, Posterior, Process, factors, posteriors
 from rackmath.io import constants_file, evidence_files, kernel_files, tables
 from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.fit import Prior, evaluate, fit
@@ -180,7 +180,7 @@ def _scored(
         if np.isfinite(r[i]):
             hidden = (group == group[i]) | ~np.isfinite(r)
             base = Base(columns[0], np.where(np.isfinite(r), r, 0.0), own)
-            answers.append(posterior(process, base, columns[1].take(np.array([i])), without=hidden))
+            answers += posteriors(process, base, columns[1].take(np.array([i])), [np.flatnonzero(hidden).tolist()])
             kept.append(i)
     return Scored([questions[i] for i in kept], np.array([residual(i)[i] for i in kept]), answers)
 

@@ -22,7 +22,7 @@ from rackmath.evidence.posterior import (
     distance_of,
     factors,
     nearest_by_name,
-    posterior,
+    posteriors,
     residuals,
 )
 from rackmath.evidence.subjects import bits_of_model, kind_of_model
@@ -143,16 +143,25 @@ def configuration_of(
     )
 
 
-def near(at: Configuration, without: NDArray[np.bool_] | None = None) -> NearMeasurements:
-    """What measurements say of one configuration; ``without`` marks rows that are not looked at.
+def near(at: Configuration) -> NearMeasurements:
+    """What measurements say of one configuration.
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
+    return _near([at])[0]
+
+
+def _near(at: Sequence[Configuration], without: Sequence[Sequence[int]] | None = None) -> list[NearMeasurements]:
+    """What measurements say of each; ``without`` are places of rows that are not looked at, by configuration."""
     base, book, _ = _evidence()
     process = evidence_files.process()
-    answer = posterior(process, base, columns_of([at], book), without)
-    factor, low, high = factors(process, answer, at.question)
-    return NearMeasurements(configuration=at, posterior=answer, factor=factor, low=low, high=high)
+    answers: list[NearMeasurements] = []
+    for configuration, answer in zip(at, posteriors(process, base, columns_of(at, book), without), strict=True):
+        factor, low, high = factors(process, answer, configuration.question)
+        answers.append(
+            NearMeasurements(configuration=configuration, posterior=answer, factor=factor, low=low, high=high)
+        )
+    return answers
 
 
 def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArray[np.str_]]:
@@ -176,20 +185,16 @@ def factors_of(at: Sequence[Configuration]) -> tuple[Array, Array, Array, NDArra
     return ends[0], ends[1], ends[2], np.array([distance_of(float(u)) for u in unexplained])
 
 
-def near_question(question: Question) -> NearMeasurements:
-    """What measurements say of a row, those of its own run left out.
+def near_questions(questions: Sequence[Question]) -> list[NearMeasurements]:
+    """What measurements say of each row, those of its own run left out.
 
     Errors: as of :func:`near`.
     """
     from rackmath.validation.nearness import configuration
 
     places = _places()
-    own = [*places.get(("id", question.row.id), ()), *places.get(("run_id", question.row.run_id), ())]
-    without = None
-    if own:
-        without = np.zeros(len(_evidence()[2]), dtype=bool)
-        without[own] = True
-    return near(configuration(question), without)
+    without = [[*places.get(("id", q.row.id), ()), *places.get(("run_id", q.row.run_id), ())] for q in questions]
+    return _near([configuration(q) for q in questions], without)
 
 
 def _places() -> dict[tuple[str, str], list[int]]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from rackmath.api.near import near_question
+from rackmath.api.near import NearMeasurements, near_questions
 from rackmath.evidence.posterior import FAR
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.predict import Prediction
-
-_THREADS = 2
 
 
 def corrected_rows(predictions: Sequence[Prediction]) -> list[Prediction]:
@@ -19,17 +16,14 @@ def corrected_rows(predictions: Sequence[Prediction]) -> list[Prediction]:
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
-    # NumPy leaves the interpreter free while it solves.
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(_corrected, predictions))
+    answered = [p for p in predictions if p.question is not None and p.predicted is not None]
+    near = iter(near_questions([p.question for p in answered if p.question is not None]))
+    return [_corrected(p, next(near)) if p.question is not None and p.predicted is not None else p for p in predictions]
 
 
-def _corrected(prediction: Prediction) -> Prediction:
+def _corrected(prediction: Prediction, at: NearMeasurements) -> Prediction:
     question, value = prediction.question, prediction.predicted
-    if question is None or value is None:
-        return prediction
-    at = near_question(question)
-    if at.posterior.distance == FAR:
+    if question is None or value is None or at.posterior.distance == FAR:
         return prediction
     if question.quantity in TIMES:
         middle, low, high = value * at.factor, value * at.low, value * at.high

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from rackmath.api import options
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.kinds import PATH, Kind
-from rackmath.api.near_rows import corrected_rows
 from rackmath.api.plain import as_html, to_plain
-from rackmath.api.simulated_rows import is_percentile, with_simulated
+from rackmath.api.predicted_rows import predicted_rows
+from rackmath.api.simulated_rows import is_percentile
 from rackmath.engine.constants import Constants
 from rackmath.errors import InputError
 from rackmath.figures import Figure, Panel, Series
@@ -21,7 +21,6 @@ from rackmath.figures.plotly import plotly_figure
 from rackmath.io import constants_file, tables
 from rackmath.validation.explain import Explanation, explain
 from rackmath.validation.predict import Prediction
-from rackmath.validation.predict import predict as predicted
 from rackmath.validation.questions import question
 from rackmath.validation.rows import NEEDED, read_row
 from rackmath.validation.score import Score, score, scores
@@ -182,13 +181,17 @@ def predict(rows: str | Path | Rows | pl.DataFrame, constants: str | Path | None
     return run_prediction(PredictRequest(**fields))
 
 
-def run_prediction(request: PredictRequest, progress: Callable[[str], None] = lambda _: None) -> PredictResult:
+def run_prediction(
+    request: PredictRequest, progress: Callable[[str], None] = lambda _: None, workers: int = 1
+) -> PredictResult:
     """Answer a request.
 
     Parameters
     ----------
     progress
-        Told how many runs are simulated, of rows that no steady state answers.
+        Told how many rows are predicted.
+    workers
+        Processes that share the rows of a large table.
 
     Errors: as of :func:`predict`.
     """
@@ -197,13 +200,16 @@ def run_prediction(request: PredictRequest, progress: Callable[[str], None] = la
         shown = str(request.rows) if isinstance(request.rows, Path) else 0
         raise InputError("IN.csv", shown, "holds no rows")
     constants = constants_file.constants(request.constants)
-    computed = predicted(table, constants)
     # A file of constants is the user's own physics: residuals of the shipped ones say nothing of it.
     own = request.constants is not None
-    if not own:
-        computed = with_simulated(table, computed, constants, progress)
-    alone = request.no_evidence or own
-    predictions = computed if alone else corrected_rows(computed)
+    computed, predictions = predicted_rows(
+        table,
+        constants,
+        simulated=not own,
+        corrected=not (request.no_evidence or own),
+        progress=progress,
+        workers=workers,
+    )
     return PredictResult(table=table, predictions=predictions, computed=computed, constants=constants)
 
 

@@ -6,7 +6,7 @@ together: they end in one step, send in one step, and wait for one another's pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +39,7 @@ def with_simulated(
     table: Sequence[Mapping[str, str]],
     predictions: Sequence[Prediction],
     constants: Constants,
-    progress: Callable[[str], None] = lambda _: None,
+    first_line: int,
 ) -> list[Prediction]:
     """Predictions, with those that no steady state answers simulated by the shipped constants.
 
@@ -54,6 +54,8 @@ def with_simulated(
         keep it where their run cannot be simulated.
     constants : Constants
         The shipped ones, with their ranges.
+    first_line : int
+        Line of the first row in its file.
     """
     runs: dict[object, Facts] = {}
     result = list(predictions)
@@ -62,7 +64,7 @@ def with_simulated(
         if row is None or not (is_percentile(row) or (prediction.predicted is not None and stays_together(row))):
             continue
         try:
-            result[i] = _simulated(row, mean_of(cells, i + 2), constants, runs, progress)
+            result[i] = _simulated(row, mean_of(cells, first_line + i), constants, runs)
         except RackmathError as error:
             # First tokens that cannot be simulated keep what was assumed of their steady state.
             assumed = prediction.reason if prediction.predicted is not None else ""
@@ -90,9 +92,7 @@ def mean_of(cells: Mapping[str, str], line: int) -> Question:
     return question(read_row({**cells, "statistic": "mean"}, line))
 
 
-def _simulated(
-    row: Row, query: Question, constants: Constants, runs: dict[object, Facts], progress: Callable[[str], None]
-) -> Prediction:
+def _simulated(row: Row, query: Question, constants: Constants, runs: dict[object, Facts]) -> Prediction:
     """One row from the simulation of its run; a run is simulated where ``runs`` lacks it."""
     if row.statistic not in STATISTICS:
         raise NotUnderstood("statistic", row.statistic, f"write one of {', '.join(STATISTICS)}")
@@ -110,7 +110,6 @@ def _simulated(
         raise NotUnderstood("num_requests", row.num_requests, f"services are simulated of at most {MOST:,} requests")
     key = (query.architecture.name, row.weights, row.kv, row.expert_weights, *fields.items())
     if key not in runs:
-        progress(f"simulating run {len(runs) + 1} of those that no steady state answers")
         runs[key] = _run(query, fields)
     facts = runs[key]
     if isinstance(facts, str):

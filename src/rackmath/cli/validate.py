@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -38,7 +39,7 @@ def predict_rows(request: PredictRequest, out: Path | None, row_id: str | None, 
         raise InputError("--out", None, "name the file to write, or a row to --explain")
     if isinstance(request.rows, Path) and out.resolve() == request.rows.resolve():
         raise InputError("--out", str(out), "is the input; name another file")
-    result = run_prediction(request, render.show_progress)
+    result = run_prediction(request, render.show_progress, os.cpu_count() or 1)
     result.write(out, "--out")
     if as_json:
         render.show_json(result.to_dict())

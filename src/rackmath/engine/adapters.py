@@ -29,5 +29,6 @@ def adapter_time(point: IdealPass, k: Losses) -> Number:
     """Time of the kernels of adapters in a pass. [s]"""
     work = point.work
     return point.passes * sum(
-        (work.kernels_time(op, k) for op in work.operators if ".lora_" in op.operator.name), start=0.0
+        (work.kernels_time(op, k.kernels, k.factors) for op in work.operators if ".lora_" in op.operator.name),
+        start=0.0,
     )

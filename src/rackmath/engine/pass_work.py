@@ -16,7 +16,7 @@ from rackmath.engine.expert_load import rank_shares
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.kernels import EXPERT_KERNELS, pass_kernels, routed_experts, routed_layers, whole_kernels
 from rackmath.engine.layout import Layout, expert_count
-from rackmath.engine.losses import Losses, dispatch_time, host_time, kernel_time, launch_time, reduction_time
+from rackmath.engine.losses import Factors, Losses, dispatch_time, host_time, kernel_time, launch_time, reduction_time
 from rackmath.engine.roofline import OperatorTime, timed_operators
 from rackmath.hardware import Link, System
 from rackmath.models.architecture import Architecture
@@ -54,10 +54,10 @@ class PassWork:
     hidden: Number = 0.0
     """Part of dispatch and combine that another half-batch's work may hide: 0 or 1. [1]"""
 
-    def kernels_time(self, op: OperatorTime, k: Losses) -> Number:
+    def kernels_time(self, op: OperatorTime, kernels: Kernels, factors: Factors) -> Number:
         """Seconds that one of its operators takes with an engine's kernels. [s]"""
-        time = k.kernels.curve(op.kernel).seconds(op.load)
-        return kernel_time(op.kernel, op.time, time, op.scores, self.ranks, k.factors, self.training)
+        time = kernels.curve(op.kernel).seconds(op.load)
+        return kernel_time(op.kernel, op.time, time, op.scores, self.ranks, factors, self.training)
 
     @cached_property
     def exchange(self) -> Number:
@@ -129,16 +129,17 @@ def lost_seconds(work: PassWork, k: Losses) -> Mapping[str, Number]:
 
     They add up to its time less the ideal one; none is negative.
     """
-    balanced = replace(k, imbalance=0.0)
+    factors = k.factors
+    balanced = factors._replace(imbalance=0.0)
     ideal: Number = 0.0
     even: Number = 0.0
     waiting: Number = 0.0
     for op in work.operators:
         ideal = ideal + op.time
-        alone = work.kernels_time(op, balanced)
+        alone = work.kernels_time(op, k.kernels, balanced)
         even = even + alone
         if op.operator.kind == "experts":
-            waiting = waiting + work.kernels_time(op, k) - alone
+            waiting = waiting + work.kernels_time(op, k.kernels, factors) - alone
     network = shown_time(work, collectives_time(work, k.kernels), k, even + waiting)
     busy = even + waiting + network
     launches = launch_time(work.kernels, work.gaps, work.routed, work.routed_experts, busy, k)

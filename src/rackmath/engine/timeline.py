@@ -93,7 +93,7 @@ def _bound(work: PassWork) -> Iterator[StepPart]:
 def _parts(work: PassWork, k: Losses) -> Iterator[StepPart]:
     busy = 0.0
     for op in work.operators:
-        time, ideal = float(work.kernels_time(op, k)), float(op.time)
+        time, ideal = float(work.kernels_time(op, k.kernels, k.factors)), float(op.time)
         busy += time
         yield StepPart(name=op.operator.name, kind="kernels", time=time, ideal=ideal, launches=float(op.launches))
     network = float(shown_time(work, collectives_time(work, k.kernels), k, busy))

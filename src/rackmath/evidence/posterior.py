@@ -8,7 +8,7 @@ they drag nobody. Where nothing is near, the expected residual is none: physics 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,10 @@ BANDS = ((0.35, NEAR), (0.7, MIDDLING), (np.inf, FAR))
 _SOURCE = NAMES.index("source")
 _REACH = 0.1
 """Correlation with an answer from which a row is within reach."""
+_ORDER = ("source", "question", "generation", "kind", "engine", "model")
+"""Names by which configurations of like nearest rows stand together."""
+_TOGETHER = 64
+"""Configurations whose nearest rows are gathered before their covariances are computed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,46 +109,77 @@ def _range_class(unexplained: float, unknown_source: bool) -> str:
     return f"{distance}, unknown source" if unknown_source else distance
 
 
-def posterior(process: Process, base: Base, at: Configurations, without: NDArray[np.bool_] | None = None) -> Posterior:
-    """Residual of one configuration.
+def posteriors(
+    process: Process, base: Base, at: Configurations, without: Sequence[Sequence[int]] | None = None
+) -> list[Posterior]:
+    """Residual of each of many configurations, solved among its own nearest rows.
+
+    What is said of a configuration does not depend on the others that are asked with it.
 
     Parameters
     ----------
-    at : Configurations
-        One configuration.
-    without : array of bool, optional
-        Rows that may not be looked at: the row itself, or its group. (rows,)
+    without : sequence of sequences of int, optional
+        Places of rows that may not be looked at, by configuration: the row itself, or its group.
     """
-    cross = covariance(process.parts, at, base.configurations)[0]
-    if without is not None:
-        cross = np.where(without, -1.0, cross)
-    order = _nearest_first(process, cross)
-    near = order[:NEAREST]
-    near = near[cross[near] >= 0.0]
-    answer = residuals(process, base, at, near)
+    answers: list[Posterior | None] = [None] * len(at)
+    hidden = [np.array([] if without is None else without[i], dtype=np.intp) for i in range(len(at))]
+    # Neighbours in this order share most of their nearest rows, whose covariances are then computed once.
+    order = np.lexsort([at.names[:, NAMES.index(name)] for name in reversed(_ORDER)])
+    for start in range(0, len(at), _TOGETHER):
+        places: list[int] = order[start : start + _TOGETHER].tolist()
+        together = _solved_together(process, base, at.take(np.array(places)), [hidden[i] for i in places])
+        for i, answer in zip(places, together, strict=True):
+            answers[i] = answer
+    return [answer for answer in answers if answer is not None]
+
+
+def _solved_together(
+    process: Process, base: Base, at: Configurations, without: Sequence[NDArray[np.intp]]
+) -> Iterator[Posterior]:
+    cross = covariance(process.parts, at, base.configurations)
+    for i, hidden in enumerate(without):
+        cross[i, hidden] = -1.0
+    orders = [_nearest_first(process, row) for row in cross]
+    nearest = [order[:NEAREST][row[order[:NEAREST]] >= 0.0] for order, row in zip(orders, cross, strict=True)]
+    some = np.unique(np.concatenate(nearest))
+    gram = _gram(process, base, some)
     prior = prior_variance(process.parts)
-    reach = order[cross[order] > _REACH * prior]
-    return Posterior(
-        expected=float(answer.expected[0]),
-        deviation=float(answer.deviation[0]),
-        unexplained=float(answer.unexplained[0]),
-        unknown_source=bool(answer.unknown_source[0]),
-        rows=reach,
-        correlation=cross[reach] / prior,
-    )
+    for i, (order, near) in enumerate(zip(orders, nearest, strict=True)):
+        local = np.searchsorted(some, near)
+        answer = _solved(
+            process, at.take(np.array([i])), cross[i : i + 1, near], base.residuals[near], gram[np.ix_(local, local)]
+        )
+        reach = order[cross[i, order] > _REACH * prior]
+        yield Posterior(
+            expected=float(answer.expected[0]),
+            deviation=float(answer.deviation[0]),
+            unexplained=float(answer.unexplained[0]),
+            unknown_source=bool(answer.unknown_source[0]),
+            rows=reach,
+            correlation=cross[i, reach] / prior,
+        )
 
 
 def residuals(process: Process, base: Base, at: Configurations, near: NDArray[np.intp]) -> Residuals:
     """Residuals of configurations, solved among the same rows ``near``."""
+    cross = covariance(process.parts, at, base.configurations.take(near))
+    return _solved(process, at, cross, base.residuals[near], _gram(process, base, near))
+
+
+def _gram(process: Process, base: Base, rows: NDArray[np.intp]) -> Array:
+    """Covariance of measurements of rows with one another, noise included. (rows, rows)"""
+    some = base.configurations.take(rows)
+    return covariance(process.parts, some, some) + np.diag(base.noise[rows] ** 2)
+
+
+def _solved(process: Process, at: Configurations, cross: Array, measured: Array, gram: Array) -> Residuals:
+    """Residuals of configurations from the ``measured`` ones of near rows; ``cross`` is (configurations, rows)."""
     prior = prior_variance(process.parts)
     # A name that nobody knows differs even from itself: what stands on it is out of every row's reach.
     reachable = own_variance(process.parts, at)
     expected, variance = np.zeros(len(at)), np.full(len(at), prior)
-    if len(near):
-        some = base.configurations.take(near)
-        cross = covariance(process.parts, at, some)
-        gram = covariance(process.parts, some, some) + np.diag(base.noise[near] ** 2)
-        weights = np.linalg.solve(gram, np.concatenate([base.residuals[near][:, None], cross.T], axis=1))
+    if len(measured):
+        weights = np.linalg.solve(gram, np.concatenate([measured[:, None], cross.T], axis=1))
         expected = cross @ weights[:, 0]
         variance = np.maximum(prior - np.sum(cross * weights[:, 1:].T, axis=1), 0.0)
     unknown_source = at.names[:, _SOURCE] < 0

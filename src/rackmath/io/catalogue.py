@@ -73,7 +73,7 @@ def system(name: str) -> System:
     aliases = _aliases()
     if wanted in aliases:
         return _catalogue_system(aliases[wanted])
-    raise InputError("SYSTEM", name, _near(name, [*system_names(), *aliases], "systems"))
+    raise InputError("SYSTEM", name, _near(name, (*system_names(), *aliases), "systems"))
 
 
 def chip(name: str) -> Chip:
@@ -85,7 +85,7 @@ def _chip_table(name: str) -> dict[str, Any]:
     path = _DATA / "chips" / f"{name}.toml"
     if "/" in name or not is_file(Path(str(path))):
         stems = sorted(_stem(entry.name) for entry in (_DATA / "chips").iterdir())
-        raise InputError("chip", name, _near(name, stems, "systems") + "; or write a table [chip]")
+        raise InputError("chip", name, _near(name, tuple(stems), "systems") + "; or write a table [chip]")
     return tomllib.loads(path.read_text())
 
 
@@ -232,7 +232,7 @@ def _config_of(name: str) -> tuple[Mapping[str, Any], str, Mapping[str, Any] | N
         return tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path)
     stem = _stem_of(name.rsplit("/", maxsplit=1)[-1])
     if stem is None:
-        raise InputError("MODEL", name, _near(name, model_names(), "models") + " or a path to a config.json")
+        raise InputError("MODEL", name, _near(name, tuple(model_names()), "models") + " or a path to a config.json")
     raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
     return raw["config"], stem, raw.get("quantization_sidecar")
 
@@ -385,7 +385,8 @@ def _stem(filename: str) -> str:
     return filename.rsplit(".", maxsplit=1)[0]
 
 
-def _near(name: str, known: list[str], command: str) -> str:
+@lru_cache(maxsize=256)
+def _near(name: str, known: tuple[str, ...], command: str) -> str:
     """Say which names are near, or where all of them are."""
     close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     close += [k for k in known if _plain(name) in _plain(k) and k not in close][:3]

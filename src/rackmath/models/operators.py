@@ -96,9 +96,7 @@ def _layer_operators(a: Architecture, layer: Layer, count: int, work: Pass, plac
         elif weight.name == HYPER_CONNECTION:
             yield _hyper_connection(a, layer, weight, count, work)
         else:
-            yield replace(
-                linear_operator(a, layer, weight, count, work.tokens, work), kernel=shared_kernel(weight, place)
-            )
+            yield linear_operator(a, layer, weight, count, work.tokens, work, shared_kernel(weight, place))
     for mixer in layer.mixers:
         yield _core(
             mixer_traffic(mixer, a, work.sequences, work.new_tokens, work.context, work.uses_absorbed), count, work
@@ -162,9 +160,9 @@ def _core(t: Traffic, count: int, work: Pass) -> Operator:
 
 
 def linear_operator(
-    a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass
+    a: Architecture, layer: Layer | None, weight: Weight, count: int, tokens: Number, work: Pass, kernel: str = ""
 ) -> Operator:
-    """One tensor: a product if it is a matrix, an element-wise operation if it is a vector."""
+    """One tensor: a product if it is a matrix, in a ``kernel`` that others share; else an element-wise operation."""
     form = weight_format_of(a, layer, weight)
     size = tensor_bytes(weight, form)
     met = 1.0
@@ -189,6 +187,7 @@ def linear_operator(
         count=count,
         layered=layer is not None,
         kind=kind if weight.multiplied and weight.columns else "other",
+        kernel=kernel,
         rows=met * weight.uses * tokens / touched,
         matrices=weight.copies * touched if kind == "experts" else 0.0,
         bits=form.bits,

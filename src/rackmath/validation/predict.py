@@ -48,7 +48,7 @@ class Prediction:
         return self.low <= self.row.value <= self.high
 
 
-def predict(table: Sequence[Mapping[str, str]], constants: Constants) -> list[Prediction]:
+def predict(table: Sequence[Mapping[str, str]], constants: Constants, first_line: int = 2) -> list[Prediction]:
     """Predict every row of a table, in its order.
 
     Parameters
@@ -57,13 +57,15 @@ def predict(table: Sequence[Mapping[str, str]], constants: Constants) -> list[Pr
         Cells of the columns of :data:`~rackmath.validation.rows.COLUMNS`.
     constants : Constants
         Fitted constants with their ranges.
+    first_line : int
+        Line of the first row in its file.
     """
     questions: list[tuple[int, Question]] = []
     predictions: list[Prediction | None] = [None] * len(table)
     for i, cells in enumerate(table):
         row: Row | None = None
         try:
-            row = read_row(cells, i + 2)
+            row = read_row(cells, first_line + i)
             query = question(row)
             query.system.require_network(int(float(query.deployment.layout.gpus)))
             questions.append((i, query))

@@ -1,0 +1,80 @@
+"""A table of measurements -> predictions, a part of its rows at a time, in this process or in several."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from rackmath.api.near_rows import corrected_rows
+from rackmath.api.simulated_rows import with_simulated
+from rackmath.engine.constants import Constants
+from rackmath.validation.predict import Prediction, predict
+
+_ROWS = 500
+"""Rows of a part: enough to answer many with one broadcast, few enough to share a table out evenly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Part:
+    table: Sequence[Mapping[str, str]]
+    first_line: int
+    constants: Constants
+    simulated: bool
+    corrected: bool
+
+    def predictions(self) -> tuple[list[Prediction], list[Prediction]]:
+        """By physics alone; and corrected by measurements near each row."""
+        computed = predict(self.table, self.constants, self.first_line)
+        if self.simulated:
+            computed = with_simulated(self.table, computed, self.constants, self.first_line)
+        return computed, corrected_rows(computed) if self.corrected else computed
+
+
+def predicted_rows(
+    table: Sequence[Mapping[str, str]],
+    constants: Constants,
+    *,
+    simulated: bool,
+    corrected: bool,
+    progress: Callable[[str], None],
+    workers: int,
+) -> tuple[list[Prediction], list[Prediction]]:
+    """Predictions of every row by physics alone, and corrected by measurements near it.
+
+    Parameters
+    ----------
+    simulated, corrected
+        Whether rows that no steady state answers are simulated, and whether measurements near a row correct it.
+    progress
+        Told how many rows are predicted.
+    workers
+        Processes that share the parts of the table.
+    """
+    parts = [
+        _Part(
+            table=table[start : start + _ROWS],
+            first_line=start + 2,
+            constants=constants,
+            simulated=simulated,
+            corrected=corrected,
+        )
+        for start in range(0, len(table), _ROWS)
+    ]
+    computed: list[Prediction] = []
+    predictions: list[Prediction] = []
+    for alone, near in _answered(parts, min(workers, len(parts))):
+        computed += alone
+        predictions += near
+        progress(f"{len(computed):,} of {len(table):,} rows predicted")
+    return computed, predictions
+
+
+def _answered(parts: Sequence[_Part], workers: int) -> Iterator[tuple[list[Prediction], list[Prediction]]]:
+    if workers == 1:
+        yield from map(_Part.predictions, parts)
+        return
+    # Forks of a process whose libraries run threads may hang.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_Part.predictions, parts)
