@@ -126,6 +126,41 @@ def test_pictures_are_sketched_before_plotly_is_read(page: Page, path: str) -> N
     expect(page.locator(".view .drawn .main-svg ~ .sketch, .view .drawn .sketch ~ .plot-container")).to_have_count(0)
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_names_of_curves_hide_them(refusing: Page, script: bool) -> None:
+    """In the drawn picture and in the sketch before it, by keyboard, and after the next answer as well."""
+    if not script:
+        refusing.route("**/plotly.min.js", lambda route: route.abort())
+    refusing.goto("/book/1", wait_until="domcontentloaded")
+    figure = refusing.locator('[data-view="batch"] figure').first
+    curves = figure.locator(".scatterlayer .trace" if script else ".sketch path")
+    expect(curves).to_have_count(4)
+    name = figure.get_by_role("button", name="memory alone")
+    expect(name).to_have_attribute("aria-pressed", "true")
+    name.focus()
+    name.press("Enter")
+    expect(curves).to_have_count(3)
+    expect(name).to_have_attribute("aria-pressed", "false")
+    with refusing.expect_response(lambda response: "/api/batch" in response.url):
+        refusing.locator('[data-view="batch"]').get_by_label("context, slider").press("ArrowRight")
+    refusing.wait_for_timeout(300)
+    expect(curves).to_have_count(3)
+    name.press("Enter")
+    expect(curves).to_have_count(4)
+
+
+def test_names_have_the_colours_of_their_curves(page: Page) -> None:
+    opened(page, "/accuracy")
+    figure = page.locator('[data-view="accuracy"] figure').first
+    colour = "(marks) => marks.map((mark) => getComputedStyle(mark).color)"
+    names = figure.locator(".legend .mark").evaluate_all(colour)
+    assert len(set(names)) == len(names) == 11
+    drawn = figure.locator(".scatterlayer .trace").evaluate_all(
+        "(traces) => traces.map((trace) => trace.querySelector('.point')).filter(Boolean).map((p) => getComputedStyle(p).fill)"
+    )
+    assert set(drawn) == set(names[1:])
+
+
 def test_a_sketch_has_the_values_of_its_figure_in_their_places(refusing: Page) -> None:
     refusing.route("**/plotly.min.js", lambda route: route.abort())
     refusing.goto("/book/1", wait_until="domcontentloaded")

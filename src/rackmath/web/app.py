@@ -34,6 +34,7 @@ _STATIC: Mapping[str, str] = {
     "board.js": "text/javascript",
     "beside.js": "text/javascript",
     "dom.js": "text/javascript",
+    "legend.js": "text/javascript",
     "sketch.js": "text/javascript",
     "quiz.js": "text/javascript",
     "board.css": "text/css",

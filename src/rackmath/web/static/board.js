@@ -2,6 +2,7 @@
 
 import { beforeText, causes, changes, milliseconds, overlaid } from "./beside.js";
 import { element } from "./dom.js";
+import { Legend } from "./legend.js";
 import { sketch } from "./sketch.js";
 
 const root = document.documentElement;
@@ -78,7 +79,7 @@ function layoutOf(figure) {
     xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: ink, size: 12 }, margin: { l: 56, r: 24, t: 8, b: 44 },
-    legend: { orientation: "h", y: 1.01, yanchor: "bottom", x: 0, font: { size: 11 } }, hovermode: "closest",
+    showlegend: false, legend: { orientation: "h", y: 1.01, yanchor: "bottom", x: 0 }, hovermode: "closest",
     uirevision: figure.title,
   };
 }
@@ -110,11 +111,16 @@ class Picture {
     this.place = element("div", { class: "drawn" });
     this.caption = element("span");
     const button = (name, act) => element("button", { type: "button", class: "quiet", onclick: act }, name);
-    const save = (format) => Plotly.downloadImage(this.place, { format, width: 1000, height: 600, filename: this.name() });
+    // What is taken along has no page around it: its names are drawn.
+    const save = (format) => {
+      const { data, layout } = this.place;
+      return Plotly.downloadImage({ data, layout: { ...layout, showlegend: data.length > 1 } }, { format, width: 1000, height: 600, filename: this.name() });
+    };
     const buttons = element("span", { class: "buttons" },
       button("PNG", () => save("png")), button("SVG", () => save("svg")),
       button("CSV", () => download(`${this.name()}.csv`, "text/csv", csv(this.figure))));
-    this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.place);
+    this.legend = new Legend(() => this.draw(this.figure));
+    this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.legend.place, this.place);
     place.append(this.frame);
     pictureAt.set(this.place, this);
     watch.observe(this.place);
@@ -135,13 +141,15 @@ class Picture {
       config.edits = { shapePosition: true };
     }
     this.replay(figure);
+    const all = dataOf(figure), data = this.legend.seen(all);
+    this.legend.show(all);
     if (typeof Plotly === "undefined") {
-      this.place.replaceChildren(sketch({ ...figure, data: dataOf(figure) }, this.place.clientWidth, this.place.clientHeight, colours()));
+      this.place.replaceChildren(sketch({ ...figure, data }, this.place.clientWidth, this.place.clientHeight, colours()));
       return null;
     }
     const paint = () => {
       if (!this.place.data) this.place.replaceChildren();
-      return Plotly.react(this.place, dataOf(figure), layout, config);
+      return Plotly.react(this.place, data, layout, config);
     };
     // What is out of sight is drawn again when it comes into sight.
     if (this.hidden && this.place.data) { this.pending = paint; return null; }

@@ -1,18 +1,17 @@
 // Pictures while Plotly is being read: the same lines, points and bars on the same axes, as plain SVG.
 
+import { colourOf } from "./legend.js";
+
 const MARGIN = { left: 58, right: 24, top: 10, bottom: 46 };
-const LEGEND = { row: 17, mark: 24, gap: 16 };
 const CHARACTER = 6.2;
 const BAR = 0.8, ROOM = 0.05;
 
 export function sketch(figure, width, height, { ink, grid }) {
-  const traces = figure.data.filter((trace) => trace.x.length);
+  const traces = figure.data.filter((trace) => trace.x.length && trace.visible !== false);
   const isFlat = traces.some((trace) => trace.orientation === "h");
   const names = isFlat ? traces.flatMap((trace) => trace.y).map(String) : [];
   const left = Math.max(MARGIN.left, ...names.map((name) => CHARACTER * name.length + 24)), right = width - MARGIN.right;
-  const entries = traces.filter((trace) => trace.showlegend !== false && trace.name);
-  const legend = rows(entries.length > 1 ? entries : [], left, width);
-  const top = MARGIN.top + LEGEND.row * (1 + (legend.at(-1)?.row ?? -1));
+  const top = MARGIN.top;
   const across = scale(traces, "x", figure.layout.xaxis, left, right, isFlat);
   const up = scale(traces, "y", figure.layout.yaxis, height - MARGIN.bottom, top, !isFlat);
   const svg = node("svg", { class: "sketch", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", "font-size": 12, "font-family": "verdana, arial, sans-serif", color: ink, fill: ink });
@@ -25,9 +24,6 @@ export function sketch(figure, width, height, { ink, grid }) {
   svg.append(
     text(figure.layout.xaxis.title?.text ?? "", { x: (left + right) / 2, y: height - 8, "text-anchor": "middle" }),
     text(figure.layout.yaxis.title?.text ?? "", { "text-anchor": "middle", transform: `translate(14 ${(top + height - MARGIN.bottom) / 2}) rotate(-90)` }));
-  for (const { trace, row, x } of legend) svg.append(
-    node("line", { x1: x, x2: x + 18, y1: MARGIN.top + LEGEND.row * row, y2: MARGIN.top + LEGEND.row * row, stroke: colour(trace), "stroke-width": 3 }),
-    text(trace.name, { x: x + LEGEND.mark, y: MARGIN.top + 4 + LEGEND.row * row, "font-size": 11 }));
   const sums = new Map();
   traces.forEach((trace, i) => svg.append(...(trace.type === "bar" ? bars(trace, across, up, sums) : curve(trace, traces[i - 1], across, up))));
   return svg;
@@ -43,20 +39,6 @@ function text(label, attributes) {
   const made = node("text", attributes);
   made.textContent = label;
   return made;
-}
-
-// Plotly chooses a colour where a trace has none.
-function colour(trace) { return trace.marker?.color ?? trace.line?.color ?? "currentColor"; }
-
-// Names side by side, in as many rows as they need.
-function rows(entries, left, width) {
-  let row = 0, x = left;
-  return entries.map((trace) => {
-    const length = LEGEND.mark + CHARACTER * trace.name.length + LEGEND.gap;
-    if (x + length > width && x > left) { row += 1; x = left; }
-    x += length;
-    return { trace, row, x: x - length };
-  });
 }
 
 // From values of an axis to places between two pixels, and what is written beside it.
@@ -84,6 +66,7 @@ function scale(traces, key, axis, from, to, isLength) {
     else if (key === "y" || traces.some((trace) => trace.mode === "markers")) { high += room; if (low !== 0 || log) low -= room; }
     if (!(high > low)) { low -= 0.5; high += 0.5; }
   }
+  if (axis.autorange === "reversed") [from, to] = [to, from];
   const at = (value) => from + (to - from) * (inner(value) - low) / (high - low);
   return { at, unit: Math.abs(to - from) / count, ticks: (log ? decades : steps)(low, high) };
 }
@@ -131,7 +114,7 @@ function places(trace, across, up) {
 function curve(trace, before, across, up) {
   const points = places(trace, across, up), sizes = trace.marker?.size ?? 6;
   if (trace.mode === "markers") return points.flatMap((point, i) => (point === null ? [] : [
-    node("circle", { cx: point[0], cy: point[1], r: (sizes[i] ?? sizes) / 2, fill: colour(trace), "fill-opacity": trace.marker?.opacity ?? 1 })]));
+    node("circle", { cx: point[0], cy: point[1], r: (sizes[i] ?? sizes) / 2, fill: colourOf(trace), "fill-opacity": trace.marker?.opacity ?? 1 })]));
   if (trace.fill) {
     const around = [...points, ...places(before, across, up).reverse()].filter((point) => point !== null);
     return [node("polygon", { points: around.join(" "), fill: trace.fillcolor })];
@@ -139,7 +122,7 @@ function curve(trace, before, across, up) {
   if (trace.line?.width === 0) return [];
   const path = points.map((point, i) => (point === null ? "" : `${points[i - 1] ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`)).join("");
   const dash = trace.line?.dash ? { "stroke-dasharray": trace.line.dash === "dot" ? "2 4" : "7 5" } : {};
-  return [node("path", { d: path, fill: "none", stroke: colour(trace), "stroke-width": 2, ...dash })];
+  return [node("path", { d: path, fill: "none", stroke: colourOf(trace), "stroke-width": 2, ...dash })];
 }
 
 function bars(trace, across, up, sums) {
@@ -151,6 +134,6 @@ function bars(trace, across, up, sums) {
     const [a, b] = [along.at(begin), along.at(end)].sort((one, two) => one - two);
     const thickness = BAR * beside.unit, side = beside.at(name) - thickness / 2;
     const box = isFlat ? { x: a, width: b - a, y: side, height: thickness } : { y: a, height: b - a, x: side, width: thickness };
-    return node("rect", { ...box, fill: colour(trace) });
+    return node("rect", { ...box, fill: colourOf(trace) });
   });
 }

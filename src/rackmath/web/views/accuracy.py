@@ -30,6 +30,8 @@ _CLASSES = (
     "latency",
     "at once",
 )
+_COLOURS = (*COLOURS, "#a8703c", "#5e6bbd")
+"""One for each class."""
 _MARK = 0.015
 """Least width of a mark: rows of a class that would cover each other are drawn once. [decades]"""
 _MARKS = 250
@@ -143,7 +145,11 @@ def _scatter(chosen: _Record) -> dict[str, Any]:
                     "y": (chosen.predicted[at] / middle).tolist(),
                     "text": [_label(chosen, k, n - 1) for k, n in zip(at.tolist(), counts[mine].tolist(), strict=True)],
                     "hovertemplate": "%{text}<extra></extra>",
-                    "marker": {"size": np.round(_SMALLEST * counts[mine] ** _GROWTH, 1).tolist(), "opacity": 0.5},
+                    "marker": {
+                        "size": np.round(_SMALLEST * counts[mine] ** _GROWTH, 1).tolist(),
+                        "opacity": 0.5,
+                        "color": _COLOURS[place],
+                    },
                 }
             )
     ends = [min(min(row["x"]) for row in data), max(max(row["x"]) for row in data)]
