@@ -12,9 +12,9 @@ from rackmath.engine import Layout, estimate
 from rackmath.engine.constants import Constants, EngineVersion, RowGroup
 from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import as_floats
-from rackmath.engine.losses import CORRECTION, dispatch_time
+from rackmath.engine.losses import CORRECTION, Losses, dispatch_time
 from rackmath.engine.pass_checks import check_accepted, check_pass, pass_assumptions
-from rackmath.engine.pass_work import collectives_time, pass_work
+from rackmath.engine.pass_work import collectives_time, pass_work, shown_time
 from rackmath.engine.roofline import timed_operators
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
@@ -172,6 +172,17 @@ def test_collectives_take_their_wires_and_latencies_with_a_chip_s_kernels() -> N
     seconds = collectives_time(pass_, kernels)
     assert float(seconds.experts) == pytest.approx(float((w.dispatch + w.combine) / 0.5 + 3 * (t.dispatch + t.combine)))
     assert float(seconds.hops) == pytest.approx(float(w.pipeline / 0.8 + t.pipeline))
+
+
+def test_an_engine_s_factor_is_on_all_reductions() -> None:
+    """Those inside layers, and those of the embedding and of the logits outside of them."""
+    work = Pass(phase="decode", sequences=256.0, new_tokens=1.0, context=1000.0)
+    layout, system = as_floats(Layout(tensor=8)), catalogue.system("h100-sxm")
+    pass_ = pass_work(catalogue.model("llama-3.1-70b"), work, layout, system)
+    seconds = collectives_time(pass_, Kernels(wire=0.8))
+    assert min(float(seconds.tensor), float(seconds.outside)) > 0
+    shown = [float(shown_time(pass_, seconds, Losses(network=factor), 1.0)) for factor in (2.0, 3.0)]
+    assert shown[1] - shown[0] == pytest.approx(float(seconds.tensor + seconds.outside))
 
 
 def test_rows_are_counted_by_family_generation_and_phase() -> None:

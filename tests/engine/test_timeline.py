@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rackmath.engine import Layout, estimate
+from rackmath.engine.sharding import adapter_bytes
 from rackmath.engine.timeline import KINDS, step_parts
 from rackmath.io import catalogue, constants_file
+from rackmath.models.adapters import Adapters
 
 CASES = [
     ("llama-3.1-8b", "h100-sxm", Layout()),
@@ -53,6 +55,34 @@ def test_parts_add_up_to_the_pass(
         assert part.ideal <= part.time * (1 + 1e-9) or part.name == "measurements"
     if losses is None:
         assert sum(part.ideal for part in parts) == pytest.approx(float(whole.time_ideal), rel=1e-9)
+
+
+def test_what_is_no_work_has_no_ideal_time() -> None:
+    """Gaps, and what measurements say of a whole pass: the ideal times are those of kernels and collectives."""
+    model, system = catalogue.model("llama-3.1-70b"), catalogue.system("h100-sxm")
+    fitted = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.0), "time per token")
+    point = {"batch": 8, "context": 2048, "losses": replace(fitted, correction={"decode": 1.5})}
+    parts = step_parts(model, system, Layout(tensor=4), point)
+    gaps = [part for part in parts if part.kind == "gaps"]
+    assert {part.name for part in gaps} >= {"launches", "host", "measurements"}
+    assert all(part.ideal == 0.0 for part in gaps)
+
+
+def test_loads_of_adapters_are_a_part_of_an_engine_s_prompts() -> None:
+    """None of the bound's; as long as the bytes take over the link to the host."""
+    plain, system = catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm")
+    adapters = Adapters(rank=16, count=100, resident=10)
+    model = replace(plain, adapters=adapters)
+    fitted = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.0), "prompt pass")
+    assert system.host_link is not None
+    for losses, seconds in (
+        (fitted, 4 * adapters.missing * float(adapter_bytes(model, adapters, Layout())) / system.host_link),
+        (None, 0.0),
+    ):
+        point = {"batch": 4, "context": 1000, "phase": "prefill", "losses": losses}
+        loads = [part.time for part in step_parts(model, system, Layout(), point) if part.name == "loading adapters"]
+        assert sum(loads) == pytest.approx(seconds)
+    assert adapters.missing > 0
 
 
 def test_a_draft_model_is_a_part_of_the_step() -> None:

@@ -58,6 +58,18 @@ def test_a_limit_on_first_tokens_is_that_of_a_queue_of_prompts(llama: Architectu
     assert busy * exp(-(1 - busy) * waited / (0.1 * 2 / 3)) == pytest.approx(min(0.5, busy), rel=1e-3)
 
 
+def test_prompts_wait_for_prompts_in_a_queue_that_is_seldom_full(llama: Architecture) -> None:
+    """Below half of the utilisation nobody at the median waits, and the mean wait is rho / (1 - rho) of the service."""
+    batch = np.array([1.0, 4.0, 8.0])
+    found = open_loop(
+        llama, make_system(), Layout(tensor=8), load(), inf, inf, linear(0.01, 1e-9, 0.1), PLAIN, running=batch
+    )
+    busy = np.asarray(found.requests_per_second) * 0.1
+    assert np.all((busy > 0.04) & (busy < 0.5))
+    waits = np.asarray(found.time_to_first_token) - np.asarray(found.median_to_first_token)
+    assert waits == pytest.approx(0.1 * 2 / 3 * busy / (1 - busy))
+
+
 def test_no_limits_leave_memory_or_the_engine_s_own_batch(llama: Architecture) -> None:
     system, layout, timer = make_system(), Layout(tensor=8), linear(0.01, 1e-4, 1e-6)
     held = float(largest_batch(llama, system, layout, context=8392.0, tokens=CHUNK))

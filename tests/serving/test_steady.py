@@ -13,6 +13,7 @@ from rackmath.engine import Layout
 from rackmath.engine.kernels import pass_kernels
 from rackmath.engine.losses import Losses, host_time
 from rackmath.engine.timer import engine_timer
+from rackmath.engine.transfer import transfer_time
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import PassTimes
 from rackmath.serving.prompts import time_beside
@@ -132,6 +133,25 @@ def test_two_pools_of_a_model_reach_a_fixed_point(llama) -> None:
     s = disaggregated(llama, system, pool, pool, load, engine_timer(llama, system, None), Scheduling())
     again = s.requests_per_second * load.output * s.time_per_output_token
     assert again == pytest.approx(np.maximum(s.running, again), rel=0.05)
+
+
+@pytest.mark.parametrize(("width", "crosses"), [(4, False), (8, True)])
+def test_pools_in_one_domain_send_caches_inside_it(llama, width: int, crosses: bool) -> None:
+    """Two groups of four fill a domain of eight; two of eight lie in two, and a slower network delays first tokens."""
+    fast = make_system()
+    assert fast.scale_out is not None
+    slow = replace(fast, scale_out=replace(fast.scale_out, bandwidth=fast.scale_out.bandwidth / 4))
+    layout = Layout(tensor=width)
+    pool = Pool(layout=layout, workers=1.0)
+    load = Load(concurrency=1.0, input=2000.0, output=500.0)
+    first: list[float] = []
+    sent: list[float] = []
+    for system in (fast, slow):
+        steady = disaggregated(llama, system, pool, pool, load, engine_timer(llama, system, None), Scheduling())
+        first.append(float(steady.time_to_first_token))
+        sent.append(float(transfer_time(llama, system, layout, layout, 2000.0, 2.0 * width)))
+    assert first[1] - first[0] == pytest.approx(sent[1] - sent[0], abs=1e-12)
+    assert (sent[1] > sent[0]) == crosses
 
 
 def test_a_cache_that_travels_delays_the_first_token_only() -> None:

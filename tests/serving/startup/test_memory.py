@@ -312,7 +312,9 @@ def test_ranges_are_twice_as_wide_where_no_start_was_measured() -> None:
     a100 = catalogue.system("a100-sxm").chip
     for chip, family, wide in ((H100, "vllm", 1.0), (a100, "vllm", 2.0), (H100, "trtllm", 2.0)):
         account = start(catalogue.model("llama-3.1-8b"), chip, Layout(), EngineStart(family=family))
-        outside, graphs = account.outside, account.graphs
+        outside, graphs, weights = account.outside, account.graphs, account.weights
+        assert weights.value - weights.low == pytest.approx(0.005 * weights.value * wide)
+        assert weights.high - weights.value == pytest.approx(0.005 * weights.value * wide)
         assert outside.value - outside.low == pytest.approx(0.08 * outside.value * wide)
         assert outside.high - outside.value == pytest.approx((0.1 * outside.value + 0.1 * GIB) * wide)
         assert graphs.high - graphs.value == pytest.approx(0.35 * graphs.value * wide)

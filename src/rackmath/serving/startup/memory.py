@@ -112,8 +112,8 @@ class Startup:
 
     def concurrency(self, context: float) -> MemoryLine:
         """Sequences of ``context`` tokens that one data-parallel group holds at once. [sequences]"""
-        each = max(self.blocks.per_sequence(context, self.in_flight), 1)
-        value, low, high = (n / each for n in self.count)
+        per_sequence = max(self.blocks.per_sequence(context, self.in_flight), 1)
+        value, low, high = (n / per_sequence for n in self.count)
         return MemoryLine(value=value, low=low, high=high)
 
 
@@ -138,25 +138,25 @@ def start(
     fraction = rules.fraction(chip, float(layout.tensor), tokens) if server.fraction is None else server.fraction
     if not 0 < fraction <= 1:
         raise InputError(rules.flag, fraction, "write a part of the memory, above 0 and up to 1")
-    seen = visible(chip)
-    total = MemoryLine.within(seen, (_DRIVERS if chip.visible_memory else DRAWN) * seen)
+    visible_bytes = visible(chip)
+    total = MemoryLine.within(visible_bytes, (_DRIVERS if chip.visible_memory else DRAWN) * visible_bytes)
     wide = 1.0 if rules.measured and chip.generation == "hopper" else _UNMEASURED
     nvidia = chip.vendor == "NVIDIA"
-    held = placed(architecture, chip, layout, server) if beside is None else beside
-    size = held.size
+    placement = placed(architecture, chip, layout, server) if beside is None else beside
+    size = placement.size
     error = size * 0.005 * wide * (1 if architecture.encoder_exact else 4)
-    weights = MemoryLine.within(size, error, max(error, 0.0 if nvidia else _OTHER_KERNELS * size))
+    weights = MemoryLine.within(size, error, error if nvidia else max(error, _OTHER_KERNELS * size))
     peak, activations, outside, graphs = _working(architecture, chip, layout, server, (tokens, sequences), rules, wide)
-    blocks = _cut(held.stage, layout, server, rules, sequences)
+    blocks = _cut(placement.stage, layout, server, rules, sequences)
     cache = _cache_range(rules, fraction, total, (weights, activations, outside, graphs))
     return Startup(
         visible=total,
         requested=MemoryLine(value=fraction * total.value, low=fraction * total.low, high=fraction * total.high),
-        loaded=held.loaded,
-        vision=held.vision,
-        tables=held.tables,
-        draft=held.draft,
-        adapters=held.adapters,
+        loaded=placement.loaded,
+        vision=placement.vision,
+        tables=placement.tables,
+        draft=placement.draft,
+        adapters=placement.adapters,
         weights=weights,
         peak=peak,
         activations=activations,
@@ -256,8 +256,8 @@ def _cache(rules: StartupRules, fraction: float, total: float, lines: tuple[floa
     if not rules.profiled:
         # What stands outside of PyTorch before the weights are loaded is not the engine's to share out.
         return fraction * (total - outside) - weights
-    taken = graphs if rules.graphs_taken_off else 0.0
-    return fraction * total - weights - activations - outside - taken
+    graph_bytes = graphs if rules.graphs_taken_off else 0.0
+    return fraction * total - weights - activations - outside - graph_bytes
 
 
 def _is_usual(architecture: Architecture) -> bool:
