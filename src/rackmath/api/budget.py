@@ -82,9 +82,9 @@ def run_budget(r: BudgetRequest) -> Result:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    chosen = law(r.law)
+    scaling_law = law(r.law)
     if r.known:
-        return Result(request=r, facts=published(chosen))
+        return Result(request=r, facts=published(scaling_law))
     system = None if r.on is None else system_of(r.on)
     use = PLAIN
     if r.model is not None:
@@ -102,15 +102,15 @@ def run_budget(r: BudgetRequest) -> Result:
         rl_share=r.rl_share,
         success=r.success,
     )
-    base = _base(chosen, r.loss, r.params, r.tokens)
-    facts = _facts(chosen, base, life)
+    base = _base(scaling_law, r.loss, r.params, r.tokens)
+    facts = _facts(scaling_law, base, life)
     facts["efficiency"] = {"decode": use.decode, "prefill": use.prefill}
     facts["assumptions"] = [use.note] if use.note else []
     if system is not None:
         facts["hardware"] = _hardware(system, use.mfu, facts)
         facts["hardware"]["energy"] = _energy(system, use, facts, life, r.grid)
         facts["assumptions"] += [NOTE, _written_note(use)] if facts["hardware"]["energy"] else []
-    return Result(request=r, facts=facts, draw=lambda: budget_figure(chosen, facts, life))
+    return Result(request=r, facts=facts, draw=lambda: budget_figure(scaling_law, facts, life))
 
 
 def _base(law: LossLaw, loss: float | None, params: float | None, tokens: float | None) -> tuple[float, float]:

@@ -97,14 +97,14 @@ def run_cache(r: CacheRequest) -> Result:
     )
     alone = estimate(architecture, system, spread, batch=1.0, context=r.context, phase="prefill", losses=losses)
     group = float(prompt.gpus / spread.data)
-    known = catalogue.tiers()
-    wanted = names(r.tiers, "--tiers") or list(known)
-    for name in wanted:
-        if name not in known:
-            raise InputError("--tiers", name, f"known are {', '.join(known)}")
+    catalogue_tiers = catalogue.tiers()
+    tier_names = names(r.tiers, "--tiers") or list(catalogue_tiers)
+    for name in tier_names:
+        if name not in catalogue_tiers:
+            raise InputError("--tiers", name, f"known are {', '.join(catalogue_tiers)}")
     costs = tier_costs(
         system,
-        [_dearer(known[name], r.memory_price) for name in wanted],
+        [_dearer(catalogue_tiers[name], r.memory_price) for name in tier_names],
         kv_bytes=float(cache_bytes(architecture, r.context)) / r.context,
         prefill_time=float(prompt.time) * group / r.context,
         price=price,
@@ -144,13 +144,13 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
     stays = cheapest(costs)
     again = next(c for c in costs if c.name == RECOMPUTE).retrieve
     placed: dict[str, Any] = {}
-    for name, held in PRODUCTS.items():
-        best = min(costs, key=lambda c: c.cost(held))
+    for name, duration in PRODUCTS.items():
+        best = min(costs, key=lambda c: c.cost(duration))
         placed[name] = {
             "cheapest": best.name,
-            "usd_per_million": best.cost(held) * 1e6,
+            "usd_per_million": best.cost(duration) * 1e6,
             "recompute_usd_per_million": again * 1e6,
-            "by_drain_time": by_drain_time(costs, held),
+            "by_drain_time": by_drain_time(costs, duration),
         }
     # A heavy tail with half of its uses within ``reuse``: shape 1, the border of a finite mean.
     survival = pareto(reuse, 1.0)
@@ -191,7 +191,7 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
 
 
 def _figure(facts: dict[str, Any], costs: list[TierCost]) -> Figure:
-    held = np.geomspace(1e-3, 1e7, 200)
+    durations = np.geomspace(1e-3, 1e7, 200)
     return Figure(
         title=f"{facts['model']} on {facts['system']}: cost of one use against time held",
         panels=[
@@ -201,7 +201,7 @@ def _figure(facts: dict[str, Any], costs: list[TierCost]) -> Figure:
                 log_across=True,
                 log_up=True,
                 series=[
-                    Series(name=c.name, x=list(held), y=[max(c.cost(float(t)) * 1e6, 1e-9) for t in held])
+                    Series(name=c.name, x=list(durations), y=[max(c.cost(float(t)) * 1e6, 1e-9) for t in durations])
                     for c in costs
                 ],
             )

@@ -142,8 +142,8 @@ def _context_figure(system: System, gpus: int, facts: list[dict[str, Any]], pric
     for f in facts:
         if not f["fits"]:
             continue
-        shown = ~np.isnan(f["cost"])
-        series.append(Series(name=f["model"], x=list(f["contexts"][shown]), y=list(f["cost"][shown])))
+        has_cost = ~np.isnan(f["cost"])
+        series.append(Series(name=f["model"], x=list(f["contexts"][has_cost]), y=list(f["cost"][has_cost])))
     return Figure(
         title=f"cost of an output token against context, {gpus} x {system.chip.name}",
         panels=[

@@ -65,8 +65,8 @@ class Deployment:
         """
         written = [name for name in (*COMMANDS, "kubernetes") if name in self.commands]
         if engine not in written:
-            known = f"use one of {', '.join(written)}" if written else "only points of a plan have commands"
-            raise InputError("engine", engine, known)
+            way_out = f"use one of {', '.join(written)}" if written else "only points of a plan have commands"
+            raise InputError("engine", engine, way_out)
         return str(self.commands[engine])
 
     @property

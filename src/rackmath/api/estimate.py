@@ -233,11 +233,11 @@ def estimate(
     >>> f"{bound.time * 1e3:.2f} ms, bound by {bound.bound_by}"
     '5.75 ms, bound by weights'
     """
-    chosen: dict[str, Any] = engine_of(engine).options if engine is not None else {}
+    options: dict[str, Any] = engine_of(engine).options if engine is not None else {}
     if isinstance(on, Cluster):
-        chosen = {"gpus": on.gpus} | chosen
+        options = {"gpus": on.gpus} | options
     request: Any = {"model": model, "on": system_of(on), "layout": layout, "batch": batch, "context": context}
-    return run_estimate(EstimateRequest(**(request | chosen | more)))
+    return run_estimate(EstimateRequest(**(request | options | more)))
 
 
 def run_estimate(request: EstimateRequest) -> EstimateResult:

@@ -79,8 +79,8 @@ def run_evidence(request: EvidenceRequest) -> Result:
     """
     r = request
     frame = _nearby(r) if r.near else _filtered(r)
-    shown = frame.head(r.limit)
-    facts = [_facts(row) for row in shown.to_dicts()]
+    first_rows = frame.head(r.limit)
+    facts = [_facts(row) for row in first_rows.to_dicts()]
     return Result(request=r, facts=facts, draw=lambda: _figure(frame), details=frame)
 
 
@@ -96,13 +96,13 @@ def _filtered(r: EvidenceRequest) -> pl.DataFrame:
     import polars as pl
 
     frame = all_measurements()
-    wanted = {
+    filters = {
         "model": load_model(r.model).name if r.model else None,
         "chip": system_of(r.on).chip.name if r.on else None,
         "engine": r.engine,
         "question": r.question,
     }
-    for name, value in wanted.items():
+    for name, value in filters.items():
         if value is not None:
             frame = frame.filter(pl.col(evidence_files.PREFIX + name) == value)
     if r.source is not None:
@@ -209,23 +209,23 @@ def run_add(request: AddRequest) -> Result:
     named = [
         {"id": f"own-{_number(row)}", **run, **{k: v for k, v in row.items() if k in COLUMNS and v}} for row in rows
     ]
-    questions, others = usable(named)
+    questions, refused = usable(named)
     questions, impossible = possible(questions)
-    others += impossible
+    refused += impossible
     if not questions:
-        why = others[0][1] if others else "it is empty"
+        why = refused[0][1] if refused else "it is empty"
         raise InputError("FILE", request.file, f"holds no measurement that can be used: {why}")
     usable_ids = {q.row.id for q in questions}
-    kept = {row["id"]: row for row in evidence_files.own_rows()}
-    before = len(kept)
-    kept |= {row["id"]: row for row in named if row["id"] in usable_ids}
-    path = evidence_files.write_own(list(kept.values()))
+    by_id = {row["id"]: row for row in evidence_files.own_rows()}
+    before = len(by_id)
+    by_id |= {row["id"]: row for row in named if row["id"] in usable_ids}
+    path = evidence_files.write_own(list(by_id.values()))
     facts = {
-        "added": len(kept) - before,
-        "replaced": len(usable_ids) - (len(kept) - before),
-        "kept": len(kept),
+        "added": len(by_id) - before,
+        "replaced": len(usable_ids) - (len(by_id) - before),
+        "kept": len(by_id),
         "path": str(path),
-        "refused": [{"row": name, "reason": reason} for name, reason in others],
+        "refused": [{"row": name, "reason": reason} for name, reason in refused],
         "rows": _verdicts(questions),
     }
     return Result(request=request, facts=facts)

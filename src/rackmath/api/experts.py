@@ -145,13 +145,13 @@ def _figure(f: dict[str, Any], placement: Placement) -> Figure:
     series = [
         Series(
             name=name,
-            x=[float(e) for e in expert[chosen]],
-            y=[float(r) for r in rank[chosen]],
+            x=[float(e) for e in expert[selection]],
+            y=[float(r) for r in rank[selection]],
             kind="points",
-            labels=[f"expert {e} on accelerator {r}" for e, r in zip(expert[chosen], rank[chosen], strict=True)],
+            labels=[f"expert {e} on accelerator {r}" for e, r in zip(expert[selection], rank[selection], strict=True)],
         )
-        for name, chosen in (("on one accelerator", ~copied), ("copied", copied))
-        if chosen.any()
+        for name, selection in (("on one accelerator", ~copied), ("copied", copied))
+        if selection.any()
     ]
     return Figure(
         title=f"{f['experts']} experts of {f['model']} on {f['ranks']} accelerators of {f['system']}",

@@ -105,8 +105,8 @@ def explore(request: Any, over: str | None = None, progress: Progress | None = N
 
     Errors: :class:`InputError` for other requests and for a text that says no range; those of the request.
     """
-    told = progress or _quiet
-    return run_elasticities(request, told) if over is None else run_curve(request, over, told)
+    report = progress or _quiet
+    return run_elasticities(request, report) if over is None else run_curve(request, over, report)
 
 
 def run_elasticities(request: Any, progress: Progress = _quiet) -> Result:
@@ -122,8 +122,8 @@ def run_elasticities(request: Any, progress: Progress = _quiet) -> Result:
     keys = [key for key in UNITS if key != "domain"]
     if isinstance(request.model, str):
         keys += [f"model.{name}" for name in catalogue.model_numbers(request.model) if name != "context"]
-    for done, key in enumerate(keys):
-        progress(f"explore: {done} of {len(keys)} numbers")
+    for count, key in enumerate(keys):
+        progress(f"explore: {count} of {len(keys)} numbers")
         try:
             values = _elasticity(request, key, base)
         except RackmathError as error:
@@ -164,8 +164,8 @@ def run_curve(request: Any, over: str, progress: Progress = _quiet) -> Result:
     if not 0 < first < last < inf:
         raise InputError("--over", over, "write the smaller end first, both above zero")
     points: list[dict[str, Any]] = []
-    for done, value in enumerate(np.geomspace(first, last, _POINTS)):
-        progress(f"explore: {done} of {_POINTS} points")
+    for count, value in enumerate(np.geomspace(first, last, _POINTS)):
+        progress(f"explore: {count} of {_POINTS} points")
         text = f"{value:.6g}{unit}"
         points.append({"value": text, "number": float(value), **outcomes(changed(request, key.strip(), text))})
     facts = {"over": key.strip(), "points": points}
@@ -178,7 +178,7 @@ def _title(request: Any) -> str:
 
 
 def _tornado(request: Any, facts: Mapping[str, Any]) -> Figure:
-    shown = facts["elasticities"][:_SHOWN]
+    largest = facts["elasticities"][:_SHOWN]
     panels = [
         Panel(
             across="",
@@ -187,15 +187,15 @@ def _tornado(request: Any, facts: Mapping[str, Any]) -> Figure:
             series=[
                 Series(
                     name=name,
-                    x=[row["number"] for row in shown if row[name] is not None],
-                    y=[row[name] for row in shown if row[name] is not None],
+                    x=[row["number"] for row in largest if row[name] is not None],
+                    y=[row[name] for row in largest if row[name] is not None],
                     kind="horizontal",
                     named=False,
                 )
             ],
         )
         for name in facts["outcomes"]
-        if any(row[name] is not None for row in shown)
+        if any(row[name] is not None for row in largest)
     ]
     note = "relative change of the outcome over that of the number"
     return Figure(title=_title(request), panels=panels, note=note)

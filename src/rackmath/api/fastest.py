@@ -23,12 +23,13 @@ def fastest_layout(
     """
     if text:
         return parse_layout(text, gpus, a), ()
-    wanted = gpus or system.default_gpus
-    system.require_network(wanted)
-    candidates = list(candidate_layouts(a, wanted))
+    accelerators = gpus or system.default_gpus
+    system.require_network(accelerators)
+    candidates = list(candidate_layouts(a, accelerators))
     if not candidates:
         raise DoesNotFit(
-            f"no layout of {wanted} accelerators divides {a.name}", "give --gpus a divisor of its heads or experts"
+            f"no layout of {accelerators} accelerators divides {a.name}",
+            "give --gpus a divisor of its heads or experts",
         )
     result = evaluate(a, system, stack_layouts(candidates), **settings)
     time, fits, total = (

@@ -104,9 +104,9 @@ def read_fields(request: Any) -> None:
 
 def field_named(request: type, name: str) -> Field | None:
     """A field by its own name or one of its names on the command line, with or without hyphens before it."""
-    wanted = name.strip().lstrip("-")
+    option_name = name.strip().lstrip("-")
     for entry in fields_of(request):
-        if wanted in (entry.name, *(typed.lstrip("-") for typed in entry.names)):
+        if option_name in (entry.name, *(typed.lstrip("-") for typed in entry.names)):
             return entry
     return None
 

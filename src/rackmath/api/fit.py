@@ -47,9 +47,9 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
     names = [name.strip() for name in r.models.split(",")] if r.models else catalogue.model_names()
     rows: list[dict[str, Any]] = []
     left_out: list[dict[str, str]] = []
-    for done, name in enumerate(names):
+    for count, name in enumerate(names):
         if progress is not None:
-            progress(f"fit: {done} of {len(names)} models")
+            progress(f"fit: {count} of {len(names)} models")
         model = catalogue.model(name)
         reason = _untrained(model, r.context)
         if reason:

@@ -27,12 +27,12 @@ def measured_steps(architecture: Architecture, system: System, layout: Layout, c
     """
     import polars as pl
 
-    held = pl.col("at_input") + pl.col("at_output") / 2
+    context_column = pl.col("at_input") + pl.col("at_output") / 2
     frame = _of(architecture, system).filter(
         (pl.col("at_question") == "time per token")
         & pl.col("metric").is_in(["tpot", "itl"])
         & (pl.col("at_gpus") == float(layout.gpus))
-        & held.is_between(context / LENGTHS, context * LENGTHS)
+        & context_column.is_between(context / LENGTHS, context * LENGTHS)
     )
     frame = frame.with_columns(batch=pl.col("at_load") * pl.col("at_gpus"), time=pl.col("value"))
     return frame.sort("id").head(_MOST).select("batch", "time", *_NAMED).to_dicts()

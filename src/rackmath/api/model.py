@@ -107,8 +107,8 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "weight_bytes_by_class": stored,
         "bits_per_weight": 8 * sum(stored.values()) / counts.total_params(a),
         "elements_by_format": {
-            role: {form.name: elements for form, elements in held.items()}
-            for role, held in counts.elements_by_format(a).items()
+            role: {form.name: elements for form, elements in formats.items()}
+            for role, formats in counts.elements_by_format(a).items()
         },
         "flops_per_token": 2 * counts.multiplied_params(a),
         "max_context": a.max_context,

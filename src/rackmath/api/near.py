@@ -241,8 +241,8 @@ def _evidence_with(version: OwnVersion) -> tuple[Base, Book, pl.DataFrame]:
         computed = evaluate(own, constants_file.constants())[0]
         noise = np.full(len(own), _OWN_NOISE)
         rows = records(own, computed, noise, evidence_files.FACTS)
-        mine = pl.DataFrame(rows, schema=frame.schema).with_columns(at_source=pl.lit(evidence_files.OWN))
-        frame = pl.concat([frame, mine])
+        own_frame = pl.DataFrame(rows, schema=frame.schema).with_columns(at_source=pl.lit(evidence_files.OWN))
+        frame = pl.concat([frame, own_frame])
     base, book = evidence_files.base_of(frame)
     return base, book, frame
 

@@ -20,8 +20,8 @@ def question_of(phase: str, engine: EngineVersion) -> str:
     """
     if phase == "prefill":
         return "prompt pass"
-    known = constants_file.constants()
-    alone = known.rows(engine, "decode") and not known.rows(engine, "serving")
+    shipped = constants_file.constants()
+    alone = shipped.rows(engine, "decode") and not shipped.rows(engine, "serving")
     return "decode pass" if alone else "time per token"
 
 

@@ -28,7 +28,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
     def server(layout: Layout, role: str, batch: float) -> LaunchedWorker:
         tokens = chunk * float(layout.data)
         capacity = question.system.chip.memory_capacity
-        held = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
+        occupied = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
         return LaunchedWorker(
             model=repository(question.request.model),
             layout=layout,
@@ -44,8 +44,8 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
             cache=variant.kv,
             cached=work.cached > 0,
             memory=USABLE,
-            activations=float(held.activations) / capacity,
-            weights=float(held.weights) / capacity,
+            activations=float(occupied.activations) / capacity,
+            weights=float(occupied.weights) / capacity,
             redundant=0 if a.routing is None else a.routing.redundant or 0,
             interval=None if a.routing is None or a.routing.redundant is None else a.routing.interval,
             adapters=a.adapters,
@@ -67,10 +67,10 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
 def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]:
     """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
     workers = workers_of(question, result, place)
-    said = [note for worker, _ in workers for note in notes(worker)]
+    remarks = [note for worker, _ in workers for note in notes(worker)]
     encoders = int(result.search.points.encoders[place])
     if encoders:
-        said.append(f"{encoders} accelerators encode images, {ENCODERS}")
+        remarks.append(f"{encoders} accelerators encode images, {ENCODERS}")
     name = slug(question.architecture.name)
     apart = any(worker.layout.ffn for worker, _ in workers)
     pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 and not apart else {}
@@ -79,7 +79,7 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
         "engines": ENGINES,
         **{engine: launch_script(engine, workers, question.system) for engine in COMMANDS},
         **pools,
-        "notes": list(dict.fromkeys([f"flags of {ENGINES}", *said])),
+        "notes": list(dict.fromkeys([f"flags of {ENGINES}", *remarks])),
     }
 
 

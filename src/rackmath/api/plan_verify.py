@@ -51,13 +51,13 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
     """
     work, users = question.work, max(round(point["concurrency"]), 1)
     prompts = max(_ROUNDS * users, _FEWEST)
-    held = round(work.cached * work.input)
+    prefix = round(work.cached * work.input)
     model = repository(question.request.model)
     vllm = [
         "vllm bench serve",
         f"--model {shlex.quote(model)} --base-url http://127.0.0.1:{FRONT['vllm']}",
-        f"--dataset-name random --random-input-len {ceil(work.input) - held} --random-output-len {ceil(work.output)}",
-        *([f"--random-prefix-len {held}"] if held else []),
+        f"--dataset-name random --random-input-len {ceil(work.input) - prefix} --random-output-len {ceil(work.output)}",
+        *([f"--random-prefix-len {prefix}"] if prefix else []),
         f"--num-prompts {prompts} --max-concurrency {users} --num-warmups {users} --ignore-eos --seed {_SEED}",
         f"--save-result --result-filename {RESULT}",
     ]
@@ -70,11 +70,11 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
     ]
     data: dict[str, Any] = {
         "kind": "synthetic_text",
-        "prompt_tokens": ceil(work.input) - held,
+        "prompt_tokens": ceil(work.input) - prefix,
         "output_tokens": ceil(work.output),
     }
-    if held:
-        data["prefix_buckets"] = [{"prefix_count": 1, "prefix_tokens": held}]
+    if prefix:
+        data["prefix_buckets"] = [{"prefix_count": 1, "prefix_tokens": prefix}]
     guidellm = [
         "guidellm run",
         f"--backend kind=openai_http,target=http://127.0.0.1:{FRONT['vllm']},model={shlex.quote(model)}",

@@ -197,8 +197,8 @@ def run_prediction(
     """
     table = table_of(request)
     if not table:
-        shown = str(request.rows) if isinstance(request.rows, Path) else 0
-        raise InputError("IN.csv", shown, "holds no rows")
+        table_name = str(request.rows) if isinstance(request.rows, Path) else 0
+        raise InputError("IN.csv", table_name, "holds no rows")
     constants = constants_file.constants(request.constants)
     # A file of constants is the user's own physics: residuals of the shipped ones say nothing of it.
     own = request.constants is not None

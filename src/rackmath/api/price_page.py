@@ -56,14 +56,14 @@ def run_page(r: PageRequest) -> Result:
 def pages(provider: str | None, model: str | None, at: date | None) -> list[dict[str, Any]]:
     """Ratios, readings and changes of one provider, of one of its models, or of all providers."""
     everyone = price_book.listings(at=at)
-    chosen: dict[str, list[Listing]] = {}
+    by_provider: dict[str, list[Listing]] = {}
     if provider is not None:
-        chosen[provider] = price_book.listings(provider, at)
+        by_provider[provider] = price_book.listings(provider, at)
     else:
         for provider_name in everyone:
-            chosen.setdefault(provider_name.prices.provider, []).append(provider_name)
+            by_provider.setdefault(provider_name.prices.provider, []).append(provider_name)
     models, habits = population(price_files.market()), ProviderHabits(everyone)
-    rows = [_page(name, sold, model, models, habits) for name, sold in chosen.items()]
+    rows = [_page(name, sold, model, models, habits) for name, sold in by_provider.items()]
     for page in rows:
         page["changes"] = _changes(page["provider"], at)
     return rows
@@ -74,18 +74,18 @@ def _page(
 ) -> dict[str, Any]:
     """One provider's ratios; those that several models share stand once."""
     sold = frozenset(listing.prices.model.rsplit("/", 1)[-1].lower() for listing in listings)
-    chosen = [listing for listing in listings if only in (None, listing.prices.model)]
-    if not chosen:
+    selection = [listing for listing in listings if only in (None, listing.prices.model)]
+    if not selection:
         raise InputError("--model", only, f"{provider} sells {', '.join(sorted(sold)) or 'no model by the token'}")
     speeds = {listing.tier: listing.value for listing in price_files.facts().speed if listing.provider == provider}
     groups: defaultdict[tuple[str, float, float], list[tuple[float, RatioEvidence]]] = defaultdict(list)
-    for listing in chosen:
+    for listing in selection:
         for reading in read(listing, sold, habits, models, speeds):
             key = reading.ratio.kind, float(f"{reading.ratio.value:.{_DIGITS}g}"), reading.ratio.start
             groups[key].append((listing.prices.tiers[0].input, reading))
     return {
         "provider": provider,
-        "models": [_listed(listing) for listing in chosen],
+        "models": [_listed(listing) for listing in selection],
         "readings": [_group(kind, value, start, members) for (kind, value, start), members in groups.items()],
     }
 

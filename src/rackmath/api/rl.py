@@ -176,12 +176,12 @@ def _seats(
 ) -> NDArray[np.float64]:
     """Answers that a server runs at once in each layout: what fits, and what its engine takes. (layouts,)"""
     server = EngineStart(family=engine)
-    held, longest = (
+    sequences, longest = (
         held_as_launched(architecture, system, layouts, [CHUNK], server, loop.prompt + answer)[:, 0]
         for answer in (loop.answer, loop.answer * loop.straggle)
     )
     most = default_seats(engine, system.chip) * np.asarray(stack_layouts(layouts).data)
-    seats = np.where(longest >= 1, np.minimum(held, most), 0.0)
+    seats = np.where(longest >= 1, np.minimum(sequences, most), 0.0)
     if not seats.any():
         raise DoesNotFit(
             f"{architecture.name} and one answer of {loop.answer * loop.straggle:,.0f} tokens on a server of "

@@ -94,8 +94,8 @@ def run_size(r: PlanRequest, progress: Callable[[str], None] = lambda text: None
     candidates = _fleets(plans, rate, box)
     best: tuple[int, _Candidate, int] | None = None
     tried: list[Facts] = []
-    for done, candidate in enumerate(candidates):
-        progress(f"size: {done} of {len(candidates)} deployments")
+    for count, candidate in enumerate(candidates):
+        progress(f"size: {count} of {len(candidates)} deployments")
         fleet = candidate.copies
         start = max(ceil(rate / fleet.point["requests_per_second"]), 1)
         room = (most if best is None else min(most, best[0] - 1)) // fleet.boxes
@@ -152,10 +152,10 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
     for plan in plans:
         request, best = plan.question.request, plan.plan.best
         points = list(zip(plan.points, map(int, plan.plan.frontier), strict=True))
-        kept = [(p, i) for p, i in points if request.tpot is None or p["time_per_output_token"] <= request.tpot]
-        kept.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
+        fast_enough = [(p, i) for p, i in points if request.tpot is None or p["time_per_output_token"] <= request.tpot]
+        fast_enough.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
         planned = [] if plan.best is None or best is None else [(plan.best.planned, best)]
-        for point, place in [*planned, *kept]:
+        for point, place in [*planned, *fast_enough]:
             key = (
                 *(point[name] for name in ("layout", "weights", "kv")),
                 str(point["drafted"]),

@@ -75,8 +75,8 @@ def run_solve(r: SolveRequest) -> Result:
     if r.equation is None:
         return Result(request=r, facts=[_listed(e) for e in EQUATIONS], details=EQUATIONS)
     if r.symbol is None:
-        chosen = equation(r.equation)
-        return Result(request=r, facts=_equation_facts(chosen), details=chosen)
+        formula = equation(r.equation)
+        return Result(request=r, facts=_equation_facts(formula), details=formula)
     solution = solve(r.equation, r.symbol, _quantities(r.values))
     return Result(request=r, facts=solution_facts(solution), details=solution)
 

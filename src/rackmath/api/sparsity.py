@@ -45,11 +45,11 @@ def run_sparsity(r: SparsityRequest) -> Result:
     system, form, law = system_of(r.on), weight_format(r.weights), LAWS[r.router]
     if not 1e6 <= r.dense <= 1e15 or not 0 < r.context <= 1e9 or not 0 < r.kv_bytes <= 1e9:
         raise InputError("--dense", r.dense, "write 1e6 to 1e15 parameters, and positive --context and --kv-bytes")
-    wanted = numbers(r.users, "--users", 1, 1e9)
+    users = numbers(r.users, "--users", 1, 1e9)
     tried = numbers(r.experts, "--experts", 1, 1e6)
     actives = [float(equivalent_active(r.dense, e, law)) for e in tried]
     totals = [float(total_size(a, e)) for a, e in zip(actives, tried, strict=True)]
-    cost = cost_by_sparsity(system, totals, actives, wanted, form, context=r.context, kv_bytes_per_token=r.kv_bytes)
+    cost = cost_by_sparsity(system, totals, actives, users, form, context=r.context, kv_bytes_per_token=r.kv_bytes)
     ratio = system.chip.ratio(form.compute)
     models = [
         {
@@ -68,8 +68,8 @@ def run_sparsity(r: SparsityRequest) -> Result:
         "system": system.name,
         "router": r.router,
         "dense_params": r.dense,
-        "users": wanted,
+        "users": users,
         "models": models,
         "best_experts": [None if b is None else tried[b] for b in cost.best],
     }
-    return Result(request=r, facts=facts, details=(models, wanted))
+    return Result(request=r, facts=facts, details=(models, users))

@@ -61,15 +61,15 @@ class _Measure:
     def times(self, end: str) -> tuple[tuple[float, ...], float]:
         """Seconds of each layer, and of what is outside of them, at one end of the range or in the middle."""
         whole = float(getattr(self.whole, end))
-        each = [max(whole - float(getattr(e, end)), 0.0) for e in self.less]
-        layers = tuple(each[kind] for kind in self.kinds)
+        savings = [max(whole - float(getattr(e, end)), 0.0) for e in self.less]
+        layers = tuple(savings[kind] for kind in self.kinds)
         return layers, max(whole - sum(layers), 0.0)
 
     def sizes(self) -> LayerSizes:
         """Bytes of each layer, and outside of them."""
         whole = float(self.whole.memory.total)
-        each = [whole - float(e.memory.total) for e in self.less]
-        layers = tuple(each[kind] for kind in self.kinds)
+        savings = [whole - float(e.memory.total) for e in self.less]
+        layers = tuple(savings[kind] for kind in self.kinds)
         return LayerSizes(layers=layers, outside=whole - sum(layers))
 
 

@@ -83,8 +83,8 @@ class Cluster:
         system = self.system
         for key, value in changes.items():
             system = changed_by(system, key, value)
-        said = ", ".join(f"{key} {value}" for key, value in changes.items())
-        return replace(self, system=replace(system, name=f"{self.system.name} with {said}" if said else system.name))
+        text = ", ".join(f"{key} {value}" for key, value in changes.items())
+        return replace(self, system=replace(system, name=f"{self.system.name} with {text}" if text else system.name))
 
 
 def load_system(source: str | Path | System, gpus: int | None = None) -> Cluster:

@@ -48,16 +48,18 @@ def estimate_summary(facts: Mapping[str, Any], narrower: tuple[str, float] | Non
         A narrower format of the weights, and the time of the step in it over that of this one.
     """
     if not facts["fits"]:
-        held = f"{show(facts['memory_per_gpu'], 'B')} on each of {facts['gpus']} accelerators"
-        return [f"It does not fit: it needs {held}, which have {show(facts['memory']['capacity'], 'B')}."]
+        memory_text = f"{show(facts['memory_per_gpu'], 'B')} on each of {facts['gpus']} accelerators"
+        return [f"It does not fit: it needs {memory_text}, which have {show(facts['memory']['capacity'], 'B')}."]
     price, speed = facts["usd_per_million_tokens"], facts["tokens_per_second_per_user"]
     cost = _cost(price, facts["tokens_per_second_per_gpu"])
-    each = f"{show(facts['time'], 's')} for the prompt" if speed is None else f"{speed:.3g} tokens/s for each user"
+    speed_text = (
+        f"{show(facts['time'], 's')} for the prompt" if speed is None else f"{speed:.3g} tokens/s for each user"
+    )
     terms = facts["terms"]
     share = terms[facts["bound_by"]] / (sum(terms.values()) or 1.0)
     lost = 1 - facts["time_ideal"] / facts["time"] if facts["time"] else 0.0
     sentences = [
-        f"{cost}, {each}, on {facts['gpus']} x {facts['system']}.",
+        f"{cost}, {speed_text}, on {facts['gpus']} x {facts['system']}.",
         f"{_BINDING.get(facts['bound_by'], facts['bound_by'].capitalize())} takes {share:.0%} of the ideal time; "
         f"{lost:.0%} of the step is lost beyond it.",
     ]
@@ -68,8 +70,8 @@ def estimate_summary(facts: Mapping[str, Any], narrower: tuple[str, float] | Non
 
 def simulation_summary(facts: Mapping[str, Any]) -> list[str]:
     """Three sentences of what ``rackmath simulate --json`` says."""
-    first, each = facts["time_to_first_token"], facts["time_per_output_token"]
-    speed = "" if each is None else f", {1 / each['mean']:.3g} tokens/s for each user"
+    first, per_token = facts["time_to_first_token"], facts["time_per_output_token"]
+    speed = "" if per_token is None else f", {1 / per_token['mean']:.3g} tokens/s for each user"
     price = _cost(facts["usd_per_million_tokens"], facts["throughput"], "all replicas together")
     wait = "" if first is None else (
         f", first token after {show(first['p50'], 's')}, one in a hundred after {show(first['p99'], 's')} or later"

@@ -75,21 +75,21 @@ def turns(session: Session) -> Turns:
     prefixes: list[float] = []
     outputs: list[float] = []
     summaries: list[bool] = []
-    said, written = session.first, 0.0
+    context, written = session.first, 0.0
     for _ in range(session.turns):
-        if session.compact_at is not None and said + session.added + session.output > session.compact_at:
+        if session.compact_at is not None and context + session.added + session.output > session.compact_at:
             # The summary is a call like another: it reads all, and what it says replaces it.
-            prompts.append(said)
+            prompts.append(context)
             prefixes.append(written)
             outputs.append(session.compact_to)
             summaries.append(True)
-            said, written = session.first + session.compact_to, session.first
-        prompt = said + session.added
+            context, written = session.first + session.compact_to, session.first
+        prompt = context + session.added
         prompts.append(prompt)
         prefixes.append(written)
         outputs.append(session.output)
         summaries.append(False)
-        said, written = prompt + session.output, prompt
+        context, written = prompt + session.output, prompt
     hit = 1.0 if session.keep > 0 and session.think == 0 else 0.0
     if session.think > 0:
         hit = 1 - exp(-session.keep / session.think)

@@ -31,13 +31,13 @@ def results(chunks: Iterable[Chunk], workers: int | None, cluster: str | None) -
 
 def run(chunks: Iterable[Chunk], count: int, folder: Folder, workers: int | None, cluster: str | None) -> None:
     """Compute what a folder lacks, with progress; an interruption loses nothing that was written."""
-    done = folder.done()
-    if done:
-        render.show_note(f"sweep: {len(done)} of {count} chunks are there already")
-    left = (chunk for chunk in chunks if chunk.name not in done)
-    finished = len(done)
+    finished_chunks = folder.done()
+    if finished_chunks:
+        render.show_note(f"sweep: {len(finished_chunks)} of {count} chunks are there already")
+    left = (chunk for chunk in chunks if chunk.name not in finished_chunks)
+    finished = len(finished_chunks)
     # With one chunk to compute, starting processes would take longer than the work.
-    fewest = 1 if count - len(done) <= 1 and workers is None else workers
+    fewest = 1 if count - len(finished_chunks) <= 1 and workers is None else workers
     try:
         for chunk, result in results(left, fewest, cluster):
             folder.keep(chunk, result)

@@ -55,10 +55,10 @@ def compare(
     if as_json:
         render.show_json(result.facts)
         return
-    others = [key for key in request.keys if key not in ("model", "on", "weights")]
-    won = [_won(winner, others) for winner in winners(result.facts, others)]
+    other_keys = [key for key in request.keys if key not in ("model", "on", "weights")]
+    won = [_won(winner, other_keys) for winner in winners(result.facts, other_keys)]
     render.show_lines("in short", won)
-    _show(table, request, others)
+    _show(table, request, other_keys)
     render.show_lines("prices", _priced(request))
 
 
@@ -123,8 +123,8 @@ def _priced(r: CompareRequest) -> Iterator[str]:
         if price is not None or system.price is None or r.basis in ("any", system.price_basis):
             yield f"{system.name}: {catalogue.price_note(system, price)[0]}"
         else:
-            known = f"its known price, {system.price * 3600:.2f} $ per GPU-hour, is {system.price_basis}"
-            yield f"{system.name}: {known}, not {r.basis}: give --usd-per-gpu-hour, or --basis any"
+            price_text = f"its known price, {system.price * 3600:.2f} $ per GPU-hour, is {system.price_basis}"
+            yield f"{system.name}: {price_text}, not {r.basis}: give --usd-per-gpu-hour, or --basis any"
 
 
 def _won(winner: CheapestRow, keys: Sequence[str]) -> str:

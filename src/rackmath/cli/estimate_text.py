@@ -24,7 +24,7 @@ def show_estimate(result: EstimateResult) -> None:
         f"{result.request.batch:,.0f} sequences, context {result.request.context:,.0f}"
     )
     render.show_lines(title, estimate_summary(facts, result.narrower))
-    held = (
+    memory_text = (
         "memory per GPU",
         f"{show(facts['memory_per_gpu'], 'B')} of {show(memory['capacity'], 'B')}: "
         f"weights {show(memory['weights'], 'B')}, "
@@ -32,7 +32,7 @@ def show_estimate(result: EstimateResult) -> None:
     )
     if not facts["fits"]:
         refusal = ("fits", "no, so no speed: use more GPUs, a narrower format, or a smaller batch")
-        render.show_pairs("in numbers", [held, refusal])
+        render.show_pairs("in numbers", [memory_text, refusal])
         render.show_lines("assumed", facts["assumptions"])
         return
     accepted = facts["accepted_tokens"]
@@ -56,7 +56,7 @@ def show_estimate(result: EstimateResult) -> None:
             "tokens per second",
             f"{show(facts['tokens_per_second'])}, {show(facts['tokens_per_second_per_gpu'])} per GPU",
         ),
-        held,
+        memory_text,
         ("fits", "yes"),
         ("cost", _cost(facts)),
     ]
@@ -136,7 +136,7 @@ def explain_estimate(result: EstimateResult) -> None:
     """Print the equations with numbers put in, the operators and the collectives."""
     a, system, layout, e, settings = result.architecture, result.system, result.layout, result.step, result.settings
     wide = as_floats(layout)
-    held = held_sequences(float(settings["batch"]), wide)
+    sequences = held_sequences(float(settings["batch"]), wide)
     work, timed = result.operators()
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
     exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
@@ -146,8 +146,8 @@ def explain_estimate(result: EstimateResult) -> None:
         "how",
         (
             "time of an operator = max(FLOPs / rate, bytes / bandwidth) on the busiest GPU; one follows the other",
-            f"sequences per group = ceil({settings['batch']:g} / dp {layout.data:g}) = {held:g}; "
-            f"in one pass ceil({held:g} / {_parts(layout)}) = {work.sequences:g}",
+            f"sequences per group = ceil({settings['batch']:g} / dp {layout.data:g}) = {sequences:g}; "
+            f"in one pass ceil({sequences:g} / {_parts(layout)}) = {work.sequences:g}",
             f"rate = {show(system.chip.rate('bf16'), 'FLOP/s')} at bf16, "
             f"bandwidth = {show(system.chip.memory_bandwidth, 'B/s')}",
             f"sum of operators and collectives = {show(float(e.time_ideal), 's')}; "

@@ -54,9 +54,11 @@ def _show(
     title = f"what fits on {gpus} x {system.chip.name}{beside} with {engine}, at {r.context:,.0f} tokens"
     render.show_lines(title, _sentences(r, rows))
     if rows:
-        shown = rows if limit == 0 else rows[:limit]
+        first_rows = rows if limit == 0 else rows[:limit]
         render.show_table(
-            "" if len(shown) == len(rows) else f"the fastest {len(shown)} of {len(rows)}: --limit 0 shows all",
+            ""
+            if len(first_rows) == len(rows)
+            else f"the fastest {len(first_rows)} of {len(rows)}: --limit 0 shows all",
             [
                 "model",
                 "weights",
@@ -67,7 +69,7 @@ def _show(
                 *(["layout"] if gpus > 1 or r.card else []),
                 "measurements",
             ],
-            [_line(r, row, gpus) for row in shown],
+            [_line(r, row, gpus) for row in first_rows],
         )
     if r.card and len(rows) == 1:
         show_split(rows[0]["split"])

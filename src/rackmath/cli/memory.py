@@ -123,19 +123,19 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
         counted = f"{left}{divided} = {gib['cache'] - reserved:.2f} GiB{divided}"
     elif rules.by_concurrency:
         counted = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
-    taken = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""
+    graphs_text = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""
     share = f"{f['fraction']:g} x visible"
     if rules.of_free:
         share, rest = f"{f['fraction']:g} x (visible", " - weights - pass and sampling - outside)"
     elif not rules.profiled:
         share, rest = f"{f['fraction']:g} x (visible - outside)", " - weights"
     else:
-        rest = f" - weights - pass and sampling - outside{taken and ' - graphs'}"
+        rest = f" - weights - pass and sampling - outside{graphs_text and ' - graphs'}"
     render.show_lines(
         "equations",
         [
             f"cache = {share}{rest} = {gib['cache']:.2f} GiB, with visible {f['visible_bytes'] / _GIB:.2f}, weights "
-            f"{gib['weights']:.2f}, pass and sampling {gib['activation']:.2f}, outside {gib['other']:.2f}{taken}",
+            f"{gib['weights']:.2f}, pass and sampling {gib['activation']:.2f}, outside {gib['other']:.2f}{graphs_text}",
             "pass = T w (f + 3.5 d)",
             f"     = {account.tokens:,.0f} tokens x {element_bytes(model):g} bytes x ({peak.widest:,.0f} + 3.5 x "
             f"{model.hidden:,}) = {peak.forward / _GIB:.2f} GiB",

@@ -40,8 +40,8 @@ def request_options(
             return request(**{field.name: values.pop(field.name) for field in fields})
 
         def called(**values: Any) -> Any:
-            made = request_made(values)
-            return command(made, **values)
+            typed = request_made(values)
+            return command(typed, **values)
 
         called.request = request_made  # type: ignore[attr-defined]
         called.__doc__, called.__name__ = command.__doc__, command.__name__
@@ -49,8 +49,8 @@ def request_options(
         called.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
         for field in reversed(fields):
             _declared(field)(called)
-        taken = {name for field in fields for name in field.names}
-        if _SUBJECTS & {field.name for field in fields} and "--set" not in taken:
+        field_names = {name for field in fields for name in field.names}
+        if _SUBJECTS & {field.name for field in fields} and "--set" not in field_names:
             about = f"{_SET}{_SET_ENGINE if _has_engine(fields) else ''}."
             click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help=about)(called)
         return called
@@ -70,11 +70,11 @@ def request_of_words(words: Sequence[str]) -> Any:
     while isinstance(command, click.Group):
         context = click.Context(command, parent=context, info_name=command.name)
         _, command, rest = command.resolve_command(context, rest)
-    made = None if command is None else getattr(command.callback, "request", None)
-    if command is None or made is None:
+    request_type = None if command is None else getattr(command.callback, "request", None)
+    if command is None or request_type is None:
         raise InputError("COMMAND", " ".join(words), "it asks nothing that can be asked again with other numbers")
     with command.make_context(command.name, rest, parent=context) as inner:
-        return made(dict(inner.params))
+        return request_type(dict(inner.params))
 
 
 def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Field]) -> None:
@@ -118,9 +118,9 @@ def _declared(field: Field) -> Callable[..., Any]:
         kind, many = option.kind, -1 if option.kind.multiple else 1
         return click.argument(field.name, metavar=option.metavar, required=field.required, type=_type(kind), nargs=many)
     kind = option.kind
-    said: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
+    settings: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
     if kind.flag:
-        return click.option(*field.names, field.name, is_flag=True, **said)
+        return click.option(*field.names, field.name, is_flag=True, **settings)
     return click.option(
         *field.names,
         field.name,
@@ -129,7 +129,7 @@ def _declared(field: Field) -> Callable[..., Any]:
         multiple=kind.multiple,
         show_default=_shown(field.default),
         **({} if field.required else {"default": () if kind.multiple else field.default}),
-        **said,
+        **settings,
     )
 
 

@@ -66,29 +66,29 @@ def plan(
         _size(request, drawn, as_json)
         return
     result = run_plan(request)
-    shown: dict[str, Any] = result.to_dict()
+    facts: dict[str, Any] = result.to_dict()
     if verify:
-        shown["verify"] = result.verification()
+        facts["verify"] = result.verification()
     if traffic is not None:
         from rackmath.cli.plan_simulate import resimulated
         from rackmath.sweeps.replay_runs import RunLocation
 
         where = RunLocation(workers=workers, cluster=on_cluster, folder=checkpoint)
-        shown["simulated"] = resimulated(result, traffic, percentile, where)
+        facts["simulated"] = resimulated(result, traffic, percentile, where)
     if drawn is not None:
-        write_figure(frontier_figure(shown), drawn)
+        write_figure(frontier_figure(facts), drawn)
     if out is not None:
         render.show_progress(f"plan: {out} holds {', '.join(result.write(out))}")
     if as_json:
-        render.show_json(shown)
+        render.show_json(facts)
         return
-    show_plan(shown, explain)
+    show_plan(facts, explain)
     if verify:
-        show_verification(shown["verify"])
+        show_verification(facts["verify"])
     if traffic is not None:
         from rackmath.cli.plan_simulate import show_resimulated
 
-        show_resimulated(shown["simulated"], traffic, percentile)
+        show_resimulated(facts["simulated"], traffic, percentile)
 
 
 def _size(request: PlanRequest, drawn: Path | None, as_json: bool) -> None:

@@ -30,17 +30,17 @@ def resimulated(result: PlanResult, traffic: str, percentile: str, where: RunLoc
     rows: list[dict[str, Any]] = []
     request = result.question.request
     arrivals: dict[str, Any] = {"poisson" if traffic.replace(".", "", 1).isdigit() else "trace": traffic}
-    chosen = _chosen(result)
-    requests = [SimulateRequest(**(deployment_of(request, point, {}).simulated | arrivals)) for point in chosen]
+    candidates = _chosen(result)
+    requests = [SimulateRequest(**(deployment_of(request, point, {}).simulated | arrivals)) for point in candidates]
     limits = {"time_to_first_token": request.ttft, "time_per_output_token": request.tpot}
-    for point, facts in zip(chosen, replays(requests, where, render.show_progress), strict=True):
+    for point, facts in zip(candidates, replays(requests, where, render.show_progress), strict=True):
         if "error" in facts:
             rows.append(
                 {"layout": point["layout"], "weights": point["weights"], "kv": point["kv"], "error": facts["error"]}
             )
             continue
         reached = {key: facts[key][percentile] for key in limits if facts[key] is not None}
-        kept = all(limits[key] is None or value <= (limits[key] or 0.0) for key, value in reached.items())
+        meets_limits = all(limits[key] is None or value <= (limits[key] or 0.0) for key, value in reached.items())
         rows.append(
             {
                 "layout": point["layout"],
@@ -48,7 +48,7 @@ def resimulated(result: PlanResult, traffic: str, percentile: str, where: RunLoc
                 "kv": point["kv"],
                 "batch": point["batch"],
                 "drafted": point["drafted"],
-                "keeps_limits": kept,
+                "keeps_limits": meets_limits,
                 "planned": {key: point[key] for key in limits},
                 **{key: facts[key] for key in limits},
                 "goodput": facts["goodput"],
@@ -72,9 +72,9 @@ def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
     """The point of most throughput of each deployment and format, of those that keep the limit on average."""
     limit, planned = result.question.request.tpot, result.best
     points: list[Mapping[str, Any]] = [*result.points, *([planned.planned] if planned else [])]
-    kept = [point for point in points if limit is None or point["time_per_output_token"] <= limit]
+    fast_enough = [point for point in points if limit is None or point["time_per_output_token"] <= limit]
     best: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for point in sorted(kept or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
+    for point in sorted(fast_enough or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
         best.setdefault(_deployment(point), point)
     if planned:
         # The plan's own choice is always among them, at its own batch.

@@ -71,9 +71,9 @@ def show_pairs(title: str, pairs: Iterable[tuple[str, str]]) -> None:
     """Print names and values below each other."""
     out = console()
     out.print(title, style="bold", markup=False)
-    shown = list(pairs)
-    width = max((len(name) for name, _ in shown), default=0)
-    for name, value in shown:
+    entries = list(pairs)
+    width = max((len(name) for name, _ in entries), default=0)
+    for name, value in entries:
         out.print(f"  {name:<{width}}  {value}", markup=False)
 
 
@@ -120,10 +120,10 @@ def show_script(title: str, script: str) -> None:
 
 def show_lines(title: str, lines: Iterable[str]) -> None:
     """Print a heading and lines below it, if there are any."""
-    shown = list(lines)
-    if not shown:
+    texts = list(lines)
+    if not texts:
         return
     out = console()
     out.print(title, style="bold", markup=False)
-    for line in shown:
+    for line in texts:
         out.print(f"  {line}", markup=False)

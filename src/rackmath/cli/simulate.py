@@ -88,10 +88,10 @@ def simulate_command(
             as_json,
         )
         return
-    kept = _checkpoint(request, checkpoint)
-    result = run_simulation(request, render.show_progress, kept)
-    if kept is not None:
-        kept.done()
+    progress_file = _checkpoint(request, checkpoint)
+    result = run_simulation(request, render.show_progress, progress_file)
+    if progress_file is not None:
+        progress_file.done()
     if out:
         result.write_requests(Path(out), "--out")
     if timeline:
@@ -121,9 +121,9 @@ def _many_runs(
     from rackmath.cli import simulate_more
 
     ways = {"--what-if": what_if, "--capacity": capacity, "--windows": windows}
-    first, *others = [(name, value) for name, value in ways.items() if value]
-    if others:
-        raise InputError(*first, f"leave {others[0][0]} out: one of them at a time")
+    first, *rest = [(name, value) for name, value in ways.items() if value]
+    if rest:
+        raise InputError(*first, f"leave {rest[0][0]} out: one of them at a time")
     if what_if:
         simulate_more.compared(request, what_if, where, drawn, as_json)
     elif capacity:

@@ -125,8 +125,8 @@ def _option_values(text: str) -> tuple[str, list[str]]:
     name, _, rest = text.partition("=")
     values = [part for part in rest.split("|" if "|" in rest else ",") if part]
     if not values or field_named(SimulateRequest, name) is None:
-        known = ", ".join(sorted(keys_of(SimulateRequest)))
-        raise InputError("--what-if", text, f"write option=v1,v2 (values with commas: v1|v2), of {known}")
+        keys = ", ".join(sorted(keys_of(SimulateRequest)))
+        raise InputError("--what-if", text, f"write option=v1,v2 (values with commas: v1|v2), of {keys}")
     return name.strip("-"), values
 
 
@@ -138,12 +138,12 @@ def _show(model: str, name: str, rows: list[dict[str, Any]]) -> None:
         + ([">task p50", ">task p99", ">$ per task"] if tasks else []),
         [(*_row(row), *(_task_cells(row) if tasks else ())) for row in rows],
     )
-    told = [row for row in rows[1:] if row.get("difference")]
-    if told:
+    differing = [row for row in rows[1:] if row.get("difference")]
+    if differing:
         render.show_table(
             f"difference from {rows[0]['value']} on the same draws, with its 95 % interval",
-            [name, *(f">{label} {p}" for label, _ in _compared(told[0]["difference"]) for p in COMPARED)],
-            [(str(row["value"]), *_changes(row["difference"])) for row in told],
+            [name, *(f">{label} {p}" for label, _ in _compared(differing[0]["difference"]) for p in COMPARED)],
+            [(str(row["value"]), *_changes(row["difference"])) for row in differing],
         )
 
 

@@ -84,10 +84,10 @@ def _prefix_pairs(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not facts["blocks_asked"]:
         return []
     tiers = ", ".join(f"{name} {share:.2%}" for name, share in facts["hit_rate"].items())
-    kept = ", ".join(f"{name} {show(size, 'B')}" for name, size in facts["tier_bytes"].items())
+    sizes_text = ", ".join(f"{name} {show(size, 'B')}" for name, size in facts["tier_bytes"].items())
     return [
         ("prefixes", f"{tiers} of {facts['blocks_asked']:,} blocks; {facts['hit_tokens']:.1%} of tokens"),
-        ("prefixes kept", f"{kept}, on average and of all replicas together"),
+        ("prefixes kept", f"{sizes_text}, on average and of all replicas together"),
     ]
 
 

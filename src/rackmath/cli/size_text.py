@@ -74,8 +74,8 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _line(size: Mapping[str, Any], chosen: int) -> list[str]:
     cost = size["usd_per_million_tokens"]
-    kept = all(row["kept"] for row in size["limits"])
-    words = "chosen" if size["accelerators"] == chosen else "" if kept else "does not keep them"
+    meets_limits = all(row["kept"] for row in size["limits"])
+    words = "chosen" if size["accelerators"] == chosen else "" if meets_limits else "does not keep them"
     return [
         f"{size['accelerators']:,}",
         *(

@@ -77,24 +77,27 @@ def calibrate_rows(
         raise InputError("ROWS.csv", None, "give a table of rows, or --add with the JSON of a benchmark")
     shipped = None if from_scratch else constants_file.constants()
     spread = None if from_scratch else constants_file.deviations()
-    done = calibrate(table, shipped, spread, progress=lambda stage: click.echo(f"calibrate: {stage}", err=True))
+    calibration = calibrate(table, shipped, spread, progress=lambda stage: click.echo(f"calibrate: {stage}", err=True))
     command = (
         f"rackmath calibrate {rows.name if rows else ''} --out {out.name}{' --from-scratch' if from_scratch else ''}"
     )
-    tables.write_text(out, constants_text(done, " ".join(command.split())), "--out")
+    tables.write_text(out, constants_text(calibration, " ".join(command.split())), "--out")
     if left is not None:
-        names = list(done.left_out)
-        lines = ({"id": q.row.id, **{n: done.left_out[n][i] for n in names}} for i, q in enumerate(done.questions))
+        names = list(calibration.left_out)
+        lines = (
+            {"id": q.row.id, **{n: calibration.left_out[n][i] for n in names}}
+            for i, q in enumerate(calibration.questions)
+        )
         tables.write_csv(left, ["id", *names], lines, "--left-out")
     render.show_pairs(
         f"constants written to {out}",
         [
-            ("rows used", f"{len(done.questions):,}"),
-            ("not used", f"{len(done.excluded):,}"),
-            ("constants", f"{len(done.fitted.priors)}"),
+            ("rows used", f"{len(calibration.questions):,}"),
+            ("not used", f"{len(calibration.excluded):,}"),
+            ("constants", f"{len(calibration.fitted.priors)}"),
         ],
     )
-    render.show_lines("first rows not used", [f"{name}: {reason}" for name, reason in done.excluded[:_SHOWN]])
+    render.show_lines("first rows not used", [f"{name}: {reason}" for name, reason in calibration.excluded[:_SHOWN]])
 
 
 def _explain(request: PredictRequest, row_id: str, as_json: bool) -> None:

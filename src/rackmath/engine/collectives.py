@@ -103,10 +103,10 @@ def distinct_ranks(experts: int, active: float, ranks: Number) -> Number:
 
     Source: architectures.md section 6 (DeepSeek-V3: 5.29, 6.52, 7.27, 7.68 for 8 to 64).
     """
-    held = experts / ranks
+    per_rank = experts / ranks
     missed: Number = 1.0
     for i in range(int(active)):
-        missed = missed * maximum(1 - held / (experts - i), 0.0)
+        missed = missed * maximum(1 - per_rank / (experts - i), 0.0)
     distinct: Number = ranks * (1.0 - missed)
     return minimum(distinct, float(active))
 

@@ -101,8 +101,8 @@ def _placement(architecture: Architecture, layout: Layout, system: System) -> Nu
     if routing is None or routing.redundant is None:
         return 0.0
     layers = (count * expert_bytes(architecture, layer, layout) for layer, count in architecture.groups)
-    held = sum(layers, 0.0) * stage_share(architecture, layout)
-    return above_one(layout.expert) * all_to_all(held, layout.expert, system) / routing.interval
+    moved_layers = sum(layers, 0.0) * stage_share(architecture, layout)
+    return above_one(layout.expert) * all_to_all(moved_layers, layout.expert, system) / routing.interval
 
 
 def _reductions(layer: Layer) -> tuple[int, int]:

@@ -84,32 +84,32 @@ def packed(load: Array, copies: Ints, ranks: int) -> Ints:
     places = int(copies.sum()) // ranks
     order = np.repeat(np.arange(len(load)), copies)
     order = order[np.argsort(-(load / copies)[order], kind="stable")]
-    held = np.full((ranks, places), -1, dtype=np.int64)
+    slots = np.full((ranks, places), -1, dtype=np.int64)
     filled = np.zeros(ranks, dtype=np.int64)
     weight = np.zeros(ranks)
     for expert in order:
         room = filled < places
-        has_it = (held == expert).any(axis=1)
+        has_it = (slots == expert).any(axis=1)
         among = room & ~has_it if (room & ~has_it).any() else room
         rank = int(np.where(among, weight, np.inf).argmin())
-        held[rank, filled[rank]] = expert
+        slots[rank, filled[rank]] = expert
         filled[rank] += 1
         weight[rank] += load[expert] / copies[expert]
-    return held
+    return slots
 
 
 def heaviest_load(load: Array, held: Ints, copies: Ints) -> float:
     """Tokens of the fullest rank over the mean; -1 is an empty place. [1]"""
-    each = np.append(load / copies, 0.0)
-    return float(each[held].sum(axis=1).max() * len(held) / load.sum())
+    per_copy = np.append(load / copies, 0.0)
+    return float(per_copy[held].sum(axis=1).max() * len(held) / load.sum())
 
 
 def in_order(experts: int, ranks: int) -> Ints:
     """Experts dealt in runs, the last ranks with empty places where they do not divide. (ranks, places)"""
     places = -(-experts // ranks)
-    held = np.full(ranks * places, -1, dtype=np.int64)
-    held[:experts] = np.arange(experts)
-    return held.reshape(ranks, places)
+    slots = np.full(ranks * places, -1, dtype=np.int64)
+    slots[:experts] = np.arange(experts)
+    return slots.reshape(ranks, places)
 
 
 @lru_cache(maxsize=256)
@@ -118,7 +118,7 @@ def _heaviest(routing: Routing, experts: int, active: float, ranks: int) -> tupl
     if ranks == 1:
         return 1.0, np.ones_like(GRID)
     chances = routing.chances(experts, active)
-    layers = [_of_layer(routing, chance, held) for chance, held in _placed(routing, chances, ranks)]
+    layers = [_of_layer(routing, chance, slots) for chance, slots in _placed(routing, chances, ranks)]
     return float(np.mean([share for share, _ in layers])), np.mean([curve for _, curve in layers], axis=0)
 
 

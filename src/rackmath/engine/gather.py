@@ -41,17 +41,17 @@ def gathered(
     """Gather the ideal work of a pass at ``point``: batch, context, cached, drafted, two_batch, widths."""
     layout = as_floats(Layout(**{name: point[name] for name in widths(Layout())}))
     batch, context = point["batch"] * 1.0, point["context"] * 1.0
-    held = held_sequences(batch, layout)
+    sequences = held_sequences(batch, layout)
     local = local_pass(phase, batch, context, point["cached"] * 1.0, layout, absorbed, point["drafted"] * 1.0)
     passes: Number = 1.0
     if phase == "prefill":
-        passes = (minimum(held, layout.pipeline) + layout.pipeline - 1) / layout.pipeline
+        passes = (minimum(sequences, layout.pipeline) + layout.pipeline - 1) / layout.pipeline
     return IdealPass(
         work=pass_work(a, local, layout, system, point["two_batch"]),
         passes=passes,
-        micro_batches=minimum(layout.micro_batches, held),
+        micro_batches=minimum(layout.micro_batches, sequences),
         layout=layout,
-        held=held,
+        held=sequences,
         context=context,
         tokens=local.tokens,
         deployment_tokens=batch * local.new_tokens,

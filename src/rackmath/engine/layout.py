@@ -95,10 +95,10 @@ def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Lay
     if "ffn" in widths:
         widths = {"ep": widths["ffn"], "mb": _MICRO_BATCHES} | widths
     if "dp" not in widths and gpus is not None:
-        held, left = widths.get("tp", 1) * widths.get("pp", 1), gpus - widths.get("ffn", 0)
-        if left < held or left % held:
-            raise InputError("layout", text, f"{left} accelerators do not divide into groups of {held}")
-        widths["dp"] = left // held
+        per_replica, left = widths.get("tp", 1) * widths.get("pp", 1), gpus - widths.get("ffn", 0)
+        if left < per_replica or left % per_replica:
+            raise InputError("layout", text, f"{left} accelerators do not divide into groups of {per_replica}")
+        widths["dp"] = left // per_replica
     layout = Layout(**{_NAMES[k]: v for k, v in widths.items()})
     if gpus is not None and layout.gpus != gpus:
         raise InputError("layout", text, f"uses {layout.gpus} accelerators, --gpus says {gpus}")
@@ -193,8 +193,8 @@ def as_floats(layout: Layout) -> Layout:
 def _copies(tensor: int, architecture: Architecture) -> int:
     """Fewest ranks of a tensor group that hold the same cache; 1 where none do."""
     parts = [cache_parts(m) for layer, _ in architecture.groups for m in layer.mixers if mixer_cache(m).growing]
-    held = [tensor if p == 0 else 1 if p is None else max(tensor // p, 1) for p in parts]
-    return min(held, default=1)
+    copies = [tensor if p == 0 else 1 if p is None else max(tensor // p, 1) for p in parts]
+    return min(copies, default=1)
 
 
 def _misfit(layout: Layout, architecture: Architecture) -> str | None:

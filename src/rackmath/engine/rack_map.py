@@ -99,8 +99,8 @@ def rack_map(
         own += float(first) if stage == 0 else float(last) if stage == pipeline - 1 else 0.0
         for group in range(data):
             for place in range(tensor):
-                held = experts[_expert_rank(layout, group, place)] if experts and not ffn else range(0)
-                part = len(held) / len(experts[0]) if held else 0.0
+                expert_range = experts[_expert_rank(layout, group, place)] if experts and not ffn else range(0)
+                part = len(expert_range) / len(experts[0]) if expert_range else 0.0
                 result.append(
                     RankMemory(
                         rank=len(result),
@@ -108,7 +108,7 @@ def rack_map(
                         group=group,
                         tensor=place,
                         layers=layers,
-                        experts=held,
+                        experts=expert_range,
                         sequences=len(sequences[group]),
                         weights=own,
                         expert_weights=routed * part,
@@ -173,10 +173,10 @@ def _stage_bytes(
     """Of a stage on the fullest rank: weights inside layers but for routed experts, these, a sequence's cache. [B]"""
     part = replace(architecture, layers=tuple(architecture.layers[i] for i in layers))
     alone = replace(layout, pipeline=1.0)
-    held = memory(part, alone, 1.0, context, 0.0, 0.0)
+    occupied = memory(part, alone, 1.0, context, 0.0, 0.0)
     routed = sum(float(count * expert_bytes(part, layer, layout)) for layer, count in part.groups)
-    inside = float(held.weights) - float(outside_bytes(part, alone)[0])
-    return inside - (0.0 if layout.ffn else routed), routed, float(held.cache)
+    inside = float(occupied.weights) - float(outside_bytes(part, alone)[0])
+    return inside - (0.0 if layout.ffn else routed), routed, float(occupied.cache)
 
 
 def _expert_rank(layout: Layout, group: int, place: int) -> int:

@@ -137,7 +137,7 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
     uneven = stage_share(architecture, layout) * layout.pipeline
     joined: dict[str, OperatorTime] = {}
     for op in (*operators(architecture, work), *adapter_operators(architecture, work)):
-        part, held = operator_share(op, layout)
+        part, cache_part = operator_share(op, layout)
         read = part
         if op.kind == "experts" and architecture.routing is not None and op.parts is not None:
             tokens = work.tokens if work.expert_tokens is None else work.expert_tokens
@@ -149,14 +149,14 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
             operator=op,
             compute=op.flops * part * (scale / chip.rate(op.compute)),
             weights=op.weight_bytes * read * per_byte,
-            cache=(op.cache_read + op.cache_written) * held * per_byte,
+            cache=(op.cache_read + op.cache_written) * cache_part * per_byte,
             activations=op.activation_bytes * part * per_byte,
             scores=op.scores * part * per_byte,
             kernel=_kernel(op, work, architecture, chip),
             outputs=outputs,
             inputs=inputs,
             launches=0.0 if op.kind == "other" else scale,
-            matrices=op.matrices * scale * _parts_held(op, read, held, layout),
+            matrices=op.matrices * scale * _parts_held(op, read, cache_part, layout),
         )
         if not op.kernel:
             yield operator_time

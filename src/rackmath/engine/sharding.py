@@ -59,8 +59,8 @@ def cache_share(parts: int | None, layout: Layout) -> Number:
     if parts is None:
         return share(None, layout.tensor)
     copies = layout.tensor if parts == 0 else maximum(layout.tensor / parts, 1.0)
-    kept = 1.0 if parts == 0 else share(parts, layout.tensor)
-    return kept / minimum(layout.context_parallel, copies)
+    share_of_rank = 1.0 if parts == 0 else share(parts, layout.tensor)
+    return share_of_rank / minimum(layout.context_parallel, copies)
 
 
 def operator_share(operator: Operator, layout: Layout) -> tuple[Number, Number]:
@@ -125,7 +125,7 @@ def memory(
     if architecture.images is not None:
         encoder = encoder_params(architecture) * BF16.bytes_per_element
         weights = weights + (encoder if architecture.images.tp_mode == "data" else encoder / layout.tensor)
-    held = sum(
+    cache_bytes = sum(
         (
             count
             * cache_share(cache_parts(mixer), layout)
@@ -138,7 +138,7 @@ def memory(
     logits = sequences * architecture.vocabulary * 4 / layout.tensor if architecture.head else 0.0
     return Memory(
         weights=weights,
-        cache=in_stage * sequences * held,
+        cache=in_stage * sequences * cache_bytes,
         activations=live + logits if architecture.vocabulary else 0.0 * tokens,
         capacity=capacity,
         experts=experts + layout.apart * live * layout.data / maximum(layout.ffn, 1.0),

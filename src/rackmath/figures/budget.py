@@ -14,8 +14,8 @@ from rackmath.training.scaling_laws import LossLaw
 def budget_figure(law: LossLaw, facts: dict[str, Any], life: Life) -> Figure:
     """Cost against size at the loss in question."""
     sizes = np.geomspace(facts["params"] / 8, facts["compute_optimal"]["params"] * 4, 200)
-    known = [(size, law.tokens_for(size, facts["loss"])) for size in sizes.tolist()]
-    bills = [budget(law, size, tokens, life) for size, tokens in known if tokens < 30 * facts["tokens"]]
+    contour = [(size, law.tokens_for(size, facts["loss"])) for size in sizes.tolist()]
+    bills = [budget(law, size, tokens, life) for size, tokens in contour if tokens < 30 * facts["tokens"]]
     across = [bill.params for bill in bills]
     parts = {
         "pre-training": [bill.cost_pretrain for bill in bills],

@@ -13,25 +13,25 @@ def page_figure(facts: Mapping[str, Any]) -> Figure:
     """Published ratios beside what each hypothesis foretells; of each kind the one that most models share."""
     common: dict[str, Mapping[str, Any]] = {}
     for reading in facts["readings"]:
-        known = common.get(reading["kind"])
-        if reading["kind"] != page.CLIFF and (known is None or len(reading["models"]) > len(known["models"])):
+        longest = common.get(reading["kind"])
+        if reading["kind"] != page.CLIFF and (longest is None or len(reading["models"]) > len(longest["models"])):
             common[reading["kind"]] = reading
-    told = [
+    hypotheses = [
         (f"{kind} {reading['value']:g}\n{hypothesis['hypothesis']}", reading["value"], hypothesis["predicted"])
         for kind, reading in common.items()
         for hypothesis in reading["hypotheses"]
         if hypothesis["predicted"] is not None
     ]
-    names = [name for name, _, _ in told]
+    names = [name for name, _, _ in hypotheses]
     foretold = Series(
         name="foretold, with 90 % of models",
         x=names,
-        y=[span.median for _, _, span in told],
-        low=[span.low90 for _, _, span in told],
-        high=[span.high90 for _, _, span in told],
+        y=[span.median for _, _, span in hypotheses],
+        low=[span.low90 for _, _, span in hypotheses],
+        high=[span.high90 for _, _, span in hypotheses],
         kind="points",
     )
-    published = Series(name="published", x=names, y=[value for _, value, _ in told], kind="mark")
+    published = Series(name="published", x=names, y=[value for _, value, _ in hypotheses], kind="mark")
     return Figure(
         title=f"ratios on the price page of {facts['provider']}, and what each hypothesis foretells",
         panels=[Panel(across="", up="multiple", series=[foretold, published], log_up=True)],

@@ -96,9 +96,9 @@ def _bars(panel: Panel, bars: Sequence[Series]) -> list[str]:
     lines += [
         f"  {s.name:>{width}}  {'-' * round(_BAR * float(max(s.y)) / most)}| {show(float(max(s.y)))}" for s in limits
     ]
-    shown = [s for s in bars if s.named]
-    if len(shown) > 1:
-        lines.append("  " + ", ".join(f"{_MARKS[j % len(_MARKS)]} {s.name}" for j, s in enumerate(shown)))
+    named_series = [s for s in bars if s.named]
+    if len(named_series) > 1:
+        lines.append("  " + ", ".join(f"{_MARKS[j % len(_MARKS)]} {s.name}" for j, s in enumerate(named_series)))
     return lines
 
 

@@ -17,9 +17,9 @@ _BOUND = "at the roofline"
 
 def step_figure(title: str, parts: Sequence[StepPart], note: str) -> Figure:
     """Each part begins where the one above it ends; what the bound takes of it stands first."""
-    shown = _joined(parts)
-    starts = np.concatenate(([0.0], np.cumsum([part.time for part in shown])))
-    bound = [(part, start) for part, start in zip(shown, starts, strict=False) if part.ideal > 0]
+    bars = _joined(parts)
+    starts = np.concatenate(([0.0], np.cumsum([part.time for part in bars])))
+    bound = [(part, start) for part, start in zip(bars, starts, strict=False) if part.ideal > 0]
     series = [
         Series(
             name=_BOUND,
@@ -32,20 +32,20 @@ def step_figure(title: str, parts: Sequence[StepPart], note: str) -> Figure:
         )
     ]
     for colour, kind in enumerate(KINDS):
-        mine = [(part, start) for part, start in zip(shown, starts, strict=False) if part.kind == kind]
-        if mine:
+        of_kind = [(part, start) for part, start in zip(bars, starts, strict=False) if part.kind == kind]
+        if of_kind:
             series.append(
                 Series(
                     name={"kernels": "kernels beyond it", "collectives": "collectives beyond it"}.get(kind, kind),
                     kind="horizontal",
-                    x=[part.name for part, _ in mine],
-                    y=[1e3 * (part.time - part.ideal) for part, _ in mine],
-                    start=[1e3 * (start + part.ideal) for part, start in mine],
-                    labels=[_label(part) for part, _ in mine],
+                    x=[part.name for part, _ in of_kind],
+                    y=[1e3 * (part.time - part.ideal) for part, _ in of_kind],
+                    start=[1e3 * (start + part.ideal) for part, start in of_kind],
+                    labels=[_label(part) for part, _ in of_kind],
                     colour=colour,
                 )
             )
-    order = [part.name for part in shown]
+    order = [part.name for part in bars]
     return Figure(
         title=title,
         panels=[Panel(across="", up="ms", series=series, order=order, title="one pass, part after part")],

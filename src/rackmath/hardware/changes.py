@@ -54,8 +54,8 @@ def changed_system(system: System, key: str, value: float | str) -> System:
     """
     name = _OTHER_NAMES.get(key, key).removeprefix("chip.")
     if name not in UNITS:
-        others = "of a model as model.experts=512, of the engine as engine.host=0.5x"
-        raise InputError(key, value, f"change one of {', '.join(UNITS)}, or {others}")
+        way_out = "of a model as model.experts=512, of the engine as engine.host=0.5x"
+        raise InputError(key, value, f"change one of {', '.join(UNITS)}, or {way_out}")
     chip = system.chip
     if name == "flops":
         factor = _amount(key, name, value, 1.0) if isinstance(value, str) and value.endswith("x") else None

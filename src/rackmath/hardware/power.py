@@ -66,8 +66,8 @@ def power_of(chip: Chip, bandwidth_share: float, compute_share: float) -> Power 
     if value is None or chip.power is None:
         return None
     error = _ERROR if chip.generation in _MEASURED else _ERROR_ELSEWHERE
-    taken = float(value)
-    return Power(value=taken, low=taken * (1 - error), high=min(taken * (1 + error), max(chip.power, taken)))
+    watts = float(value)
+    return Power(value=watts, low=watts * (1 - error), high=min(watts * (1 + error), max(chip.power, watts)))
 
 
 def capped_clock(chip: Chip, cap: float) -> float:

@@ -66,13 +66,13 @@ def system(name: str) -> System:
         return replace(changed, name=changed_name(changed.name, *changes))
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
-    wanted = _plain(name)
-    stem = _stems("systems", ".toml").get(wanted)
+    plain_name = _plain(name)
+    stem = _stems("systems", ".toml").get(plain_name)
     if stem is not None:
         return _catalogue_system(stem)
     aliases = _aliases()
-    if wanted in aliases:
-        return _catalogue_system(aliases[wanted])
+    if plain_name in aliases:
+        return _catalogue_system(aliases[plain_name])
     raise InputError("SYSTEM", name, _near(name, (*system_names(), *aliases), "systems"))
 
 
@@ -147,9 +147,9 @@ def price_note(system: System, price: float | None) -> tuple[str, ...]:
         return ("no price is known for this system: give --usd-per-gpu-hour",)
     when = f" of {system.price_date}" if system.price_date else ""
     spread = system.price_range
-    others = "" if spread is None else f"; published from {spread[0] * 3600:.2f} to {spread[1] * 3600:.2f}"
+    spread_text = "" if spread is None else f"; published from {spread[0] * 3600:.2f} to {spread[1] * 3600:.2f}"
     where = source_text(system.sources["price"])
-    return (f"price {system.price * 3600:.2f} $ per GPU-hour, {system.price_basis}{when}: {where}{others}",)
+    return (f"price {system.price * 3600:.2f} $ per GPU-hour, {system.price_basis}{when}: {where}{spread_text}",)
 
 
 def source_text(key: str) -> str:
@@ -257,15 +257,15 @@ def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
 
 def _stem_of(name: str) -> str | None:
     """Key of a catalogue model by its key, another name, or either with a variant behind it."""
-    wanted = _plain(name)
-    stem = _stems("models", ".json").get(wanted)
+    plain_name = _plain(name)
+    stem = _stems("models", ".json").get(plain_name)
     if stem is not None:
         return stem
     aliases = _model_aliases()
-    if wanted in aliases:
-        return aliases[wanted]
+    if plain_name in aliases:
+        return aliases[plain_name]
     base = _VARIANT.sub("", name)
-    return _stem_of(base) if base and _plain(base) != wanted else None
+    return _stem_of(base) if base and _plain(base) != plain_name else None
 
 
 def repository(name: str) -> str:

@@ -116,11 +116,11 @@ PHASES = {"training": "training", "prompt pass": "prefill", "decode pass": "deco
 
 def losses_of(system: System, engine: EngineVersion, kind: str) -> Losses:
     """Losses of an engine on a system, with the range of one class of questions and what no row says of it."""
-    known = constants()
+    shipped = constants()
     chip, phase = system.chip, PHASES.get(kind, "serving")
     low, high = range_of(system, engine, kind)
-    losses = known.losses(engine, kernel_files.kernels(chip, engine.family), low, high)
-    return replace(losses, assumptions=tuple(unseen(known, system, engine, phase)))
+    losses = shipped.losses(engine, kernel_files.kernels(chip, engine.family), low, high)
+    return replace(losses, assumptions=tuple(unseen(shipped, system, engine, phase)))
 
 
 def unseen_notes(system: System, engine: EngineVersion, kind: str) -> list[str]:
@@ -143,8 +143,8 @@ def unseen(known: Constants, system: System, engine: EngineVersion, phase: str) 
 
 def scheduling_of(engine: EngineVersion) -> Scheduling:
     """How an engine mixes prompts and answers."""
-    known = constants()
-    fitted = {name: known.value(name, engine) for name in OF_SCHEDULING}
+    shipped = constants()
+    fitted = {name: shipped.value(name, engine) for name in OF_SCHEDULING}
     return Scheduling(**fitted, **scheduling_rules(engine))
 
 

@@ -143,8 +143,8 @@ def _elementwise() -> float:
 
 
 def _mean(curves: Iterable[KernelCurve]) -> KernelCurve:
-    held = list(curves)
-    return KernelCurve(**{f.name: _average([getattr(c, f.name) for c in held]) for f in fields(KernelCurve)})
+    curve_list = list(curves)
+    return KernelCurve(**{f.name: _average([getattr(c, f.name) for c in curve_list]) for f in fields(KernelCurve)})
 
 
 def _average(values: list[float]) -> float:

@@ -86,12 +86,12 @@ def compile_beside(kinds: int) -> bool:
     It goes on when this process ends. Returns whether it was started: it is not where no folder can be written, or no
     process begun.
     """
-    begun = _begun(kinds)
+    marker = _begun(kinds)
     try:
-        begun.parent.mkdir(parents=True, exist_ok=True)
-        if begun.exists() and time.time() - begun.stat().st_mtime > _GIVEN_UP:
-            begun.unlink()
-        begun.touch(exist_ok=False)
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        if marker.exists() and time.time() - marker.stat().st_mtime > _GIVEN_UP:
+            marker.unlink()
+        marker.touch(exist_ok=False)
     except OSError:
         return False
     nothing = subprocess.DEVNULL
@@ -99,7 +99,7 @@ def compile_beside(kinds: int) -> bool:
     try:
         compiler = subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
     except OSError:
-        begun.unlink()
+        marker.unlink()
         return False
     _COMPILERS.append(compiler)
     return True
@@ -127,10 +127,10 @@ def warm(kinds: int) -> None:
     closed = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first, graph=no_edges(requests))
     # Replicas fail several times while requests come: that entrance is called as well.
     failing = Fleet(replicas=2, failures=Failures(between=10.0, repair=1.0))
-    others = [ReplicaKind(times=times, batching=batching, replicas=1)] * (kinds - 1)
+    other_kinds = [ReplicaKind(times=times, batching=batching, replicas=1)] * (kinds - 1)
     code = compiled_code(str(code_folder()))
     for work, fleet in ((open_loop, failing), (closed, Fleet(replicas=2))):
-        simulate(work, times, batching=batching, fleet=fleet, beside=others, code=code)
+        simulate(work, times, batching=batching, fleet=fleet, beside=other_kinds, code=code)
 
 
 def _mark(kinds: int) -> Path:

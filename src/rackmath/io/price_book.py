@@ -33,7 +33,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
     from genai_prices.data_snapshot import get_snapshot
 
     moment = _noon(at)
-    wanted = _plain(model)
+    plain_name = _plain(model)
     names: dict[str, str] = {}
     offers: list[Offer] = []
     for provider in get_snapshot().providers:
@@ -42,7 +42,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
         for entry in provider.models:
             name = _plain(entry.id)
             names.setdefault(name, _short(entry.id))
-            if name != wanted:
+            if name != plain_name:
                 continue
             prices = entry.get_prices(moment)
             rates = {key: _base(getattr(prices, f"{key}_mtok", None)) for key in ("input", "cache_read", "output")}
@@ -58,7 +58,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
                     )
                 )
     if not offers:
-        near = _near(wanted, names)
+        near = _near(plain_name, names)
         raise InputError(
             "MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}; or give --input, --output"
         )
@@ -75,7 +75,7 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
     from genai_prices.data_snapshot import get_snapshot
 
     moment = _noon(at)
-    wanted = _plain(model)
+    plain_name = _plain(model)
     sold: dict[str, tuple[int, Any]] = {}
     names: dict[str, str] = {}
     for host in get_snapshot().providers:
@@ -83,14 +83,14 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
             continue
         for entry in host.models:
             names.setdefault(_plain(entry.id), _short(entry.id))
-            matches = _plain(entry.id) == wanted or (host.id == provider and entry.is_match(model))
+            matches = _plain(entry.id) == plain_name or (host.id == provider and entry.is_match(model))
             if matches and host.id not in sold:
                 rates = entry.get_prices(moment)
-                known = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
+                priced = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
                 if rates.input_mtok and rates.output_mtok:
-                    sold[host.id] = known + bool(entry.price_variants), entry
+                    sold[host.id] = priced + bool(entry.price_variants), entry
     if not sold:
-        near = _near(wanted, names)
+        near = _near(plain_name, names)
         raise InputError("MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}")
     if provider is not None and provider not in sold:
         raise InputError("--provider", provider, f"does not sell {model}; those who do: {', '.join(sorted(sold))}")
@@ -109,27 +109,27 @@ def listings(provider: str | None = None, at: date | None = None) -> list[Listin
     Of one provider, or of all but resellers. Where a price depends on the hour, the one of most hours is the
     standard one. Errors: :class:`InputError` for an unknown provider, with near names.
     """
-    known = providers()
-    if provider is not None and provider not in known:
-        near = ", ".join(get_close_matches(provider.lower(), known, 3, 0.4)) or "none"
+    by_name = providers()
+    if provider is not None and provider not in by_name:
+        near = ", ".join(get_close_matches(provider.lower(), by_name, 3, 0.4)) or "none"
         raise InputError("PROVIDER", provider, f"genai-prices has no such provider; near names: {near}")
-    chosen = [provider] if provider else [name for name in known if name not in RESELLERS]
+    selection = [provider] if provider else [name for name in by_name if name not in RESELLERS]
     moment = _noon(at)
-    result = (_listing(name, entry, moment) for name in chosen for entry in known[name].models)
+    result = (_listing(name, entry, moment) for name in selection for entry in by_name[name].models)
     return [listing for listing in result if listing is not None]
 
 
 def history(provider: str | None = None) -> list[Change]:
     """Price changes that genai-prices dates, by day."""
-    known = providers()
-    chosen = [provider] if provider else [name for name in known if name not in RESELLERS]
+    by_name = providers()
+    selection = [provider] if provider else [name for name in by_name if name not in RESELLERS]
     result: list[Change] = []
-    for name in chosen:
-        for entry in known[name].models:
+    for name in selection:
+        for entry in by_name[name].models:
             days = sorted(set(_days(entry)))
             moments = [_noon(days[0] - timedelta(1)), *map(_noon, days)] if days else []
-            seen = [(str(moment.date()), _listing(name, entry, moment)) for moment in moments]
-            result += changes([(day, prices) for day, prices in seen if prices is not None], SOURCE)
+            snapshots = [(str(moment.date()), _listing(name, entry, moment)) for moment in moments]
+            result += changes([(day, prices) for day, prices in snapshots if prices is not None], SOURCE)
     return sorted(result, key=lambda change: (change.day, change.provider, change.model))
 
 

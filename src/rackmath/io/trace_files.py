@@ -177,11 +177,11 @@ def _pieces(scan: pl.LazyFrame, path: Path, first: int, dropped: dict[str, int] 
     for rows in scan.select(name for name in has if name is not None).collect_batches(chunk_size=_ROWS):
         when = _nanoseconds(rows[has.arrival])
         if not pieces and when is not None:
-            known = when.drop_nulls()
-            if not len(known):
+            times = when.drop_nulls()
+            if not len(times):
                 why = "write seconds, or 2023-11-16 18:17:03.98"
                 raise InputError(f"{path.name}, line {first}: arrival", rows[has.arrival][0], why)
-            origin = int(known[0])
+            origin = int(times[0])
         numbers = {
             "arrival": _floats(rows[has.arrival]) * ARRIVAL[has.arrival] if when is None
             else _floats(when - origin) * 1e-9,
@@ -274,8 +274,8 @@ def _services(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np
     if "model" not in named.columns:
         return None, ()
     names = named["model"].gather(order)
-    known = names.unique().cast(pl.String).sort()
-    return names.cast(pl.Enum(known)).to_physical().to_numpy().astype(np.int32), tuple(known)
+    distinct = names.unique().cast(pl.String).sort()
+    return names.cast(pl.Enum(distinct)).to_physical().to_numpy().astype(np.int32), tuple(distinct)
 
 
 def _prefixes(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

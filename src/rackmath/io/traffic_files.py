@@ -63,10 +63,10 @@ def read_traffic(path: Path, field: str) -> TrafficModel | AgentModel:
     kind: type[TrafficModel | AgentModel] = TrafficModel
     way_out = "is unknown here: see rackmath traffic fit for what is not"
     if "agent" in raw:
-        others = next((name for name in raw if name != "agent"), None)
+        other_table = next((name for name in raw if name != "agent"), None)
         kind, way_out = AgentModel, "is unknown in an agent: see docs/how-to/agents.md for what is not"
-        if others is not None or not isinstance(raw["agent"], dict):
-            raise InputError(f"{path.name}: {others or 'agent'}", "?", "an agent is one table, [agent]")
+        if other_table is not None or not isinstance(raw["agent"], dict):
+            raise InputError(f"{path.name}: {other_table or 'agent'}", "?", "an agent is one table, [agent]")
         raw = raw["agent"]
     unknown = _unknown(raw, kind)
     if unknown:

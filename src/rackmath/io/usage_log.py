@@ -93,22 +93,22 @@ def _usage(record: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any
 def _counts(usage: dict[str, Any], field: str) -> tuple[float, float, float, float, float]:
     """Input, cached, written for minutes, written for an hour, output."""
     if "prompt_tokens" in usage:
-        prompt, said = _count(usage, "prompt_tokens", field), _count(usage, "completion_tokens", field)
+        prompt, completion = _count(usage, "prompt_tokens", field), _count(usage, "completion_tokens", field)
         details = usage.get("prompt_tokens_details")
     else:
-        prompt, said = _count(usage, "input_tokens", field), _count(usage, "output_tokens", field)
+        prompt, completion = _count(usage, "input_tokens", field), _count(usage, "output_tokens", field)
         details = usage.get("input_tokens_details")
     if isinstance(details, dict):
         cached = _count(cast(dict[str, Any], details), "cached_tokens", field)
         if cached > prompt:
             raise InputError(f"{field} cached_tokens", cached, f"is more than the prompt of {prompt:,.0f}")
-        return prompt - cached, cached, 0.0, 0.0, said
+        return prompt - cached, cached, 0.0, 0.0, completion
     written = _count(usage, "cache_creation_input_tokens", field)
     kinds = usage.get("cache_creation")
     hour = _count(cast(dict[str, Any], kinds), "ephemeral_1h_input_tokens", field) if isinstance(kinds, dict) else 0.0
     if hour > written:
         raise InputError(f"{field} ephemeral_1h_input_tokens", hour, f"is more than all {written:,.0f} written")
-    return prompt, _count(usage, "cache_read_input_tokens", field), written - hour, hour, said
+    return prompt, _count(usage, "cache_read_input_tokens", field), written - hour, hour, completion
 
 
 def _count(usage: dict[str, Any], name: str, field: str) -> float:

@@ -84,12 +84,12 @@ class TimeLimit:
     def fitting(self, points: Sequence[Point], lasting: Sequence[float], seconds: float, name: str) -> list[Point]:
         """Points, least first, as many as together end within some seconds by what each lasts; the first always. [s]"""
         whole = accumulate(lasting)
-        chosen = [
+        selection = [
             point for place, (point, end) in enumerate(zip(points, whole, strict=True)) if not place or end < seconds
         ]
-        if len(chosen) < len(points):
-            self.omitted.append(f"{name} {', '.join(str(point) for point in points[len(chosen) :])}")
-        return chosen
+        if len(selection) < len(points):
+            self.omitted.append(f"{name} {', '.join(str(point) for point in points[len(selection) :])}")
+        return selection
 
     def notes(self) -> list[str]:
         """One sentence on what was left out, if anything was."""

@@ -117,10 +117,10 @@ def measure(machine: Machine, budget: TimeLimit, *, small: bool = False) -> Ceil
             seconds = part.each(len(kind) - number, _MOST)
             products.append(product(machine, precision, rows, columns, inner, seconds))
     streams: list[Stream] = []
-    part, wanted = budget.part(1 - _PRODUCTS), sizes(machine, small)
-    for number, size in enumerate(part.sized(wanted, float, "streams of bytes")):
+    part, product_sizes = budget.part(1 - _PRODUCTS), sizes(machine, small)
+    for number, size in enumerate(part.sized(product_sizes, float, "streams of bytes")):
         part.say(f"stream of {size / 2**20:,.2f} MiB")
-        streams.append(stream(machine, size, part.each(len(wanted) - number, _MOST)))
+        streams.append(stream(machine, size, part.each(len(product_sizes) - number, _MOST)))
     seconds = budget.each(2, _MOST)
     scalar = torch.zeros(1, device=machine.device)
     latency = timed(lambda: scalar.add_(1.0), machine.device, repeats=15, seconds=seconds)

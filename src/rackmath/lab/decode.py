@@ -59,11 +59,11 @@ def experiment(
     """
     started = perf_counter()
     device = ceilings.machine.device
-    chosen = sizes or [table.get(device, table["cpu"]) for table in (DENSE, MIXTURE)]
+    size_names = sizes or [table.get(device, table["cpu"]) for table in (DENSE, MIXTURE)]
     # One model after the other: what it takes to import and make those of a library is their own share's.
-    makers: list[Callable[[], Subject | None]] = [partial(own, name, device) for name in chosen]
+    makers: list[Callable[[], Subject | None]] = [partial(own, name, device) for name in size_names]
     if library:
-        makers += [partial(of_library, name, device) for name in chosen]
+        makers += [partial(of_library, name, device) for name in size_names]
     curves: list[ExperimentCurve] = []
     facts: dict[str, object] = {}
     findings: list[str] = []
@@ -86,12 +86,12 @@ def experiment(
         ]
         curves += [*_batch_curves(subject, over_batch), _context_curve(subject, over_context)]
         prompt = _point(ceilings, subject, "prefill", 1, _PROMPT, part, 1)
-        facts[subject.name], said = _facts(ceilings, subject, over_batch, over_context, prompt)
-        findings += said
+        facts[subject.name], sentences = _facts(ceilings, subject, over_batch, over_context, prompt)
+        findings += sentences
         if subject.coverage is not None:
             curves.append(_coverage_curve(subject, [point.batch for point in over_batch]))
     if device == "cuda":
-        curves.append(_graph_curve(ceilings, chosen[0], batches, budget.each(len(batches), _MOST)))
+        curves.append(_graph_curve(ceilings, size_names[0], batches, budget.each(len(batches), _MOST)))
     return Experiment(
         name="decode",
         title="decoding with a KV cache",
@@ -196,7 +196,7 @@ def _facts(
             f"; a token at batch 1 costs {facts['cost_of_batch_one']:.3g} times one at batch {last.batch} "
             f"({facts['cost_of_batch_one_predicted']:.3g} predicted)"
         )
-    said = [
+    findings = [
         f"{subject.name}: a pass takes {floor.timing.median * 1e3:.3g} ms at batch 1 ({floor.predicted * 1e3:.3g} "
         f"predicted){compared}.",
         f"{subject.name}: a token of a prompt takes {facts['prompt_token'] * 1e6:.3g} us "
@@ -206,11 +206,11 @@ def _facts(
     if len(over_context) > 1:
         slope, predicted = (_slope(over_context, get) for get in (_measured, _predicted))
         facts |= {"slope": slope, "slope_predicted": predicted}
-        said.append(
+        findings.append(
             f"{subject.name}: each token of context adds {slope * 1e9:.3g} ns to a pass of {_FEW} "
             f"({predicted * 1e9:.3g} predicted)."
         )
-    return facts, said
+    return facts, findings
 
 
 def _measured(point: _Point) -> float:

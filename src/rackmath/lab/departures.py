@@ -129,9 +129,9 @@ def run(
         aboard = [waiting.popleft() for _ in range(min(seats, len(waiting)))]
         work()
         synchronise(machine.device)
-        done = perf_counter() - start
+        elapsed = perf_counter() - start
         wait += [departs - request for request in aboard]
-        total += [done - request for request in aboard]
+        total += [elapsed - request for request in aboard]
     return np.array(wait), np.array(total), late, train
 
 

@@ -114,8 +114,8 @@ def _sizes(
     # One rack takes no longer than two, and the reductions about as long: three times the slowest.
     lasting = [3 * _predicted(slowest, ranks, count) for count in ordered]
     room = max(budget.left - starting, 0.0)
-    chosen = budget.fitting(ordered, lasting, room / _LEAST, "tokens")
-    return chosen, int(np.clip(room / sum(lasting[: len(chosen)]), _LEAST, _REPEATS))
+    selection = budget.fitting(ordered, lasting, room / _LEAST, "tokens")
+    return selection, int(np.clip(room / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

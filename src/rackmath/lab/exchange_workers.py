@@ -50,12 +50,12 @@ def exchange(rank: int, ranks: int, job: ExchangeJob) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for tokens in job.tokens:
         generator = torch.Generator().manual_seed(job.seed + 1000 * rank + tokens)
-        chosen = torch.rand(tokens, EXPERTS, generator=generator).topk(CHOSEN).indices
-        owner = chosen // (EXPERTS // ranks)
+        experts = torch.rand(tokens, EXPERTS, generator=generator).topk(CHOSEN).indices
+        owner = experts // (EXPERTS // ranks)
         # A token goes once to each rank that holds any of its experts.
-        wanted = torch.zeros(tokens, ranks, dtype=torch.bool).scatter_(1, owner, True)
+        needs = torch.zeros(tokens, ranks, dtype=torch.bool).scatter_(1, owner, True)
         payload = torch.randint(0, 100, (tokens, HIDDEN), generator=generator, dtype=torch.uint8)
-        going = [payload[wanted[:, to]].reshape(-1) for to in range(ranks)]
+        going = [payload[needs[:, to]].reshape(-1) for to in range(ranks)]
         counts = torch.tensor([stream.numel() for stream in going])
         coming = torch.empty_like(counts)
         dist.all_to_all_single(coming, counts)
@@ -66,9 +66,9 @@ def exchange(rank: int, ranks: int, job: ExchangeJob) -> list[dict[str, Any]]:
         combine = _timed(lambda b=back, r=returned: _send(rank, ranks, b, r, job.slow), job.repeats)
         sums = torch.zeros(tokens, HIDDEN, dtype=torch.int32)
         for to, part in enumerate(returned):
-            sums[wanted[:, to]] += part.view(-1, HIDDEN).int()
+            sums[needs[:, to]] += part.view(-1, HIDDEN).int()
         # Every expert's rank doubled the token: the sum says how many ranks there were.
-        right = bool((sums == 2 * payload.int() * wanted.sum(1, keepdim=True).int()).all())
+        right = bool((sums == 2 * payload.int() * needs.sum(1, keepdim=True).int()).all())
         sent = sum(stream.numel() for to, stream in enumerate(going) if to != rank)
         rows.append({"tokens": tokens, "bytes": sent, "dispatch": dispatch, "combine": combine, "right": right})
     return rows

@@ -193,14 +193,14 @@ def _repeated(
 
 
 def _from_ram(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:
-    held = np.fromfile(path, dtype=np.uint8)
+    buffer = np.fromfile(path, dtype=np.uint8)
     target = np.zeros(max(blocks), dtype=np.uint8)
 
     def read(offset: int, block: int) -> None:
-        target[:block] = held[offset : offset + block]
+        target[:block] = buffer[offset : offset + block]
 
     read(0, max(blocks))
-    return _repeated(blocks, held.size, budget, read)
+    return _repeated(blocks, buffer.size, budget, read)
 
 
 def _from_map(path: Path, blocks: list[int], budget: TimeLimit) -> list[Timing]:

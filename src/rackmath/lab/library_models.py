@@ -21,7 +21,7 @@ def subject(sizes: NetworkSizes, device: str) -> Subject:
     # Made where it runs: random weights of a billion parameters take a processor minutes.
     with torch.device(device):
         model = kind(config).to(dtype=torch.bfloat16).eval()
-    said = {**config.to_dict(), "torch_dtype": "bfloat16"}
+    config_fields = {**config.to_dict(), "torch_dtype": "bfloat16"}
     name = f"transformers {'Qwen3-MoE' if sizes.experts else 'Llama'}"
 
     def pass_of(phase: str, batch: int, context: int) -> Step:
@@ -44,4 +44,4 @@ def subject(sizes: NetworkSizes, device: str) -> Subject:
 
         return run
 
-    return Subject(name=name, architecture=read_config(said, name), pass_of=pass_of)
+    return Subject(name=name, architecture=read_config(config_fields, name), pass_of=pass_of)

@@ -72,16 +72,16 @@ def saved_bytes(work: Callable[[], object], parameters: set[int]) -> int:
     parameters : set of int
         Data pointers of what does not count.
     """
-    kept: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in parameters:
-            kept[storage.data_ptr()] = storage.nbytes()
+            sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
-        held = work()
-        total = sum(kept.values())
-    del held
+        result = work()
+        total = sum(sizes.values())
+    del result
     return total

@@ -59,18 +59,18 @@ def find(device: str | None = None) -> Machine:
         have.insert(0, "mps")
     if torch.cuda.is_available():
         have.insert(0, "cuda")
-    chosen = device or have[0]
-    if chosen not in have:
-        raise InputError("--device", chosen, f"this machine has {', '.join(have)}")
-    if chosen == "cuda":
+    selection = device or have[0]
+    if selection not in have:
+        raise InputError("--device", selection, f"this machine has {', '.join(have)}")
+    if selection == "cuda":
         properties = torch.cuda.get_device_properties(0)
         name, memory = properties.name, float(properties.total_memory)
     else:
-        name = _processor() if chosen == "cpu" else f"{_processor()}, Metal"
+        name = _processor() if selection == "cpu" else f"{_processor()}, Metal"
         memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return Machine(
         name=name,
-        device=chosen,
+        device=selection,
         threads=torch.get_num_threads(),
         memory=memory,
         software=f"PyTorch {torch.__version__}",

@@ -150,28 +150,28 @@ class Decoder(nn.Module):
         query = split[:, : s.heads]
         keys[:, :, position : position + new] = split[:, s.heads : s.heads + s.kv_heads]
         values[:, :, position : position + new] = split[:, s.heads + s.kv_heads :]
-        seen = position + new
+        end = position + new
         out = F.scaled_dot_product_attention(
-            query, keys[:, :, :seen], values[:, :, :seen], is_causal=new > 1, enable_gqa=True
+            query, keys[:, :, :end], values[:, :, :end], is_causal=new > 1, enable_gqa=True
         )
         return F.linear(out.transpose(1, 2).reshape(batch, new, -1), block.out)
 
     def _mix(self, block: Any, normed: Tensor) -> Tensor:
         """Route every token to its experts; each expert works on the tokens that came."""
         flat = normed.reshape(-1, self.sizes.hidden)
-        weights, chosen = F.softmax(F.linear(flat, block.router).float(), dim=-1).topk(self.sizes.chosen, dim=-1)
+        weights, experts = F.softmax(F.linear(flat, block.router).float(), dim=-1).topk(self.sizes.chosen, dim=-1)
         weights = (weights / weights.sum(-1, keepdim=True)).to(flat.dtype)
-        order = chosen.flatten().argsort()
+        order = experts.flatten().argsort()
         owners = order // self.sizes.chosen
-        counts = torch.bincount(chosen.flatten(), minlength=self.sizes.experts).tolist()
+        counts = torch.bincount(experts.flatten(), minlength=self.sizes.experts).tolist()
         self.touched.append(sum(count > 0 for count in counts))
         out = torch.zeros_like(flat)
         start = 0
         for expert, count in enumerate(counts):
             if count:
-                mine = owners[start : start + count]
+                owners_part = owners[start : start + count]
                 share = weights.flatten()[order[start : start + count]].unsqueeze(1)
-                out.index_add_(0, mine, share * _gated(flat[mine], block.up[expert], block.down[expert]))
+                out.index_add_(0, owners_part, share * _gated(flat[owners_part], block.up[expert], block.down[expert]))
             start += count
         return out.view_as(normed)
 

@@ -50,9 +50,9 @@ def experiment(
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     wrong: dict[str, float] = {}
     lost: dict[tuple[str, torch.dtype], list[float]] = {arithmetic: [] for arithmetic in ARITHMETIC}
-    wanted, depths = sorted(depths), []
-    for depth in budget.sized(wanted, float, "layers"):
-        seconds = budget.each(sum(other >= depth for other in wanted) * len(WAYS), _MOST)
+    sorted_depths, depths = sorted(depths), []
+    for depth in budget.sized(sorted_depths, float, "layers"):
+        seconds = budget.each(sum(other >= depth for other in sorted_depths) * len(WAYS), _MOST)
         depths.append(depth)
         network = Network(depth, _WIDTH, _HEADS).to(machine.device)
         stored = gradients(network, x, "standard")

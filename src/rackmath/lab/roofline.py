@@ -59,19 +59,19 @@ def _curves(ceilings: Ceilings) -> list[ExperimentCurve]:
                 [p for p in ceilings.products if p.columns == p.inner == SIDE != p.rows],
             ),
         )
-        for panel, across, chosen in groups:
-            mine = [product for product in chosen if product.precision == precision]
-            if mine:
+        for panel, across, products in groups:
+            of_precision = [product for product in products if product.precision == precision]
+            if of_precision:
                 curves.append(
                     ExperimentCurve(
                         panel=panel,
                         name=precision,
                         across=across,
                         up="FLOP/s",
-                        x=[product.rows for product in mine],
-                        measured=[product.rate for product in mine],
-                        low=[product.low for product in mine],
-                        high=[product.high for product in mine],
+                        x=[product.rows for product in of_precision],
+                        measured=[product.rate for product in of_precision],
+                        low=[product.low for product in of_precision],
+                        high=[product.high for product in of_precision],
                     )
                 )
     streams = ceilings.streams

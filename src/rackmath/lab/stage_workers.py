@@ -93,7 +93,7 @@ def _trained(rank: int, ranks: int, job: StageJob) -> dict[str, Any]:
         waiting: dict[int, tuple[Tensor, Tensor]] = {}
         sends: list[Any] = []
         dist.barrier()
-        begun = perf_counter()
+        begin = perf_counter()
         spans.append([])
         for kind, _, micro, _, _ in job.operations[rank]:
             if kind == FORWARD:
@@ -113,7 +113,7 @@ def _trained(rank: int, ranks: int, job: StageJob) -> dict[str, Any]:
                 assert x.grad is not None, "inputs ask for gradients"
                 out = x.grad
             _until(start + job.pace * (1 if kind == FORWARD else 2))
-            spans[-1].append((start - begun, perf_counter() - begun))
+            spans[-1].append((start - begin, perf_counter() - begin))
             to = rank + 1 if kind == FORWARD else rank - 1
             if 0 <= to < ranks:
                 sends.append((dist.isend(out, to, tag=micro), out))
@@ -140,7 +140,7 @@ def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:
     passes = 4
     ends: list[float] = []
     dist.barrier()
-    begun = perf_counter()
+    begin = perf_counter()
     for number in range(passes * ranks):
         if ranks > 1 and (rank or number >= ranks):
             hidden = _received((rank - 1) % ranks, number if rank else number - ranks, hidden.shape)
@@ -151,7 +151,7 @@ def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:
             out = out + cache[number % ranks].float().mean() * 0
         # The whole model takes as long on one stage as on many together.
         _until(start + pace * LAYERS / ranks)
-        ends.append(perf_counter() - begun)
+        ends.append(perf_counter() - begin)
         if ranks > 1 and not (rank == ranks - 1 and number >= (passes - 1) * ranks):
             sends.append((dist.isend(out, (rank + 1) % ranks, tag=number), out))
     for sent, _ in sends:

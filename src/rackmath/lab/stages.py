@@ -97,9 +97,9 @@ def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: TimeLi
     # A forward and a backward pass take three paces, and the pipeline fills and drains once.
     lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in ordered]
     room = budget.left / 2
-    chosen = budget.fitting(ordered, lasting, room / 2, "micro-batches")
+    selection = budget.fitting(ordered, lasting, room / 2, "micro-batches")
     # One more than the repeats, to warm up.
-    return chosen, int(np.clip(room / sum(lasting[: len(chosen)]) - 1, 1, _REPEATS))
+    return selection, int(np.clip(room / sum(lasting[: len(selection)]) - 1, 1, _REPEATS))
 
 
 def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) -> dict[str, float]:
@@ -222,14 +222,14 @@ def _findings(
     widths: Sequence[int],
     wrong: float,
 ) -> list[str]:
-    said = [
+    sentences = [
         f"{name}: a bubble of {row[-1]['bubble']:.1%} with {microbatches[-1]} micro-batches "
         f"({row[-1]['predicted']:.1%} by the scheduler), {row[-1]['peak']:.0f} of them waiting on the fullest stage."
         for name, row in rows.items()
     ]
     first, last = decoded[0], decoded[-1]
     return [
-        *said,
+        *sentences,
         f"Gradients differ from one process's by {wrong:.0e}.",
         f"From {widths[0]} to {widths[-1]} stages a process's weights shrink {first['weights'] / last['weights']:.1f} "
         f"times, its cache {first['cache'] / last['cache']:.1f} times: as many micro-batches as stages are in flight.",

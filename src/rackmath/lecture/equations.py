@@ -45,9 +45,9 @@ class Equation:
 
     def holding(self, names: Iterable[str]) -> Equation:
         """The form that holds all of some symbols; the first where none does."""
-        wanted = set(names)
+        symbol_set = set(names)
         forms = (replace(self, text=text) for text in (self.text, *self.also))
-        return next((form for form in forms if wanted <= {q.name for q in form.quantities}), self)
+        return next((form for form in forms if symbol_set <= {q.name for q in form.quantities}), self)
 
     @property
     def equality(self) -> Any:
@@ -75,10 +75,10 @@ def latex(expression: Any) -> str:
 @lru_cache(maxsize=256)
 def _parsed(text: str) -> Any:
     left, _, right = text.partition(" = ")
-    known: dict[str, Any] = {name: q.symbol for name, q in QUANTITIES.items()}
-    known |= {"Max": sp.Max, "Min": sp.Min, "sqrt": sp.sqrt}
+    symbols: dict[str, Any] = {name: q.symbol for name, q in QUANTITIES.items()}
+    symbols |= {"Max": sp.Max, "Min": sp.Min, "sqrt": sp.sqrt}
     sympify: Any = sp.sympify
-    sides = [sympify(side, locals=known) for side in (left, right)]
+    sides = [sympify(side, locals=symbols) for side in (left, right)]
     return sp.Eq(sides[0], sides[1], evaluate=False)
 
 

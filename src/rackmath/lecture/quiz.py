@@ -47,9 +47,9 @@ def next_cards(cards: Iterable[Card], due: Mapping[str, datetime], now: datetime
         Cards of a session.
     """
     deck = list(cards)
-    seen = sorted((card for card in deck if card.id in due and due[card.id] <= now), key=lambda card: due[card.id])
+    due_cards = sorted((card for card in deck if card.id in due and due[card.id] <= now), key=lambda card: due[card.id])
     new = [card for card in deck if card.id not in due]
-    return [*seen, *new][:most]
+    return [*due_cards, *new][:most]
 
 
 def anki_deck(cards: Sequence[Card]) -> str:

@@ -66,30 +66,30 @@ def solve(name: str, symbol: str, quantities: Mapping[str, str | float]) -> Solu
     Errors: :class:`InputError` for unknown symbols, impossible values, or where no
     positive real solution exists.
     """
-    chosen = equation(name).holding((symbol, *quantities))
-    names = [q.name for q in chosen.quantities]
+    form = equation(name).holding((symbol, *quantities))
+    names = [q.name for q in form.quantities]
     if symbol not in names:
         raise InputError("--for", symbol, f"{name} holds {', '.join(names)}")
     values = {key: _interval(key, value, names) for key, value in quantities.items()}
     if symbol in values:
-        others = ", ".join(n for n in names if n != symbol)
-        raise InputError(symbol, quantities[symbol], f"is the unknown; give {others}")
+        other_names = ", ".join(n for n in names if n != symbol)
+        raise InputError(symbol, quantities[symbol], f"is the unknown; give {other_names}")
     unit = QUANTITIES[symbol].unit
-    check_units(chosen)
-    branches = _branches(chosen, symbol)
-    steps = [Step(_plain(chosen.equality), chosen.latex, f"lecture chapter {chosen.chapter}, {chosen.time}")]
+    check_units(form)
+    branches = _branches(form, symbol)
+    steps = [Step(_plain(form.equality), form.latex, f"lecture chapter {form.chapter}, {form.time}")]
     unknown = QUANTITIES[symbol].symbol
     for branch in branches:
         steps += branch.steps
     closed = [b.value for b in branches if b.value is not None]
-    expression = " or ".join(str(v) for v in closed) or _plain(chosen.equality)
-    formula = r" \;\text{or}\; ".join(latex(sp.Eq(unknown, v, evaluate=False)) for v in closed) or chosen.latex
+    expression = " or ".join(str(v) for v in closed) or _plain(form.equality)
+    formula = r" \;\text{or}\; ".join(latex(sp.Eq(unknown, v, evaluate=False)) for v in closed) or form.latex
     missing = tuple(n for n in names if n != symbol and n not in values)
     if missing:
-        return Solution(chosen, symbol, unit, expression, formula, None, None, None, (), tuple(steps), missing)
-    result = _numbers(chosen, symbol, branches, values)
+        return Solution(form, symbol, unit, expression, formula, None, None, None, (), tuple(steps), missing)
+    result = _numbers(form, symbol, branches, values)
     right = branches[result.branch].value
-    steps.append(_inserted(chosen.equality if right is None else sp.Eq(unknown, right, evaluate=False), values))
+    steps.append(_inserted(form.equality if right is None else sp.Eq(unknown, right, evaluate=False), values))
     low, high = _shown(result.low, unit), _shown(result.high, unit)
     steps.append(
         Step(
@@ -99,7 +99,7 @@ def solve(name: str, symbol: str, quantities: Mapping[str, str | float]) -> Solu
         )
     )
     return Solution(
-        chosen,
+        form,
         symbol,
         unit,
         expression,
@@ -267,8 +267,8 @@ def _interval(key: str, value: str | float, names: list[str]) -> Interval:
 
 def _number(key: str, text: str | float, unit: str) -> float:
     """Read a value in the unit of its symbol; units per token or parameter read as plain ones."""
-    known = {"B/token": "B", "B/param": "B", "1/s": "1", "FLOP/token": "1", "USD/s": "USD/s"}
-    plain = known.get(unit, unit if unit in ("B", "B/s", "s", "USD", "FLOP/s", "FLOP") else "1")
+    plain_units = {"B/token": "B", "B/param": "B", "1/s": "1", "FLOP/token": "1", "USD/s": "USD/s"}
+    plain = plain_units.get(unit, unit if unit in ("B", "B/s", "s", "USD", "FLOP/s", "FLOP") else "1")
     if key == "C" and isinstance(text, str) and text.rstrip().lower().endswith(("flop/s", "flops")):
         # The blackboard counts multiplications; a data sheet counts each with its addition as two.
         number = parse(text, "FLOP/s", key) / 2
@@ -281,8 +281,10 @@ def _number(key: str, text: str | float, unit: str) -> float:
 
 def _inserted(line: Any, values: Mapping[str, Interval]) -> Step:
     """Write a line with numbers in place of symbols, not yet worked out."""
-    shown = {QUANTITIES[k].symbol: sp.Symbol(_spread(low, high), positive=True) for k, (low, high) in values.items()}
-    filled = line.xreplace(shown)
+    placeholders = {
+        QUANTITIES[k].symbol: sp.Symbol(_spread(low, high), positive=True) for k, (low, high) in values.items()
+    }
+    filled = line.xreplace(placeholders)
     return Step(_plain(filled), latex(filled), "numbers in")
 
 

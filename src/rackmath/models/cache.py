@@ -141,10 +141,10 @@ def stored_bytes(cache: Cache, context: Number, form: Format, state_form: Format
     """
     width = form.bytes_per_element
     entries = floor_multiple(context, cache.per) if cache.per > 1 else context
-    held = cache.growing * entries / cache.per
+    growing_bytes = cache.growing * entries / cache.per
     if cache.window_length:
-        held = held + cache.window * minimum(context, cache.window_length)
-    return (held + cache.convolution + cache.buffer) * width + cache.state * state_form.bytes_per_element
+        growing_bytes = growing_bytes + cache.window * minimum(context, cache.window_length)
+    return (growing_bytes + cache.convolution + cache.buffer) * width + cache.state * state_form.bytes_per_element
 
 
 def kv_bytes_per_token(architecture: Architecture, form: Format | None = None) -> float:

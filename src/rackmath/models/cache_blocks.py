@@ -87,11 +87,11 @@ def cache_blocks(architecture: Architecture, share: Share, block: int) -> Blocks
     for mixer, cache, count in layer_caches(architecture):
         part = share(cache_parts(mixer))
         token = part * (cache.growing + cache.window) * architecture.cache_format.bytes_per_element
-        held = part * stored_bytes(cache, 0.0, architecture.cache_format, architecture.state_format)
-        if not token and not held:
+        state_bytes = part * stored_bytes(cache, 0.0, architecture.cache_format, architecture.state_format)
+        if not token and not state_bytes:
             continue
         counts[_kind(cache)] += count
-        page, state = max(page, token), max(state, float(held) if not token else 0.0)
+        page, state = max(page, token), max(state, float(state_bytes) if not token else 0.0)
         if isinstance(mixer, Latent):
             block = max(block, _LATENT_BLOCK)
     kinds = [

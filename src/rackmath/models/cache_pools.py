@@ -81,9 +81,9 @@ class CachePools:
 
         A window holds what a pass of ``budget`` tokens reads as well, until that has ended.
         """
-        kept = min(context, self.window + budget) / self.window_ratio if self.windows else 0.0
+        window_tokens = min(context, self.window + budget) / self.window_ratio if self.windows else 0.0
         state = _STATES_PER_REQUEST * self.states / (STATE_RATIO * self.cell)
-        return max(context, kept, state)
+        return max(context, window_tokens, state)
 
 
 def cache_pools(

@@ -76,9 +76,9 @@ def mtp_params(architecture: Architecture) -> float:
 
 def weight_format_of(architecture: Architecture, layer: Layer | None, weight: Weight) -> Format:
     """Format of one tensor: the rule for it of its layer, or of the model outside the layers, else the model's."""
-    for name, chosen in architecture.formats if layer is None else layer.formats:
+    for name, weight_format in architecture.formats if layer is None else layer.formats:
         if name == weight.name:
-            return chosen
+            return weight_format
     return architecture.format
 
 
@@ -100,17 +100,17 @@ def elements_by_format(architecture: Architecture) -> dict[str, dict[Format, flo
     for weight, count, form in _stored(architecture):
         sums[weight.role][form] += count * weight.elements
     return {
-        role: {form: _whole(n) for form, n in sorted(held.items(), key=lambda pair: -pair[1])}
-        for role, held in sorted(sums.items())
+        role: {form: _whole(n) for form, n in sorted(formats.items(), key=lambda pair: -pair[1])}
+        for role, formats in sorted(sums.items())
     }
 
 
 def main_format(architecture: Architecture) -> Format:
     """Format that most parameters inside layers are stored in."""
-    held: defaultdict[Format, float] = defaultdict(float)
+    elements: defaultdict[Format, float] = defaultdict(float)
     for weight, count, form in _stored(architecture, outside=False):
-        held[form] += count * weight.elements
-    return max(held, key=lambda form: held[form], default=architecture.format)
+        elements[form] += count * weight.elements
+    return max(elements, key=lambda form: elements[form], default=architecture.format)
 
 
 def tensor_bytes(weight: Weight, form: Format) -> float:

@@ -100,11 +100,11 @@ def in_file(architecture: Architecture, file: str) -> Architecture:
         # llama.cpp counts tensors in the order of their names, and some rules go by these counts.
         for weight in sorted(layer_weights(layer, architecture.hidden), key=lambda w: w.name):
             kind = "value" if fused and weight.name in _FUSED else _KINDS.get(weight.name, "other")
-            chosen = _format(file, weight, kind, model, place, values, downs)
+            stored_format = _format(file, weight, kind, model, place, values, downs)
             if weight.name == "self_attn.kv_b_proj":
-                chosen = _expansion(file, layer, chosen)
-            if chosen != main:
-                changed.append((weight.name, chosen))
+                stored_format = _expansion(file, layer, stored_format)
+            if stored_format != main:
+                changed.append((weight.name, stored_format))
             values += _KINDS.get(weight.name) == "value"
             downs += kind == "down"
         layers.append(replace(layer, formats=tuple(changed)))
@@ -158,16 +158,16 @@ def _format(file: str, weight: Weight, kind: str, model: _Model, place: int, val
     if file == "mxfp4_moe":
         return GGUF_TENSORS["mxfp4" if weight.role == "experts" else "q8_0"]
     if kind == "output":
-        chosen = _output(file, main, weight.columns)
+        output_format = _output(file, main, weight.columns)
     elif kind == "embedding":
-        chosen = _EMBEDDINGS.get(file, main)
+        output_format = _EMBEDDINGS.get(file, main)
     elif file in _LOWEST:
-        chosen = _lowest(file, main, kind, model, downs)
+        output_format = _lowest(file, main, kind, model, downs)
     else:
-        chosen = next(_exceptions(file, kind, model, place, values), main)
+        output_format = next(_exceptions(file, kind, model, place, values), main)
         if kind == "value":
-            chosen = _value(chosen, model)
-    return GGUF_TENSORS[_divisible(chosen, weight.columns)]
+            output_format = _value(output_format, model)
+    return GGUF_TENSORS[_divisible(output_format, weight.columns)]
 
 
 def _output(file: str, main: str, columns: float) -> str:

@@ -132,8 +132,8 @@ class Tiles:
         canvases = [(x, y) for x in range(1, self.most + 1) for y in range(1, self.most // x + 1)]
         scales = {c: min(c[0] * self.side / width, c[1] * self.side / height) for c in canvases}
         enlarging = [scale for scale in scales.values() if scale >= 1]
-        chosen = min(enlarging) if enlarging else max(scales.values())
-        tiles = min(x * y for (x, y), scale in scales.items() if scale == chosen)
+        resize = min(enlarging) if enlarging else max(scales.values())
+        tiles = min(x * y for (x, y), scale in scales.items() if scale == resize)
         tiles += tiles > 1
         patches = (self.side // self.patch) ** 2
         return Image(tiles=tiles, patches=patches, tokens=tiles * round(patches / self.merge**2))

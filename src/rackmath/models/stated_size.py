@@ -45,7 +45,7 @@ def size_warnings(architecture: Architecture) -> tuple[str, ...]:
     total, active, embedding = total_params(architecture), active_params(architecture), embedding_params(architecture)
     actives = (active, active - embedding, active - embedding - params_by_role(architecture).get("head", 0.0))
     totals = (total, total - embedding, total + encoder_params(architecture))
-    said: list[str] = []
+    warnings: list[str] = []
     for size in stated_sizes(architecture.name):
         # Some names state the active size alone, or first.
         counted = actives if size.active else (*totals, *actives)
@@ -54,8 +54,8 @@ def size_warnings(architecture: Architecture) -> tuple[str, ...]:
             continue
         what = "active parameters" if size.active else "parameters"
         value = active if size.active else total
-        said.append(
+        warnings.append(
             f"the name says {size.text}, the config counts {value / 1e9:.4g} billion {what}: the config may be of"
             " another model, trimmed, or read as another kind; do not trust what follows from it"
         )
-    return tuple(said)
+    return tuple(warnings)

@@ -123,14 +123,14 @@ def decode(
     if stream is not None and speed is None:
         raise InputError("stream", stream, "says nothing without a speed: give both")
     prices = different_prices(offers, market.ratio)
-    known = _known_price(offers, prices, market) if prices else None
+    known_price = _known_price(offers, prices, market) if prices else None
     dated = [offer.year for offer in offers if offer.year is not None]
     years = abs(float(np.median(dated)) - market.year) if dated else 0.0
     drifted = replace(market, level_scale=float(np.hypot(market.level_scale, _DRIFT * years)))
     drawn_models: list[Draws] = []
     logs: list[float] = []
     for kind in (market.dense, market.sparse):
-        drawn_models.append(_posterior(kind, drifted, known, speed, stream))
+        drawn_models.append(_posterior(kind, drifted, known_price, speed, stream))
         logs.append(log(kind.share) + drawn_models[-1].log_evidence)
     part = np.exp(np.array(logs) - max(logs))
     part /= part.sum()

@@ -78,16 +78,16 @@ class ProviderHabits:
         key = ratio.kind, provider, sold
         if key not in self._parts:
             parts: defaultdict[int, float] = defaultdict(float)
-            others = 0
+            other_count = 0
             for name, models in self._seen[ratio.kind].items():
                 cells = [at for model, at in models if model not in sold]
                 if name != provider and cells:
-                    others += 1
+                    other_count += 1
                     for at in cells:
                         parts[at] += 1 / len(cells)
-            self._parts[key] = dict(parts), others
-        shares, others = self._parts[key]
-        return (shares.get(cell(ratio.value), 0.0) + _even(ratio)) / (others + 1)
+            self._parts[key] = dict(parts), other_count
+        shares, other_count = self._parts[key]
+        return (shares.get(cell(ratio.value), 0.0) + _even(ratio)) / (other_count + 1)
 
 
 def read(
@@ -112,8 +112,8 @@ def read(
     for ratio in ratios(listing):
         usual = habits.probability(ratio, listing.prices.provider, sold)
         question = RatioContext(ratio=ratio, input=price, speed=speeds.get(ratio.kind))
-        told = [_evidence(story, ratio, weights, usual) for story in stories(question, models)]
-        told.append(
+        entries = [_evidence(story, ratio, weights, usual) for story in stories(question, models)]
+        entries.append(
             HypothesisTest(
                 hypothesis=CONVENTION,
                 predicted=None,
@@ -124,16 +124,16 @@ def read(
                 impossible=0.0,
             )
         )
-        readings.append(RatioEvidence(model=listing.prices.model, ratio=ratio, evidence=tuple(told)))
+        readings.append(RatioEvidence(model=listing.prices.model, ratio=ratio, evidence=tuple(entries)))
     return readings
 
 
 def mass(story: RatioDraws, ratio: Ratio, weights: Array) -> float:
     """Chance of a ratio's cell under a hypothesis, its slack included. Sums to at most 1 over cells."""
     predicted = np.broadcast_to(story.predicted, weights.shape)
-    known = np.isfinite(predicted)
-    at = np.round(CELLS * np.log10(np.where(known, predicted, 1.0)))
-    inside = float(weights[known & (at == cell(ratio.value))].sum())
+    finite = np.isfinite(predicted)
+    at = np.round(CELLS * np.log10(np.where(finite, predicted, 1.0)))
+    inside = float(weights[finite & (at == cell(ratio.value))].sum())
     return (1 - SLACK) * inside + SLACK * _even(ratio)
 
 
@@ -163,11 +163,11 @@ def _evidence(story: RatioDraws, ratio: Ratio, weights: Array, usual: float) -> 
 
 def _interval(values: Array, weights: Array) -> Interval | None:
     """Middle and ranges of the finite ones; None where there are none."""
-    known = np.isfinite(values)
-    total = float(weights[known].sum())
+    finite = np.isfinite(values)
+    total = float(weights[finite].sum())
     if not total > 0:
         return None
     low90, low50, median, high50, high90 = (
-        float(value) for value in quantiles(values[known], weights[known] / total, _AT)
+        float(value) for value in quantiles(values[finite], weights[finite] / total, _AT)
     )
     return Interval(median=median, low50=low50, high50=high50, low90=low90, high90=high90)

@@ -94,12 +94,12 @@ def curve(
     margin : float
         Part of the price that is kept.
     """
-    known = np.isfinite(written.gpu_seconds)
+    finite = np.isfinite(written.gpu_seconds)
     reads, writes = (priced(price * 1e6, part, margin) for part in used)
-    into, into_low, into_high = (side[known] * reads for side in (read.seconds, read.low, read.high))
-    out, out_low, out_high = (side[known] * writes for side in (written.gpu_seconds, written.low, written.high))
+    into, into_low, into_high = (side[finite] * reads for side in (read.seconds, read.low, read.high))
+    out, out_low, out_high = (side[finite] * writes for side in (written.gpu_seconds, written.low, written.high))
     return CostCurve(
-        contexts=contexts[known],
+        contexts=contexts[finite],
         input=into,
         input_low=into_low,
         input_high=into_high,
@@ -136,7 +136,7 @@ def rational_page(
     prices = two_tier(costs.contexts, np.stack([costs.input, costs.output]), tokens)
     into = float(np.average(costs.input, weights=parts * costs.contexts))
     _, out = costs.at(min(demand.context, float(costs.contexts[-1])))
-    minutes, hour = (cache_prices(tiers, held, into) for held in (MINUTES, HOUR))
+    minutes, hour = (cache_prices(tiers, duration, into) for duration in (MINUTES, HOUR))
     return PricePage(
         input=into,
         output=out,

@@ -83,11 +83,11 @@ def fit_hosts(models: Sequence[Sequence[Price]]) -> Hosts:
     left = inverse - projected @ np.linalg.solve(basis.T @ projected, projected.T)
     effect = scale**2 * effects.T @ left @ values
     variance = scale**2 - scale**4 * np.einsum("rh,rs,sh->h", effects, left, effects)
-    known = {
+    shares = {
         name: Host(effect=float(effect[place]), error=float(np.sqrt(variance[place])))
         for place, name in enumerate(names)
     }
-    return Hosts(scale=scale, offer_scale=offer, known=known)
+    return Hosts(scale=scale, offer_scale=offer, known=shares)
 
 
 def typical_price(prices: Sequence[Price], hosts: Hosts) -> tuple[float, float]:

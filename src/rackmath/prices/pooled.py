@@ -71,11 +71,11 @@ def table(known: Sequence[KnownModel]) -> OfferTable:
         offered = [(o.provider, o.input, o.output) for o in model.offers if o.input and o.output]
         pairs = Counter((i, o) for _, i, o in offered)
         common = max(pairs, key=lambda pair: (pairs[pair], pair), default=None)
-        seen = False
+        header_read = False
         for host, into, out in offered:
             near = common is not None and max(abs(into / common[0] - 1), abs(out / common[1] - 1)) < COPIED
-            copy = near and seen
-            seen = seen or near
+            copy = near and header_read
+            header_read = header_read or near
             rows.append((place, host, float(into), float(out), copy))
     hosts = tuple(sorted({row[1] for row in rows}))
     if len(known) < 2 or len(hosts) < 2:

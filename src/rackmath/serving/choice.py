@@ -58,16 +58,16 @@ def runners_up(points: Points, limits: Limits, winner: int, count: int) -> list[
     """
     inside = np.flatnonzero(within(points, limits))
     order = inside[np.argsort(-points.per_gpu[inside], kind="stable")]
-    seen = {_family(points, winner)}
-    chosen: list[int] = []
+    families = {_family(points, winner)}
+    places: list[int] = []
     for place in order:
         family = _family(points, int(place))
-        if family not in seen:
-            seen.add(family)
-            chosen.append(int(place))
-        if len(chosen) == count:
+        if family not in families:
+            families.add(family)
+            places.append(int(place))
+        if len(places) == count:
             break
-    return chosen
+    return places
 
 
 def _family(points: Points, place: int) -> tuple[int, int, bool, bool]:
@@ -154,11 +154,11 @@ def ending(
     chunk = float(p.chunk[place])
     room = held_as_launched(architecture, system, [layout], [chunk], space.server, work.input + work.output)[0, 0]
     pooled = bool(p.prefill[place] >= 0)
-    held = float(p.batch[place]) if pooled else float(p.concurrency[place])
+    sequences = float(p.batch[place]) if pooled else float(p.concurrency[place])
     used = {
         "time to first token": float(p.time_to_first_token[place]) / limits.time_to_first_token,
         "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,
-        "memory": held / max(float(room), 1.0),
+        "memory": sequences / max(float(room), 1.0),
     }
     name = max(used, key=lambda n: used[n])
     return Ending(stopped_by=name, use=used[name])

@@ -194,8 +194,8 @@ def _room(points: Points, result: SearchResult, system: System, work: PlanWorklo
             budgets, budget = np.unique(points.chunk[at], return_inverse=True)
             layouts = [result.layouts[int(i)] for i in used]
             context = work.input + work.output
-            held = held_as_launched(variant.architecture, system, layouts, budgets.tolist(), space.server, context)
-            room[at] = held[layout, budget]
+            sequences = held_as_launched(variant.architecture, system, layouts, budgets.tolist(), space.server, context)
+            room[at] = sequences[layout, budget]
     return room
 
 

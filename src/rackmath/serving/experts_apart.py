@@ -29,26 +29,32 @@ def with_experts_apart(
     Prompts are read elsewhere: experts of their own serve steps of many sequences, and engines offer them for those.
     """
     tokens = min(space.chunks)
-    held = work.input + work.output
+    context = work.input + work.output
     sizes = sorted({int(gpus) for gpus in decode.gpus})
     layouts = [x for gpus in sizes if gpus <= space.largest_unit for x in apart_layouts(architecture, gpus)]
     if not layouts:
         return decode
-    room = largest_batch(architecture, system, stack_layouts(layouts), context=held, tokens=tokens, draft=space.draft)
+    room = largest_batch(
+        architecture, system, stack_layouts(layouts), context=context, tokens=tokens, draft=space.draft
+    )
     fitting = [n for n, many in enumerate(np.asarray(room)) if many >= layouts[n].data]
     if not fitting:
         return decode
-    chosen = [layouts[n] for n in fitting]
+    fitting_layouts = [layouts[n] for n in fitting]
     timer = engine_timer(architecture, system, losses, draft=space.draft)
     drafted = np.array(space.drafted)[None, None, :]
     step = timer(
-        "decode", stack_layouts(chosen, 3), decode.batches[None, :, None], work.input + work.output / 2, drafted
+        "decode",
+        stack_layouts(fitting_layouts, 3),
+        decode.batches[None, :, None],
+        work.input + work.output / 2,
+        drafted,
     )
     return replace(
         decode,
-        layouts=[*decode.layouts, *chosen],
-        gpus=np.concatenate([decode.gpus, _sizes(chosen)]),
-        step=np.concatenate([decode.step, np.broadcast_to(step, (len(chosen), *decode.step.shape[1:]))]),
+        layouts=[*decode.layouts, *fitting_layouts],
+        gpus=np.concatenate([decode.gpus, _sizes(fitting_layouts)]),
+        step=np.concatenate([decode.step, np.broadcast_to(step, (len(fitting_layouts), *decode.step.shape[1:]))]),
         capacity=np.concatenate([decode.capacity, np.asarray(room)[fitting]]),
     )
 

@@ -242,40 +242,42 @@ def _adapters(server: LaunchedWorker, engine: str) -> list[str]:
         names = "all" if adapters.targets == (ALL_LINEAR,) else " ".join(adapters.targets)
         return ["--enable-lora", *flags, f"--lora-target-modules {names}"]
     rank = next((rank for rank in VLLM_RANKS if rank >= adapters.rank), VLLM_RANKS[-1])
-    held = [f"--max-cpu-loras {adapters.count}"] if adapters.count > adapters.resident else []
-    return ["--enable-lora", f"--max-loras {adapters.resident}", f"--max-lora-rank {rank}", *held]
+    on_cpu = [f"--max-cpu-loras {adapters.count}"] if adapters.count > adapters.resident else []
+    return ["--enable-lora", f"--max-loras {adapters.resident}", f"--max-lora-rank {rank}", *on_cpu]
 
 
 def notes(server: LaunchedWorker) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
-    x, said = server.layout, list[str]()
+    x, sentences = server.layout, list[str]()
     ranks = x.tensor * x.data
     if server.experts and x.expert not in (1, ranks):
-        said.append(f"vLLM deals experts to all {ranks:g} ranks of a worker; ep{x.expert:g} is SGLang's to say")
+        sentences.append(f"vLLM deals experts to all {ranks:g} ranks of a worker; ep{x.expert:g} is SGLang's to say")
     if server.experts and x.data > 1 and x.expert > 1:
-        said.append(
+        sentences.append(
             "vLLM counts --max-num-seqs and --max-num-batched-tokens per data-parallel rank, SGLang divides its totals"
         )
     if server.experts and x.expert > 1 and server.experts % float(x.expert):
         spare = redundant_experts(server.experts, int(x.expert))
-        said.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
+        sentences.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
     if x.pipeline > 1 and server.drafted:
-        said.append("speculative decoding with pipeline stages is not supported by every release")
+        sentences.append("speculative decoding with pipeline stages is not supported by every release")
     if server.quantise and server.quantise not in ONLINE:
-        said.append(f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config")
+        sentences.append(
+            f"weights at {server.quantise} need a checkpoint in that format; engines read it from its config"
+        )
     elif server.quantise:
-        said.append(f"TensorRT-LLM needs a checkpoint at {server.quantise}; vLLM and SGLang convert while loading")
+        sentences.append(f"TensorRT-LLM needs a checkpoint at {server.quantise}; vLLM and SGLang convert while loading")
     if server.adapters is not None:
-        said.append("name each adapter with its folder: --lora-modules of vLLM, --lora-paths of SGLang")
+        sentences.append("name each adapter with its folder: --lora-modules of vLLM, --lora-paths of SGLang")
         if server.adapters.rank > VLLM_RANKS[-1]:
-            said.append(f"vLLM takes adapters up to rank {VLLM_RANKS[-1]}")
+            sentences.append(f"vLLM takes adapters up to rank {VLLM_RANKS[-1]}")
     if server.draft == HEAD:
-        said.append(f"{HEAD} stands for the repository of an EAGLE-3 head that was trained for this model")
+        sentences.append(f"{HEAD} stands for the repository of an EAGLE-3 head that was trained for this model")
     if server.cache not in ("bf16", "fp8"):
-        said.append(f"a cache at {server.cache} is set by neither command")
+        sentences.append(f"a cache at {server.cache} is set by neither command")
     if x.ffn:
-        said += [PLUGIN, "start servers of experts and of attention together: they wait for each other"]
-    return said
+        sentences += [PLUGIN, "start servers of experts and of attention together: they wait for each other"]
+    return sentences
 
 
 def _widths(*pairs: tuple[str, object]) -> list[str]:

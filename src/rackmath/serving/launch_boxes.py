@@ -78,8 +78,8 @@ def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], sy
 
     blocks: list[tuple[str, list[int]]] = []
     for box in range(boxes):
-        mine = [place for place in placed if box in place.boxes]
-        kinds = [list(some) for _, some in groupby(mine, key=lambda place: (place.server.role, place.boxes))]
+        on_box = [place for place in placed if box in place.boxes]
+        kinds = [list(some) for _, some in groupby(on_box, key=lambda place: (place.server.role, place.boxes))]
         text = "\n\n".join(_commands(engine, some, box, name, system, len(placed)) for some in kinds)
         if blocks and blocks[-1][0] == text:
             blocks[-1][1].append(box)
@@ -120,7 +120,7 @@ def server_pairs(workers: Sequence[tuple[LaunchedWorker, int]]) -> list[tuple[La
 def _placed(workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> list[_ServerPlace]:
     """Fill boxes with servers in order; one that is larger than a box has boxes of its own."""
     size = box_size(system)
-    made: list[_ServerPlace] = []
+    places: list[_ServerPlace] = []
     box, used, slot = 0, 0, 0
     for server, many in workers:
         gpus = int(server.layout.gpus)
@@ -129,11 +129,11 @@ def _placed(workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> li
                 box, used, slot = box + 1, 0, 0
             span = ceil(gpus / size)
             devices = tuple(range(used, used + gpus)) if span == 1 else tuple(range(size))
-            made.append(_ServerPlace(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
+            places.append(_ServerPlace(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
             used, slot = (used + gpus, slot + 1) if span == 1 else (size, slot + 1)
             box += span - 1
-    hosts = {p.server.afd_part.pair: p.boxes[0] for p in made if p.server.afd_part and p.server.role == FFN}
-    return [replace(p, experts_box=hosts[p.server.afd_part.pair]) if p.server.afd_part else p for p in made]
+    hosts = {p.server.afd_part.pair: p.boxes[0] for p in places if p.server.afd_part and p.server.role == FFN}
+    return [replace(p, experts_box=hosts[p.server.afd_part.pair]) if p.server.afd_part else p for p in places]
 
 
 def _heading(places: list[int], boxes: int) -> str:

@@ -12,11 +12,11 @@ def redundancy_flags(copies: int, interval: int | None = None) -> dict[str, str]
     """
     if not copies:
         return {}
-    told, moved = {"num_redundant_experts": copies}, ""
+    settings, moved = {"num_redundant_experts": copies}, ""
     if interval is not None:
-        told["step_interval"] = interval
+        settings["step_interval"] = interval
         moved = f" --enable-eplb --eplb-rebalance-num-iterations {interval}"
     return {
-        "vllm": f"--enable-eplb --eplb-config {quoted(told)}",
+        "vllm": f"--enable-eplb --eplb-config {quoted(settings)}",
         "sglang": f"--ep-num-redundant-experts {copies}{moved}",
     }

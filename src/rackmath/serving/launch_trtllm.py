@@ -41,8 +41,8 @@ def trtllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     if at.port is not None:
         flags.append(f"--port {at.port}")
     if at.boxes:
-        each = int(x.gpus) // len(at.boxes)
-        hosts = ",".join(f"{box}:{each}" for box in at.boxes)
+        per_box = int(x.gpus) // len(at.boxes)
+        hosts = ",".join(f"{box}:{per_box}" for box in at.boxes)
         flags[0] = f"mpirun -n {x.gpus:g} --host {hosts} trtllm-llmapi-launch {flags[0]}"
         flags.append("--host 0.0.0.0")
     return " \\\n  ".join(flags)

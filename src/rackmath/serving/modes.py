@@ -99,14 +99,14 @@ def modes(
             f"no deployment reads a prompt within {limits.time_to_first_token:g} s", "allow a longer --ttft"
         )
     standard = _standard(p, places, speed)
-    wanted = p.time_per_output_token[standard] / speedup
-    fast = [int(i) for i in places if p.time_per_output_token[i] <= wanted]
+    target = p.time_per_output_token[standard] / speedup
+    fast = [int(i) for i in places if p.time_per_output_token[i] <= target]
     slow, fastest = int(places[-1]), int(places[0])
-    chosen = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
+    best = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
     return Modes(
         search=search_result,
         standard=standard,
-        fast=chosen,
+        fast=best,
         slow=slow,
         fastest=fastest,
         saved_by_waiting=1 - float(p.per_gpu[standard] / p.per_gpu[slow]),
@@ -150,15 +150,15 @@ def levers(
     """
     result, standard = state.search, state.standard
     p = result.points
-    wanted = p.time_per_output_token[standard] / speedup
+    target = p.time_per_output_token[standard] / speedup
     variant = space.variants[int(p.variant[standard])]
-    held = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
-    drafting = replace(held, drafted=space.drafted)
+    fixed_space = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
+    drafting = replace(fixed_space, drafted=space.drafted)
     faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
     same = _deployment(result, standard)
     questions: Mapping[str, tuple[System, Space]] = {
-        "a smaller batch": (system, held),
-        "and other parallelism": (system, held),
+        "a smaller batch": (system, fixed_space),
+        "and other parallelism": (system, fixed_space),
         "and speculative decoding": (system, drafting),
         "and other formats": (system, space),
         "and twice the memory bandwidth": (faster, space),
@@ -176,14 +176,14 @@ def levers(
                 [i for i in inside if _deployment(other, int(i)) == same],
                 dtype=np.int64,
             )
-        quick = inside[q.time_per_output_token[inside] <= wanted]
-        chosen = (
+        quick = inside[q.time_per_output_token[inside] <= target]
+        fastest = (
             int(quick[np.argmax(q.per_gpu[quick])])
             if len(quick)
             else int(inside[np.argmin(q.time_per_output_token[inside])])
         )
-        reached, price = _ratio(q, chosen, p, standard)
-        yield Lever(name=name, reached=reached, price=price, place=chosen if other is result else None)
+        reached, price = _ratio(q, fastest, p, standard)
+        yield Lever(name=name, reached=reached, price=price, place=fastest if other is result else None)
 
 
 def _deployment(search: SearchResult, place: int) -> tuple[str, float, float]:

@@ -92,13 +92,13 @@ def offload(
             break
         moved.append(move)
         excess -= move.size
-    taken = sum(move.read for move in moved)
+    read_bytes = sum(move.read for move in moved)
     return Offload(
         expert_layers=sum(move.experts for move in moved),
         layers=sum(not move.experts for move in moved),
         bytes=sum(move.size for move in moved),
-        read=taken,
-        read_share=taken / read if read else 0.0,
+        read=read_bytes,
+        read_share=read_bytes / read if read else 0.0,
         fits=excess <= 0,
     )
 

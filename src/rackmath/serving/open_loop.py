@@ -62,8 +62,8 @@ def open_loop(
     Rate and time per token are not numbers where no batch keeps the limits.
     """
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
-    held = capacity_of(architecture, system, layout, load)
-    most = minimum(held, load.concurrency) if running is None else running
+    capacity = capacity_of(architecture, system, layout, load)
+    most = minimum(capacity, load.concurrency) if running is None else running
     added = added_by_prompt(architecture, layout, load, most, timer, s)
 
     def at(batch: Number) -> Steady:
@@ -81,7 +81,7 @@ def open_loop(
             running=batch,
             decode=step,
             prefill=prompt,
-            capacity=held,
+            capacity=capacity,
         )
 
     def kept(batch: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -89,17 +89,17 @@ def open_loop(
         busy = np.asarray(state.requests_per_second * prompt / layout.data)
         # The slowest arrives when a step has just begun.
         step = state.decode * (1 + s.ahead)
-        begun = (busy < 1) & np.less_equal(s.arrival + step + alone + slowest_of(_SLOWEST, prompt, busy), first)
-        return begun & np.less_equal(state.time_per_output_token, _MEAN_OF_SLOWEST * per_token)
+        starts = (busy < 1) & np.less_equal(s.arrival + step + alone + slowest_of(_SLOWEST, prompt, busy), first)
+        return starts & np.less_equal(state.time_per_output_token, _MEAN_OF_SLOWEST * per_token)
 
     if running is not None:
         return at(running)
-    wide = np.broadcast_shapes(*(np.shape(x) for x in (held, load.concurrency, first, per_token, prompt)))
+    wide = np.broadcast_shapes(*(np.shape(x) for x in (capacity, load.concurrency, first, per_token, prompt)))
     low, high = (
         np.full(wide, np.log(_IDLEST)),
-        np.broadcast_to(np.log(maximum(minimum(held, load.concurrency), 1.0)), wide),
+        np.broadcast_to(np.log(maximum(minimum(capacity, load.concurrency), 1.0)), wide),
     )
-    fits = kept(np.exp(low)) & np.greater_equal(held, 1)
+    fits = kept(np.exp(low)) & np.greater_equal(capacity, 1)
     low = np.where(kept(np.exp(high)), high, low)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -140,7 +140,7 @@ def at_rate(
     """
     alone_load = replace(load, concurrency=1.0)
     prompt, alone = prompt_times(architecture, layout, alone_load, timer, s)
-    held = maximum(capacity_of(architecture, system, layout, load), 1.0)
+    capacity = maximum(capacity_of(architecture, system, layout, load), 1.0)
 
     def times(batch: Number) -> tuple[PassTimes, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
@@ -150,8 +150,8 @@ def at_rate(
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 
     if running is None:
-        wide = np.broadcast_shapes(*(np.shape(x) for x in (held, rate, prompt)))
-        low, high = np.full(wide, np.log(_IDLEST)), np.broadcast_to(np.log(held), wide)
+        wide = np.broadcast_shapes(*(np.shape(x) for x in (capacity, rate, prompt)))
+        low, high = np.full(wide, np.log(_IDLEST)), np.broadcast_to(np.log(capacity), wide)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             enough = np.exp(middle) >= rate * load.output * times(np.exp(middle))[1]
@@ -160,7 +160,7 @@ def at_rate(
     t, tpot = times(running)
     busy = load.output * tpot
     # A batch with room left grows with its steps: only one that is full sends requests to wait.
-    full = np.greater_equal(running, held * (1 - _FULL))
+    full = np.greater_equal(running, capacity * (1 - _FULL))
     served = minimum(np.where(full, running / busy, np.inf), layout.data / maximum(in_turn(prompt, s), INSTANT))
     unmet = (
         s.arrival
@@ -168,8 +168,8 @@ def at_rate(
         + alone
         + prompts_met(t, running, busy, load, layout.data)
     )
-    known = np.isfinite(load.concurrency)
-    late = np.where(known, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
+    finite = np.isfinite(load.concurrency)
+    late = np.where(finite, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=unmet + late,
@@ -178,7 +178,7 @@ def at_rate(
         running=running,
         decode=t.step,
         prefill=prompt,
-        capacity=held,
+        capacity=capacity,
     )
 
 

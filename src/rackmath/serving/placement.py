@@ -25,8 +25,8 @@ class Placement:
     @property
     def load(self) -> NDArray[np.float64]:
         """Tokens of each rank over the mean: (ranks,). Copies share theirs."""
-        each = (np.ones(len(self.copies)) if self.popularity is None else self.popularity) / self.copies
-        tokens = each[self.held].sum(axis=1)
+        per_copy = (np.ones(len(self.copies)) if self.popularity is None else self.popularity) / self.copies
+        tokens = per_copy[self.held].sum(axis=1)
         return tokens / tokens.mean()
 
     @property

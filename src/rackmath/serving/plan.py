@@ -138,8 +138,8 @@ def plan(
 def _others_to_show(result: SearchResult, limits: Limits, winner: int) -> list[int]:
     """Places of the best of other deployments, and of the best whose routed experts stand apart where none is it."""
     apart = np.array([bool(x.ffn) for x in result.layouts])[result.points.layout]
-    others = runners_up(result.points, limits, winner, _RUNNERS_UP)
-    if not apart.any() or apart[[winner, *others]].any():
-        return others
+    places = runners_up(result.points, limits, winner, _RUNNERS_UP)
+    if not apart.any() or apart[[winner, *places]].any():
+        return places
     inside = np.flatnonzero(within(result.points, limits) & apart)
-    return [*others, *inside[np.argsort(-result.points.per_gpu[inside], kind="stable")][:1].tolist()]
+    return [*places, *inside[np.argsort(-result.points.per_gpu[inside], kind="stable")][:1].tolist()]

@@ -74,8 +74,8 @@ def two_pools(
     tuple
         Undominated points of each pairing of sizes and of each layout that writes, points evaluated, points that hold.
     """
-    kept: list[Points] = []
-    evaluated = held = 0
+    frontiers: list[Points] = []
+    evaluated = fitting = 0
     sizes = np.unique(prefill.gpus)
     readers = {g: _best_readers(prefill, g) for g in sizes}
     if len(sizes) > FEW_SIZES:
@@ -87,9 +87,9 @@ def two_pools(
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
                 points, pairs, good = block.points(space, limits.time_to_first_token)
-                evaluated, held = evaluated + pairs, held + good
-                kept.append(points)
-    return joined(kept), evaluated, held
+                evaluated, fitting = evaluated + pairs, fitting + good
+                frontiers.append(points)
+    return joined(frontiers), evaluated, fitting
 
 
 def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:
@@ -210,13 +210,13 @@ class _Block:
         good = busy < 1
         # Of several equal readers the next free one takes a prompt: its wait is about one part of a single reader's.
         wait = queued(prompt, np.where(good, busy, 0.0)) / lanes
-        begun = np.asarray(until_begun(w.step, 1.0, 1.0, s))
-        first = np.where(good, s.arrival + alone + wait + begun[None, :] + self._transfer(unit), np.inf)
+        starts = np.asarray(until_begun(w.step, 1.0, 1.0, s))
+        first = np.where(good, s.arrival + alone + wait + starts[None, :] + self._transfer(unit), np.inf)
         reader = first.argmin(axis=0)
         earliest = first[reader, np.arange(len(reader))]
-        held = np.isfinite(earliest)
-        chosen = w.undominated(held) | w.undominated(held & (earliest <= latest))
-        at = np.flatnonzero(chosen)
+        fits = np.isfinite(earliest)
+        on_frontier = w.undominated(fits) | w.undominated(fits & (earliest <= latest))
+        at = np.flatnonzero(on_frontier)
         size = len(at)
         result = Points(
             variant=np.zeros(size, dtype=np.int64),
@@ -241,8 +241,8 @@ class _Block:
 
     def _transfer(self, gpus: float) -> Array:
         """Time that a cache takes from readers to writers. (readers, writers) [s]"""
-        chosen = [self.prefill.layouts[int(i)] for i in self.readers.layout.tolist()]
-        source = stack_layouts(chosen, 2)
+        layouts = [self.prefill.layouts[int(i)] for i in self.readers.layout.tolist()]
+        source = stack_layouts(layouts, 2)
         target = Layout(tensor=self.writers.lanes[None, :])
         return np.asarray(
             transfer_time(self.architecture, self.system, source, target, self.work.input, np.asarray(gpus))

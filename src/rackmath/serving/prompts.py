@@ -42,11 +42,13 @@ def reading_time(
     read = maximum(length - cached, 1.0)
     pieces = ceiling(read / chunk)
     per_piece = read / pieces
-    seen = cached + per_piece * (pieces - 1) / 2
+    context = cached + per_piece * (pieces - 1) / 2
     stages = layout.pipeline * 1.0
-    alone = timer("prefill", layout, layout.data * 1.0, seen + per_piece, 0.0, seen) * (pieces + stages - 1) / stages
+    alone = (
+        timer("prefill", layout, layout.data * 1.0, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
+    )
     together = maximum(np.floor(minimum(chunk / read, maximum(present, 1.0))), 1.0)
-    full = timer("prefill", layout, layout.data * together, seen + per_piece, 0.0, seen) / together
+    full = timer("prefill", layout, layout.data * together, context + per_piece, 0.0, context) / together
     return alone, np.where(together > 1, full, alone), together
 
 
@@ -71,13 +73,13 @@ def time_beside(
     read = maximum(length - cached, 1.0)
     pieces = ceiling(read / chunk)
     per_piece = read / pieces
-    seen = cached + per_piece * (pieces - 1) / 2
+    context = cached + per_piece * (pieces - 1) / 2
     often = maximum(arriving * pieces, 1e-6)
     together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)
     present = maximum(running / layout.data / together, 1.0)
     stages = layout.pipeline * 1.0
-    both = timer("prefill", layout, layout.data * together, seen + present + per_piece, 0.0, seen)
-    alone = timer("prefill", layout, layout.data * together, seen + present, 0.0, seen)
+    both = timer("prefill", layout, layout.data * together, context + present + per_piece, 0.0, context)
+    alone = timer("prefill", layout, layout.data * together, context + present, 0.0, context)
     return maximum(both - alone, 0.0) / together * (pieces + stages - 1) / stages
 
 

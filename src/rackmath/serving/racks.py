@@ -86,8 +86,8 @@ def domain_fits(
             # One user reads the weights of his own token only.
             active = from_totals("active", total / sparsity, total / sparsity, kv_bytes_per_token, weights=form)
             alone = estimate(active, system, layout, batch=1, context=context, losses=losses)
-            held = total * form.bytes_per_element / system.domain
-            room = max(system.chip.memory_capacity - held, 0.0) * system.domain
+            weight_bytes = total * form.bytes_per_element / system.domain
+            room = max(system.chip.memory_capacity - weight_bytes, 0.0) * system.domain
             batch = float(np.floor(room / (kv_bytes_per_token * context)))
             fits = batch >= 1
             full = estimate(model, system, layout, batch=max(batch, 1.0), context=context, losses=losses)
@@ -96,7 +96,7 @@ def domain_fits(
                     total_params=total,
                     sparsity=sparsity,
                     fits=fits,
-                    share=held / system.chip.memory_capacity,
+                    share=weight_bytes / system.chip.memory_capacity,
                     alone=float(alone.time),
                     full=float(full.time) if fits else float("nan"),
                     batch=batch,

@@ -84,9 +84,11 @@ def search(
             continue
         start = len(layouts)
         layouts += grid.layouts
-        kept, n, good = _one_pool(grid, work, space, scheduling)
+        frontier, n, good = _one_pool(grid, work, space, scheduling)
         evaluated, fitting = evaluated + n, fitting + good
-        parts.append(_placed(_worth_keeping(encoded_apart(kept, system, space, apart, losses), limits), place, start))
+        parts.append(
+            _placed(_worth_keeping(encoded_apart(frontier, system, space, apart, losses), limits), place, start)
+        )
         if space.pools:
             decode, prefill = _options(grid, scheduling)
             if space.afd:
@@ -153,9 +155,9 @@ def _layouts(
             layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
     if not layouts:
         return [], np.zeros((0, len(space.chunks)))
-    held = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
-    fits = np.flatnonzero(held.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
-    return [layouts[int(i)] for i in fits], held[fits]
+    sequences = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
+    fits = np.flatnonzero(sequences.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
+    return [layouts[int(i)] for i in fits], sequences[fits]
 
 
 def _grid(
@@ -281,11 +283,11 @@ def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]
 def _worth_keeping(points: Points, limits: Limits) -> Points:
     """Per layout the points that nothing beats, with and without the limit on the first token."""
     inside = np.flatnonzero(points.time_to_first_token <= limits.time_to_first_token)
-    kept = [
+    survivors = [
         some[undominated(points.per_gpu[some], points.time_per_output_token[some], points.layout[some])]
         for some in (inside, np.arange(len(points)))
     ]
-    return points.taken(np.unique(np.concatenate(kept)))
+    return points.taken(np.unique(np.concatenate(survivors)))
 
 
 def _placed(points: Points, variant: int, start: int) -> Points:

@@ -50,7 +50,7 @@ def cost_by_sparsity(
         Of weights.
     """
     layout = Layout(tensor=system.domain)
-    wanted = np.asarray(users, dtype=float)
+    user_counts = np.asarray(users, dtype=float)
     spent, times, batches = (np.full((len(totals), len(users)), np.inf) for _ in range(3))
     for i, (total, active) in enumerate(zip(totals, actives, strict=True)):
         model = from_totals(f"{total:g}", total, active, kv_bytes_per_token, weights=form)
@@ -58,7 +58,7 @@ def cost_by_sparsity(
         room = np.floor(free / (kv_bytes_per_token * context))
         if room < 1:
             continue
-        batch = np.minimum(wanted, room)
+        batch = np.minimum(user_counts, room)
         # Few users read only the experts that they choose: as many as they are, at most all.
         read = np.minimum(total, active * batch)
         cost = estimate(model, system, layout, batch=batch, context=context)

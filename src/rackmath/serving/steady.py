@@ -215,10 +215,10 @@ def settled_pools(
 
 def capacity_of(architecture: Architecture, system: System, layout: Layout, load: Load) -> Number:
     """Sequences that one replica runs at once: as many as fit beside the weights, and as its engine is set to."""
-    held = load.held
-    if held is None:
-        held = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=load.budget)
-    return minimum(held, load.seats)
+    capacity = load.held
+    if capacity is None:
+        capacity = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=load.budget)
+    return minimum(capacity, load.seats)
 
 
 def prompt_times(

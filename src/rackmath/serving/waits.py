@@ -105,8 +105,8 @@ def time_to_first_token(t: PassTimes, limit: Number, load: Load, groups: Number,
     """
     # Requests that come at once find nobody who is answered.
     present = 0.0 if load.wave else others(limit, groups)
-    begun = until_begun(t.step, present, load.looks, s)
-    return s.arrival + t.alone + begun + burst(t, limit, load, groups, s)
+    start = until_begun(t.step, present, load.looks, s)
+    return s.arrival + t.alone + start + burst(t, limit, load, groups, s)
 
 
 def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:

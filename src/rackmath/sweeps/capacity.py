@@ -115,8 +115,8 @@ class _Search:
         while high / low > close:
             third = (high / low) ** (1 / 3)
             lower, upper = low * third, low * third**2
-            kept = keep(lower, upper)
-            low, high = (low, lower) if not kept[0] else (upper, high) if kept[1] else (lower, upper)
+            meets_limits = keep(lower, upper)
+            low, high = (low, lower) if not meets_limits[0] else (upper, high) if meets_limits[1] else (lower, upper)
         return low, high, runs
 
     def _kept(self, facts: Mapping[str, Any]) -> bool:
@@ -136,13 +136,13 @@ class _Search:
 
 def _bracket(keep: Callable[..., list[bool]], scale: float) -> tuple[float, float]:
     """A scale that keeps the limits and its double, which does not."""
-    low, kept = scale, keep(scale, 2 * scale)
+    low, meets_limits = scale, keep(scale, 2 * scale)
     for _ in range(_FARTHEST):
-        if kept[0] and not kept[1]:
+        if meets_limits[0] and not meets_limits[1]:
             return low, 2 * low
-        low = 2 * low if kept[0] else low / 2
+        low = 2 * low if meets_limits[0] else low / 2
         # One of the pair is known already.
-        kept = keep(low, 2 * low)
-    if kept[0]:
+        meets_limits = keep(low, 2 * low)
+    if meets_limits[0]:
         raise DoesNotFit("every rate keeps the limits", "give more requests, so that a queue can grow")
     raise DoesNotFit("no rate keeps the limits", "see the times at a low rate: --scale 0.001")

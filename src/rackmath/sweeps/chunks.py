@@ -104,15 +104,15 @@ class Folder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError("--out", str(path), f"cannot be made: {error.strerror}") from error
-        said = json.dumps({"version": __version__, **sweep}, sort_keys=True, indent=1)
+        text = json.dumps({"version": __version__, **sweep}, sort_keys=True, indent=1)
         manifest = path / _MANIFEST
         if manifest.exists():
-            if manifest.read_text(encoding="utf-8") != said:
+            if manifest.read_text(encoding="utf-8") != text:
                 raise InputError("--out", str(path), "holds another sweep; name another folder")
         elif any(path.iterdir()):
             raise InputError("--out", str(path), "holds other files; name an empty folder")
         else:
-            tables.write_text(manifest, said, "--out")
+            tables.write_text(manifest, text, "--out")
         for half in path.glob(".part-*"):
             half.unlink()
 

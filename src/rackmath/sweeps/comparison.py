@@ -99,12 +99,12 @@ class CompareRequest:
         """
         if self.usd_per_gpu_hour is None or "=" not in self.usd_per_gpu_hour:
             return {}
-        known = [_unchanged(name) for name in self.systems]
+        names = [_unchanged(name) for name in self.systems]
         prices: dict[str, float] = {}
         for part in self.usd_per_gpu_hour.split(","):
             name, _, price = (word.strip() for word in part.partition("="))
-            if name not in known:
-                raise InputError(_PRICE, part.strip(), f"name a system of --on {self.on}, as {known[0]}=2.5")
+            if name not in names:
+                raise InputError(_PRICE, part.strip(), f"name a system of --on {self.on}, as {names[0]}=2.5")
             prices[name] = numbers(price, _PRICE, 0, inf)[0]
         return prices
 
@@ -184,8 +184,8 @@ def comparison(r: CompareRequest, table: pl.DataFrame) -> Result:
         scale = grams_per_million(1.0, r.grid)
         table = table.with_columns(grams_co2_per_million_at_speed=scale * pl.col("joules_per_token_at_speed"))
     rows = table.to_dicts()
-    others = [key for key in r.keys if key not in ("model", "on", "weights")]
-    return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed, others), details=table)
+    other_keys = [key for key in r.keys if key not in ("model", "on", "weights")]
+    return Result(request=r, facts=rows, draw=lambda: cost_figure(rows, r.speed, other_keys), details=table)
 
 
 def run_compare(r: CompareRequest, progress: Progress = lambda text: None) -> Result:

@@ -124,8 +124,8 @@ def _of_layout(q: PlanQuestion, search: SearchResult, text: str) -> NDArray[np.b
 
     Errors: :class:`InputError` for a text that is no layout.
     """
-    wanted = parse_layout(text, None, q.architecture).text()
-    same = np.array([layout.text() == wanted for layout in search.layouts])
+    layout_text = parse_layout(text, None, q.architecture).text()
+    same = np.array([layout.text() == layout_text for layout in search.layouts])
     return same[search.points.layout] & (search.points.prefill < 0)
 
 

@@ -59,9 +59,9 @@ def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[CheapestR
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["model"], *(row[key] for key in question_keys)), []).append(row)
-    for (_, *values), mine in groups.items():
-        priced = sorted((row for row in mine if _cost(row) < inf), key=_cost)
-        if len(mine) > 1 and priced:
+    for (_, *values), members in groups.items():
+        priced = sorted((row for row in members if _cost(row) < inf), key=_cost)
+        if len(members) > 1 and priced:
             second = priced[1] if len(priced) > 1 else None
             yield CheapestRow(row=priced[0], question=dict(zip(question_keys, values, strict=True)), second=second)
 

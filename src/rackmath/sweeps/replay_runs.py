@@ -71,9 +71,9 @@ def _tables(
     tables: dict[str, pl.DataFrame] = {}
     folder = None if where.folder is None else Folder(where.folder, {"holds": f"{what} of the simulator"})
     if folder is not None:
-        done = folder.done()
+        finished_chunks = folder.done()
         for chunk in chunks:
-            if chunk.name in done:
+            if chunk.name in finished_chunks:
                 tables[chunk.name] = pl.read_parquet(folder.path / f"part-{chunk.name}.parquet")
     left = [chunk for chunk in chunks if chunk.name not in tables]
     # With one run to do, starting processes would take longer than the work.

@@ -54,10 +54,10 @@ def windows_of(r: SimulateRequest, count: int) -> list[dict[str, Any]]:
     span = r.requests / _rate(r)
     length = span / count
     lead = max(LEAD * length, LEAST / _rate(r))
-    each = r.requests * (length + lead) / span
-    if each > MOST:
+    per_window = r.requests * (length + lead) / span
+    if per_window > MOST:
         need = ceil(r.requests * (1 + LEAD) / MOST - 1e-9)
-        raise InputError("--windows", count, f"{each:,.0f} requests in a window: write at least {need:,}")
+        raise InputError("--windows", count, f"{per_window:,.0f} requests in a window: write at least {need:,}")
     if r.requests / count < LEAST:
         most = max(r.requests // LEAST, 1)
         raise InputError("--windows", count, f"{r.requests / count:,.0f} requests in a window: write at most {most:,}")

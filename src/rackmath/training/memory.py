@@ -53,8 +53,9 @@ def _trained(architecture: Architecture, options: Options, weights: Array, gpus:
     adapters = architecture.adapters
     if adapters is None:
         return weights / _WEIGHT, total_params(architecture) / gpus
-    held = adapter_bytes(architecture, adapters, stack_layouts(options.layouts)) / BF16.bytes_per_element
-    return np.broadcast_to(np.asarray(held, dtype=float), weights.shape), adapter_params(architecture, adapters) / gpus
+    parameters = adapter_bytes(architecture, adapters, stack_layouts(options.layouts)) / BF16.bytes_per_element
+    per_gpu = np.broadcast_to(np.asarray(parameters, dtype=float), weights.shape)
+    return per_gpu, adapter_params(architecture, adapters) / gpus
 
 
 def training_memory(architecture: Architecture, system: System, options: Options, recipe: Recipe) -> TrainingMemory:
@@ -68,8 +69,8 @@ def training_memory(architecture: Architecture, system: System, options: Options
     """
     plain = replace(requantise(architecture, weights=recipe.stored), adapters=None)
     spread = stack_layouts(options.layouts)
-    held = memory(plain, spread, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights
-    weights = np.broadcast_to(np.asarray(held, dtype=float), (len(options),))
+    per_gpu = memory(plain, spread, 0.0, 0.0, 0.0, system.chip.memory_capacity).weights
+    weights = np.broadcast_to(np.asarray(per_gpu, dtype=float), (len(options),))
     gpus = np.array([float(layout.gpus) for layout in options.layouts]) * options.context
     params, even = _trained(architecture, options, weights, gpus)
     evenly = sum(weight_bytes(plain).values()) / gpus

@@ -136,7 +136,7 @@ def answer(
         values, batch = _passes(group, timer, k.serving)
         return values * scale, batch
     steady, workers = _service(group, timer, k.serving, running, held)
-    made = {
+    by_quantity = {
         "tpot": steady.mean_of_requests,
         "tpot_median": steady.median_of_requests,
         "itl": steady.time_per_output_token,
@@ -148,9 +148,9 @@ def answer(
         "output": steady.requests_per_second * workers * group.array("output"),
         "total": steady.requests_per_second * workers * (group.array("input") + group.array("output")),
     }
-    wanted = [q.quantity for q in group.questions]
-    values = np.array([np.broadcast_to(made[name], len(wanted))[i] for i, name in enumerate(wanted)])
-    return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), (len(wanted),))
+    quantities = [q.quantity for q in group.questions]
+    values = np.array([np.broadcast_to(by_quantity[name], len(quantities))[i] for i, name in enumerate(quantities)])
+    return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), (len(quantities),))
 
 
 def _service(
@@ -207,8 +207,8 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
         per_request = np.array([q.row.per in ("request", "user") for q in group.questions])
         return np.where(latency, prompt + per_request * s.arrival, speed), batch
     total = prompt + output * timer("decode", layout, batch, length + output / 2, 0.0)
-    made = batch * workers * output / total
-    return np.where(latency, total, made), batch
+    per_pass = batch * workers * output / total
+    return np.where(latency, total, per_pass), batch
 
 
 def _training(group: Group, timer: Timer, exposed: Number) -> Array:
@@ -262,7 +262,7 @@ def stacked_constants(
         return {n: np.array([constants.value(n, engine, steps[n]) for engine in distinct])[at] for n in names}
 
     rules = [scheduling_rules(engine) for engine in distinct]
-    ruled = {name: np.array([each[name] for each in rules])[at] for name in rules[0]}
+    ruled = {name: np.array([rule[name] for rule in rules])[at] for name in rules[0]}
     return Losses(**stacked((*OF_LOSSES, "started"))), QuestionConstants(
         serving=Scheduling(**stacked(OF_SCHEDULING), **ruled), **stacked(("exposed",))
     )

@@ -73,16 +73,20 @@ def rows_of(data: Mapping[str, Any], said: Mapping[str, str]) -> list[dict[str, 
             cells = {"metric": metric, "statistic": statistic, "per": per, "value": repr(value * scale)}
             rows.append({**common, **cells})
     if not rows:
-        known = ", ".join(dict.fromkeys(m[0] for m in _METRICS))
-        raise InputError("--add", sorted(data)[:5], f"holds none of {known}")
+        names = ", ".join(dict.fromkeys(m[0] for m in _METRICS))
+        raise InputError("--add", sorted(data)[:5], f"holds none of {names}")
     return rows
 
 
 def _equal(data: Mapping[str, Any]) -> bool:
     """Whether all requests are as long: of lengths that differ, sums over many are hardly whole multiples."""
-    done = _number(data, "completed")
+    completed = _number(data, "completed")
     totals = (_number(data, "total_input_tokens"), _number(data, "total_output_tokens"))
-    return done is not None and done >= _MANY and all(total is not None and total % done == 0 for total in totals)
+    return (
+        completed is not None
+        and completed >= _MANY
+        and all(total is not None and total % completed == 0 for total in totals)
+    )
 
 
 def _engine(backend: str) -> str:
@@ -92,8 +96,8 @@ def _engine(backend: str) -> str:
 
 def _mean(data: Mapping[str, Any], total: str, *nominal: str) -> float | None:
     """Mean tokens of a request: measured where the file has them, else nominal."""
-    made, done = _number(data, total), _number(data, "completed")
-    return made / done if made and done else _number(data, *nominal)
+    tokens, completed = _number(data, total), _number(data, "completed")
+    return tokens / completed if tokens and completed else _number(data, *nominal)
 
 
 def _number(data: Mapping[str, Any], *names: str) -> float | None:

@@ -66,23 +66,23 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
     A row is left out where it cannot be asked, has no value, or is flagged as flawed.
     """
     questions: list[Question] = []
-    others: list[tuple[str, str]] = []
+    refused: list[tuple[str, str]] = []
     for i, cells in enumerate(table):
         name = cells.get("id", "") or f"line {i + 2}"
         try:
             answerable = question(read_row(cells, i + 2))
             answerable.system.require_network(int(float(answerable.deployment.layout.gpus)))
         except RackmathError as error:
-            others.append((name, str(error)))
+            refused.append((name, str(error)))
             continue
         flaw = next((flag for flag in FLAWED if answerable.row.flag(flag)), "")
         if flaw:
-            others.append((name, f"flagged: {flaw}"))
+            refused.append((name, f"flagged: {flaw}"))
         elif answerable.row.value:
             questions.append(answerable)
         else:
-            others.append((name, "no measured value"))
-    return questions, others
+            refused.append((name, "no measured value"))
+    return questions, refused
 
 
 def calibrate(
@@ -105,18 +105,18 @@ def calibrate(
 
     Errors: :class:`InputError` for fewer than ``FEWEST`` usable rows.
     """
-    questions, others = usable(table)
+    questions, refused = usable(table)
     questions, impossible = possible(questions)
-    others += impossible
+    refused += impossible
     if len(questions) < FEWEST:
-        why = others[0][1] if others else "the table is empty"
+        why = refused[0][1] if refused else "the table is empty"
         raise InputError(
             "rows", len(questions), f"calibration needs {FEWEST} usable rows; the first was refused: {why}"
         )
     if shipped is None:
-        return _from_scratch(questions, others, progress)
-    known = [_narrowed(p, shipped, spread or {}) for p in _shipped_priors(shipped, questions)]
-    fitted = fit(questions, weights(questions), known, progress=progress, rounds=2, shrink=False)
+        return _from_scratch(questions, refused, progress)
+    own_priors = [_narrowed(p, shipped, spread or {}) for p in _shipped_priors(shipped, questions)]
+    fitted = fit(questions, weights(questions), own_priors, progress=progress, rounds=2, shrink=False)
     constants = replace(
         fitted.constants,
         ranges=shipped.ranges,
@@ -125,7 +125,7 @@ def calibrate(
         basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own",
     )
     return Calibration(
-        constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(others)
+        constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(refused)
     )
 
 
@@ -224,7 +224,7 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
     labels = [_labels(q) if q.kind in _LASTING else None for q in questions]
     wrong = {label for label, b in zip(labels, beats, strict=True) if b and label is not None}
     contradicted, copied = beyond_users(questions), copies(questions)
-    kept: list[Question] = []
+    answerable: list[Question] = []
     reasons: list[tuple[str, str]] = []
     for q, b, limit, label in zip(questions, beats, bound, labels, strict=True):
         if not np.isfinite(limit):
@@ -249,8 +249,8 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
                 (q.row.id, "another run of the same source, model, formats and accelerators beats its bound")
             )
         else:
-            kept.append(q)
-    return kept, reasons
+            answerable.append(q)
+    return answerable, reasons
 
 
 _ROUNDING = 0.9
@@ -274,12 +274,12 @@ def _labels(question: Question) -> tuple[object, ...]:
 def _shipped_priors(shipped: Constants, questions: Sequence[Question]) -> tuple[Prior, ...]:
     """Priors of the rows' own members, and of every move that is shipped, which stays as it is."""
     result = list(priors(questions, kernel_files.timed_generations()))
-    known = {(p.name, p.member) for p in result}
-    kept = ((name, member) for name, members in shipped.moves.items() for member in members)
+    names = {(p.name, p.member) for p in result}
+    moves = ((name, member) for name, members in shipped.moves.items() for member in members)
     result += [
         Prior(name=name, kind="move", member=member, axis="", centre=0.0, width=1.0)
-        for name, member in kept
-        if (name, member) not in known
+        for name, member in moves
+        if (name, member) not in names
     ]
     return tuple(result)
 

@@ -80,8 +80,8 @@ def _prediction(q: Question, constants: Constants, value: float) -> Iterator[tup
 def _constants(q: Question, constants: Constants) -> Iterator[tuple[str, str]]:
     engine = engine_of(q)
     yield "kernels", kernel_files.basis(q.system.chip)
-    seen = [e for e in constants.evidence if (e.family, e.generation) == engine_key(engine)]
-    dates = f", {min(e.first for e in seen):.1f} to {max(e.last for e in seen):.1f}" if seen else ""
+    of_engine = [e for e in constants.evidence if (e.family, e.generation) == engine_key(engine)]
+    dates = f", {min(e.first for e in of_engine):.1f} to {max(e.last for e in of_engine):.1f}" if of_engine else ""
     yield "rows", f"{constants.rows(engine)} of {engine.family} on {engine.generation}{dates}"
     for term in TERMS:
         value = constants.value(term.name, engine)

@@ -159,21 +159,23 @@ class _Problem:
         _, scheduling = stacked_constants(constants, engines)
         sorted_groups = groups(questions)
         recorders: list[Recorder] = []
-        held = [held_by(group) for group in sorted_groups]
-        for group, most in zip(sorted_groups, held, strict=True):
+        capacities = [held_by(group) for group in sorted_groups]
+        for group, most in zip(sorted_groups, capacities, strict=True):
             recorder = Recorder(group)
             answer(group, recorder, taken(scheduling, group.index), most, running[group.index])
             recorders.append(recorder)
-        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, held)
+        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, capacities)
 
     def predicted(self, constants: Constants, moved: tuple[str, float] | None = None) -> Array:
         """Logarithms of predicted values. (questions,)"""
         losses, scheduling = stacked_constants(constants, self.engines, moved)
         times = self.features.times(losses)
         values = np.empty(len(self.engines))
-        for group, ranges, held in zip(self.groups, self.features.calls, self.held, strict=True):
+        for group, ranges, capacity in zip(self.groups, self.features.calls, self.held, strict=True):
             part = taken(scheduling, group.index)
-            values[group.index], _ = answer(group, RecordedTimer(times, ranges), part, held, self.running[group.index])
+            values[group.index], _ = answer(
+                group, RecordedTimer(times, ranges), part, capacity, self.running[group.index]
+            )
         return np.log(values)
 
 
@@ -247,8 +249,8 @@ def as_vector(constants: Constants, priors: Sequence[Prior]) -> Array:
     numbers: list[float] = []
     for p in priors:
         if p.kind == "base":
-            known = constants.base.get(p.name)
-            numbers.append(p.centre if known is None else inward(known, TERM[p.name].scale))
+            base = constants.base.get(p.name)
+            numbers.append(p.centre if base is None else inward(base, TERM[p.name].scale))
         else:
             numbers.append(constants.moves.get(p.name, {}).get(p.member, p.centre))
     return np.array(numbers)

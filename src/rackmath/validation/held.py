@@ -19,7 +19,7 @@ def held_by(group: Group) -> Array | None:
     """Sequences that one worker's memory holds, for rows of services: no constant moves them. (questions,)"""
     if group.kind in WITHOUT_QUEUES:
         return None
-    known: dict[tuple[str, EngineStart, float], float] = {}
+    by_start: dict[tuple[str, EngineStart, float], float] = {}
 
     # Staggered answers of one length are half written in the mean; those that begin together, and the ages of
     # exponential ones, are whole. So are all where an engine sets room for them aside.
@@ -28,18 +28,18 @@ def held_by(group: Group) -> Array | None:
     def held(q: Question) -> float:
         server, context = _start(q), q.input + max(q.output, 1.0) * (1.0 if whole or q.varied else 0.5)
         place = q.deployment.layout.text(), server, context
-        if place not in known:
-            known[place] = _held(group, q.deployment.layout, server, context)
-        return known[place]
+        if place not in by_start:
+            by_start[place] = _held(group, q.deployment.layout, server, context)
+        return by_start[place]
 
     return np.array([held(q) for q in group.questions])
 
 
 def _held(group: Group, layout: Layout, server: EngineStart, context: float) -> float:
     """Sequences of one worker; one that would not start by its engine's own part of the memory was given more."""
-    held = sequences_held(group.architecture, group.system, layout, server, context)
-    if held or server.fraction is not None:
-        return held
+    sequences = sequences_held(group.architecture, group.system, layout, server, context)
+    if sequences or server.fraction is not None:
+        return sequences
     return sequences_held(group.architecture, group.system, layout, replace(server, fraction=USABLE), context)
 
 

@@ -51,9 +51,9 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
             if axis not in t.axes:
                 continue
             for member in members:
-                known = member in (timed if axis == "generation" else TIMED)
-                free = t.name in _KERNELS and axis != "stage" and not known
-                if known and (t.name in _KERNELS or (t.name, axis) == ("own_kernels", "family")):
+                is_timed = member in (timed if axis == "generation" else TIMED)
+                free = t.name in _KERNELS and axis != "stage" and not is_timed
+                if is_timed and (t.name in _KERNELS or (t.name, axis) == ("own_kernels", "family")):
                     # Kernels of engines and chips with timings are as they were timed.
                     continue
                 if t.name == "compute" and member not in inferring[axis]:

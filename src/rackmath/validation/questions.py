@@ -144,8 +144,8 @@ _BLOCK = 16
 
 
 def _cached(row: Row, length: float) -> float:
-    held = min(row.shared_prefix_tokens or 0.0, max(length - 1, 0.0))
-    return held // _BLOCK * _BLOCK
+    prefix = min(row.shared_prefix_tokens or 0.0, max(length - 1, 0.0))
+    return prefix // _BLOCK * _BLOCK
 
 
 def _model(row: Row) -> str:

@@ -36,18 +36,18 @@ GROUPS: Mapping[str, Callable[[Prediction], str]] = {
 
 def score(name: str, predictions: Sequence[Prediction]) -> Score:
     """Score one set of rows."""
-    made = [p for p in predictions if p.predicted is not None]
-    errors = np.array([p.error for p in made if p.error is not None])
-    inside = [p.inside for p in made if p.inside is not None]
-    known = len(errors) > 0
+    predicted_rows = [p for p in predictions if p.predicted is not None]
+    errors = np.array([p.error for p in predicted_rows if p.error is not None])
+    inside = [p.inside for p in predicted_rows if p.inside is not None]
+    has_errors = len(errors) > 0
     return Score(
         name=name,
         rows=len(predictions),
-        predicted=len(made),
+        predicted=len(predicted_rows),
         measured=len(errors),
-        median_abs_error=float(np.median(np.abs(errors))) if known else None,
-        p90_abs_error=float(np.quantile(np.abs(errors), 0.9)) if known else None,
-        bias=float(np.median(errors)) if known else None,
+        median_abs_error=float(np.median(np.abs(errors))) if has_errors else None,
+        p90_abs_error=float(np.quantile(np.abs(errors), 0.9)) if has_errors else None,
+        bias=float(np.median(errors)) if has_errors else None,
         coverage_90=float(np.mean(inside)) if inside else None,
     )
 

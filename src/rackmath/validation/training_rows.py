@@ -36,10 +36,10 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
         if (getattr(row, name) or 1.0) % 1:
             raise NotUnderstood(name, getattr(row, name), "is no whole number of accelerators")
     tensor, pipeline, context = int(row.tp or 1), int(row.pp or 1), int(row.cp or 1)
-    held = tensor * pipeline * context
-    if row.gpus % held:
-        raise NotUnderstood("tp, pp, cp", held, f"{row.gpus} accelerators do not divide by {held}")
-    data = row.gpus // held
+    divisor = tensor * pipeline * context
+    if row.gpus % divisor:
+        raise NotUnderstood("tp, pp, cp", divisor, f"{row.gpus} accelerators do not divide by {divisor}")
+    data = row.gpus // divisor
     mixture = expert_count(architecture)
     assumed: list[str] = []
     micro = row.micro_batch

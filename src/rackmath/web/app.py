@@ -112,8 +112,8 @@ def _add(app: FastAPI, view: View, pool: Workers) -> None:
 
     async def still(request: Request) -> Response:
         inputs = {key: value for key, value in fields_of(view, request.query_params).items() if value != ""}
-        shown = await found(request, view.inputs(**inputs))
-        return Response(await run_in_threadpool(stills.svg, shown["figures"]), media_type="image/svg+xml")
+        content = await found(request, view.inputs(**inputs))
+        return Response(await run_in_threadpool(stills.svg, content["figures"]), media_type="image/svg+xml")
 
     app.get(f"/still/{view.name}.svg", include_in_schema=False)(still)
 

@@ -116,11 +116,11 @@ def solved(name: str, symbol: str, entries: Mapping[str, str]) -> dict[str, Any]
 
     Errors: :class:`InputError` for equations, symbols and values that are unknown or impossible.
     """
-    known = [q.name for q in find(name).quantities]
+    names = [q.name for q in find(name).quantities]
     for key, value in entries.items():
         # Nothing but symbols and short numbers becomes a word of the command.
-        if key not in known or len(value) > _LONGEST:
-            raise InputError(key, value, f"write a short number for one of {', '.join(known)}")
+        if key not in names or len(value) > _LONGEST:
+            raise InputError(key, value, f"write a short number for one of {', '.join(names)}")
     values = {key: value for key, value in entries.items() if value and key != symbol}
     words = ["lecture", "solve", name, f"--for={symbol}", *(f"{key}={value}" for key, value in values.items())]
     return to_plain(solution_facts(solve(name, symbol, values))) | {"command": command_line(words)}

@@ -76,8 +76,8 @@ def _block(view: View, query: Mapping[str, str]) -> dict[str, Any]:
     if view.heavy:
         return facts
     try:
-        known = {key: value for key, value in inputs.items() if key in view.inputs.model_fields and value != ""}
-        facts["answer"] = as_json(view.answer(view.inputs(**known)))
+        fields = {key: value for key, value in inputs.items() if key in view.inputs.model_fields and value != ""}
+        facts["answer"] = as_json(view.answer(view.inputs(**fields)))
     except ValidationError as error:
         facts["errors"] = [text["message"] for text in said(error)]
     except RackmathError as error:
@@ -89,7 +89,7 @@ def _ledger(query: Mapping[str, str]) -> dict[str, Any]:
     """Claims with a ruling, of a chapter of the lecture, that contain some words: as the address says."""
     ruling, chapter, words = query.get("ruling", ""), query.get("chapter", ""), query.get("words", "")[:_LONGEST]
     every = [claim for number in range(1, 7) for claim in claims_of(number)]
-    chosen = [
+    selection = [
         claim
         for claim in every
         if ruling in ("", claim["ruling"])
@@ -97,7 +97,7 @@ def _ledger(query: Mapping[str, str]) -> dict[str, Any]:
         and words.lower() in f"{claim['id']} {claim['statement']} {claim['why']}".lower()
     ]
     return {
-        "claims": chosen,
+        "claims": selection,
         "all": len(every),
         "rulings": RULINGS,
         "asked": {"ruling": ruling, "chapter": chapter, "words": words},
@@ -119,8 +119,8 @@ def claims_of(chapter: int) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=8)
 def _claims_of(chapter: int) -> list[dict[str, Any]]:
-    wanted = {row["id"] for row in rows() if int(row["chapter"]) == chapter}
+    ids = {row["id"] for row in rows() if int(row["chapter"]) == chapter}
     return [
         {**to_plain(c), "ruling": c.ruling, "values": [text_of(v) for v in (c.lecture, c.with_real_inputs)]}
-        for c in claims(lambda name: name in wanted)
+        for c in claims(lambda name: name in ids)
     ]

@@ -38,10 +38,10 @@ class SecureHeaders:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                known = {name for name, _ in message["headers"]}
+                names = {name for name, _ in message["headers"]}
                 message["headers"] = [
                     *message["headers"],
-                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in known),
+                    *((k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in names),
                 ]
             await send(message)
 

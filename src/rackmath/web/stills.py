@@ -73,13 +73,13 @@ def _series(trace: Mapping[str, Any], turned: bool, upwards: bool) -> Series:
         kind = "horizontal" if turned else "bars"
     else:
         kind = "mark" if marker else "line" if trace.get("mode") == "lines" else "points"
-    known = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
+    points = [(a, b) for a, b in zip(x, y, strict=True) if b is not None]
     if upwards:
-        known.reverse()
+        points.reverse()
     return Series(
         name=str(trace.get("name", "")),
-        x=[a for a, _ in known],
-        y=[b for _, b in known],
+        x=[a for a, _ in points],
+        y=[b for _, b in points],
         kind=kind,
         named=bool(trace.get("showlegend", True)),
     )

@@ -104,8 +104,8 @@ def widget(subject: Any, **values: Any) -> ViewWidget:
     for field in values:
         if field not in view.inputs.model_fields:
             raise InputError(field, values[field], f"{name} has {', '.join(view.inputs.model_fields)}")
-    known = {} if isinstance(subject, str) else _values_of(request, view)
-    return ViewWidget(view, {**known, **values})
+    presets = {} if isinstance(subject, str) else _values_of(request, view)
+    return ViewWidget(view, {**presets, **values})
 
 
 def _values_of(request: Any, view: View) -> dict[str, Any]:

@@ -96,25 +96,25 @@ class Workers:
         self, view: str, values: Mapping[str, Any], paths: Mapping[str, str], left: Callable[[], Awaitable[bool]]
     ) -> dict[str, Any]:
         worker = self.idle.pop() if self.idle else await asyncio.to_thread(_Worker)
-        done = False
+        finished = False
         try:
             worker.pipe.send((view, dict(values), dict(paths)))
-            begun = looked = time.monotonic()
+            start = looked = time.monotonic()
             while not worker.pipe.poll():
                 await asyncio.sleep(_STEP)
                 now = time.monotonic()
                 if not worker.process.is_alive():
                     raise TooLong("the process that answered was stopped: ask for less")
-                if now - begun > self.longest:
+                if now - start > self.longest:
                     raise TooLong(f"took longer than {self.longest:g} s: ask for less, or on the command line")
                 if now - looked > _LEFT:
                     looked = now
                     if await left():
                         raise ViewerLeft
             kind, content = worker.pipe.recv()
-            done = True
+            finished = True
         finally:
-            if done:
+            if finished:
                 self.idle.append(worker)
             else:
                 worker.stop()

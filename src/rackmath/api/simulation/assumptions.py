@@ -62,10 +62,10 @@ def _scaling_note(setup: Setup) -> list[str]:
     rules = setup.fleet(setup.groups[0]).scaling
     if rules is None:
         return []
-    each = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}
+    units = {"concurrency": "requests in flight", "queue": "queued requests", "rate": "requests per second"}
     aim = (
-        f"{rules.target:.3g} {each[rules.metric]} per replica"
-        if rules.metric in each
+        f"{rules.target:.3g} {units[rules.metric]} per replica"
+        if rules.metric in units
         else (f"as many replicas as keep {rules.limit:.3g} s per token")
     )
     read = _loading_text(setup)

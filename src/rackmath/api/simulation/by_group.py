@@ -47,20 +47,20 @@ def service_facts(
     of = np.zeros(len(setup.work), np.int32) if setup.work.service is None else setup.work.service
     rows: list[dict[str, Any]] = []
     for service in sorted({group.service for group in setup.groups}):
-        mine = of == service
-        seen = counted[mine[counted]]
+        is_service = of == service
+        of_service = counted[is_service[counted]]
         which = [k for k, group in enumerate(setup.groups) if group.service == service]
         members = tuple(setup.groups[k] for k in which)
         rows.append(
             {
                 "replicas": [f"{member.replicas} x {member.text}" for member in members],
-                "requests": int(mine.sum()),
-                "time_to_first_token": spread_facts(times.first[seen]),
-                "time_per_output_token": spread_facts(times.per_token[seen]),
-                "latency": spread_facts(times.whole[seen]),
-                "good_share": float(kept[seen].mean()) if len(seen) else None,
+                "requests": int(is_service.sum()),
+                "time_to_first_token": spread_facts(times.first[of_service]),
+                "time_per_output_token": spread_facts(times.per_token[of_service]),
+                "latency": spread_facts(times.whole[of_service]),
+                "good_share": float(kept[of_service].mean()) if len(of_service) else None,
                 "usd_per_million_tokens": dollars_per_million(
-                    members, seconds[which], float(setup.work.output[mine & outcome.answered].sum())
+                    members, seconds[which], float(setup.work.output[is_service & outcome.answered].sum())
                 ),
             }
         )
@@ -76,14 +76,14 @@ def class_facts(
         return {}
     rows: list[dict[str, Any]] = []
     for k in range(int(rank.max()) + 1):
-        seen = counted[rank[counted] == k]
+        of_class = counted[rank[counted] == k]
         rows.append(
             {
                 "requests": int((rank == k).sum()),
-                "time_to_first_token": spread_facts(times.first[seen]),
-                "time_per_output_token": spread_facts(times.per_token[seen]),
-                "latency": spread_facts(times.whole[seen]),
-                "good_share": float(kept[seen].mean()) if len(seen) else None,
+                "time_to_first_token": spread_facts(times.first[of_class]),
+                "time_per_output_token": spread_facts(times.per_token[of_class]),
+                "latency": spread_facts(times.whole[of_class]),
+                "good_share": float(kept[of_class].mean()) if len(of_class) else None,
             }
         )
     return {"classes": rows}

@@ -69,15 +69,15 @@ def _rate(group: ReplicaGroup) -> float:
 
 def _bandwidth_share(setup: Setup, group: ReplicaGroup, outcome: Outcome, kind: int) -> float:
     """Part of the peak bandwidth that a step of the mean batch uses. [1]"""
-    mine = outcome.replicas.own["kind"] == kind
-    worked = float(outcome.replicas.own["busy"][mine].sum())
+    is_kind = outcome.replicas.own["kind"] == kind
+    worked = float(outcome.replicas.own["busy"][is_kind].sum())
     if not worked > 0:
         return 0.0
     step = estimate(
         group.architecture,
         group.system,
         group.deployment.layout,
-        batch=max(float(outcome.replicas.own["batch"][mine].sum()) / worked, 1.0),
+        batch=max(float(outcome.replicas.own["batch"][is_kind].sum()) / worked, 1.0),
         context=float(setup.work.prompt.mean()) + float(setup.work.output.mean()) / 2,
         losses=group.losses,
     )

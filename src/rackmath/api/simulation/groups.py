@@ -108,16 +108,16 @@ def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
     for text in texts:
         parts = dict(_pair(text, part) for part in text.split())
         share = parts.pop("share", None)
-        wanted = parts.pop("for", None)
+        service = parts.pop("for", None)
         if "gpus" not in parts:
             raise InputError("--beside", text, "say how many: gpus=8")
-        if parts.get("model") and share is None and wanted is None:
+        if parts.get("model") and share is None and service is None:
             raise InputError("--beside", text, "another model needs requests of its own: share=0.2, or for=NAME")
-        if share is not None and wanted is not None:
+        if share is not None and service is not None:
             raise InputError("--beside", text, "give share or for, not both")
         numbers = {key: _whole(text, parts[key]) for key in ("gpus", "seats", "budget") if key in parts}
         part = None if share is None else _share(text, share)
-        groups.append(ReplicaGroupText(options=parts | numbers, share=part, service=wanted))
+        groups.append(ReplicaGroupText(options=parts | numbers, share=part, service=service))
     return groups
 
 
@@ -154,8 +154,8 @@ def services(work: Arrivals, beside: Sequence[ReplicaGroupText], seed: int) -> t
     for group in beside:
         if group.service is not None:
             if group.service not in work.names:
-                known = ", ".join(work.names) or "none: it has no column model"
-                raise InputError("--beside for", group.service, f"the trace names {known}")
+                names = ", ".join(work.names) or "none: it has no column model"
+                raise InputError("--beside for", group.service, f"the trace names {names}")
             assert work.service is not None, "names come with numbers"
             numbers.append(len(set(numbers) - {0}) + 1)
             service[work.service == work.names.index(group.service)] = numbers[-1]

@@ -47,8 +47,8 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     """What ``rackmath simulate --json`` prints, without clocks and ranges."""
     tasks = tasks_of_run(setup, outcomes)
     facts = _of_requests(setup, outcomes, tasks) | _upgrade(setup, outcomes)
-    each = facts["usd_per_million_tokens"]
-    dollars = None if each is None else each * float(setup.work.output.sum()) / 1e6
+    usd_per_million = facts["usd_per_million_tokens"]
+    dollars = None if usd_per_million is None else usd_per_million * float(setup.work.output.sum()) / 1e6
     return facts | task_facts(setup, outcomes, tasks, dollars)
 
 
@@ -60,7 +60,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
     arrival = first.requests["arrival"]
     times = user_times(setup, outcomes)
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
-    kept = good(times, r.ttft or np.inf, r.tpot or np.inf)
+    within_limits = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = _rates(setup, outcomes, tasks)
     warm, counted = _counted(setup, last, arrival, times, rates)
     written = float(setup.work.output[last.answered].sum())
@@ -91,8 +91,8 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "leaves_limit_after": _leaves(r, rates, arrival, times),
         "throughput": rates.tokens,
         "requests_per_second": rates.served,
-        "goodput": float((kept & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
-        "good_share": float(kept[counted].mean()),
+        "goodput": float((within_limits & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
+        "good_share": float(within_limits[counted].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[last.answered].sum()),
@@ -110,8 +110,8 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_per_million_tokens": dollars_per_million(members, paid, written, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": service_facts(setup, last, times, kept, paid, counted) if len(setup.pools[0]) > 1 else [],
-        **class_facts(setup, times, kept, counted),
+        "services": service_facts(setup, last, times, within_limits, paid, counted) if len(setup.pools[0]) > 1 else [],
+        **class_facts(setup, times, within_limits, counted),
         **refusals(r, last, counted),
     }
 
@@ -172,12 +172,12 @@ def _rent(setup: Setup, outcome: Outcome, span: float) -> float:
 
     As in :mod:`rackmath.caching.tiers`: the price over the life of a device.
     """
-    held = _held(setup, outcome)
+    tier_bytes = _held(setup, outcome)
     replicas = len(outcome.replicas.own)
     total = 0.0
     for tier in setup.cache.tiers:
         bought = tier.capacity * (1 if tier.common else replicas)
-        total += tier.price * (bought if isfinite(bought) else held.get(tier.name, 0.0))
+        total += tier.price * (bought if isfinite(bought) else tier_bytes.get(tier.name, 0.0))
     return total * span / LIFETIME
 
 

@@ -46,9 +46,9 @@ def task_facts(
     rates = task_rates(tasks)
     counted = steady_part(tasks)
     times = {
-        name: asdict(told)
+        name: asdict(statistics)
         for name in ("whole", "service", "queueing", "tools")
-        if (told := spread(getattr(tasks, name)[counted])) is not None
+        if (statistics := spread(getattr(tasks, name)[counted])) is not None
     }
     return {
         "tasks": {

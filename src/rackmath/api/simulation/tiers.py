@@ -17,7 +17,7 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
     of the catalogue (``ddr5``, ``cxl``, ``nvme-tlc``, ...) bring bandwidth and price of as many devices as they fill.
     """
     tiers: list[Tier] = []
-    known = catalogue.tiers()
+    catalogue_tiers = catalogue.tiers()
     for part in text.split(",") if text and text != "none" else ():
         name, _, rest = part.partition("=")
         size, _, speed = rest.partition("@")
@@ -25,11 +25,11 @@ def tiers_of(text: str | None) -> tuple[Tier, ...]:
         common, name = name.startswith("all:"), name.removeprefix("all:")
         if not name or not size:
             raise InputError("--tiers", part, "write name=capacity, then @bandwidth and +latency, as dram=1TB@50GB/s")
-        device = known.get(name)
+        device = catalogue_tiers.get(name)
         capacity = float("inf") if size in ("inf", "shared") else parse(size, "B", "--tiers")
         if tiers and not bandwidth and device is None:
             raise InputError(
-                "--tiers", part, f"say how fast, as {name}={size}@50GB/s, or name one of {', '.join(known)}"
+                "--tiers", part, f"say how fast, as {name}={size}@50GB/s, or name one of {', '.join(catalogue_tiers)}"
             )
         usual = float("inf")
         if device is not None:

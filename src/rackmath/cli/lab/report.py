@@ -54,16 +54,16 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
 
     started = perf_counter()
     budget = TimeLimit(seconds if seconds is not None else _QUICK if quick else _WHOLE, render.show_progress)
-    done: list[Experiment] = []
+    experiments: list[Experiment] = []
     stopped = False
     try:
         # Each is kept as soon as it has ended.
-        done.extend(job() for job in _jobs(device, quick, budget))
+        experiments.extend(job() for job in _jobs(device, quick, budget))
     except KeyboardInterrupt:
         stopped = True
-        render.show_note(f"stopped after {len(done)} experiments")
-    if out is not None and done:
-        write_text(Path(out), _page(done, perf_counter() - started), "--html")
+        render.show_note(f"stopped after {len(experiments)} experiments")
+    if out is not None and experiments:
+        write_text(Path(out), _page(experiments, perf_counter() - started), "--html")
         render.show_note(f"wrote {out}")
     if as_json:
         render.show_json(
@@ -71,11 +71,11 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
                 "date": str(datetime.now(UTC).date()),
                 "version": __version__,
                 "seconds": perf_counter() - started,
-                "experiments": [as_data(row) for row in done],
+                "experiments": [as_data(row) for row in experiments],
             }
         )
     else:
-        _show(done)
+        _show(experiments)
     if stopped:
         raise click.Abort
 

@@ -96,11 +96,11 @@ def _thinned(places: list[float], shared: set[float]) -> list[float]:
     """Places to print; of many those that all curves have, each at least 1.4 times the last, and where curves end."""
     if len(places) <= _MOST_ROWS:
         return places
-    kept: list[float] = []
+    selection: list[float] = []
     for x in [x for x in places if x in shared] or places:
-        if not kept or x >= _APART * kept[-1]:
-            kept.append(x)
-    return sorted({*kept, max(shared, default=places[-1]), places[-1]})
+        if not selection or x >= _APART * selection[-1]:
+            selection.append(x)
+    return sorted({*selection, max(shared, default=places[-1]), places[-1]})
 
 
 def panels(experiment: Experiment) -> Iterator[tuple[str, list[ExperimentCurve]]]:

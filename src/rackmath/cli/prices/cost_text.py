@@ -56,14 +56,17 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
             "energy, idle time included",
             [(kind, energy_text(energy)) for kind, energy in facts["energy"].items()],
         )
-    kept = facts["margin"]
-    if kept is not None:
-        cached = "" if kept["cached"] is None else f", cached {kept['cached']:.0%}"
+    margin = facts["margin"]
+    if margin is not None:
+        cached = "" if margin["cached"] is None else f", cached {margin['cached']:.0%}"
         render.show_pairs(
-            f"against the list of {kept['sold_as']} at {kept['provider']}",
+            f"against the list of {margin['sold_as']} at {margin['provider']}",
             [
-                ("gross margin", f"{kept['margin']:.0%}: {kept['cost']:.3g} $ of {kept['revenue']:.3g} $ a request"),
-                ("by kind", f"input {kept['input']:.0%}{cached}, output {kept['output']:.0%}"),
+                (
+                    "gross margin",
+                    f"{margin['margin']:.0%}: {margin['cost']:.3g} $ of {margin['revenue']:.3g} $ a request",
+                ),
+                ("by kind", f"input {margin['input']:.0%}{cached}, output {margin['output']:.0%}"),
             ],
         )
     if explain:

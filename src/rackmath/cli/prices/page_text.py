@@ -57,8 +57,8 @@ def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
     for priced in pages:
         own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         for reading in priced["readings"]:
-            for told in reading["hypotheses"]:
-                own[reading["kind"], told["hypothesis"]].append(told["log10_bayes_factor"])
+            for entry in reading["hypotheses"]:
+                own[reading["kind"], entry["hypothesis"]].append(entry["log10_bayes_factor"])
         for (kind, hypothesis), values in own.items():
             kinds[kind][hypothesis].append(float(np.median(values)))
     render.show_table(
@@ -66,8 +66,8 @@ def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
         ["ratio", "hypothesis", ">providers", ">median", ">least", ">most"],
         [
             (kind, name, str(len(v)), f"{np.median(v):+.2f}", f"{min(v):+.2f}", f"{max(v):+.2f}")
-            for kind, told in kinds.items()
-            for name, v in told.items()
+            for kind, entry in kinds.items()
+            for name, v in entry.items()
             if name != CONVENTION
         ],
         "one number per provider: the median of its ratios; 0 is even, -2 is a hundred to one against",
@@ -81,19 +81,19 @@ def hypothesis_rows(reading: Mapping[str, Any]) -> list[tuple[str, ...]]:
         name = page.CLIFF
     value = f"{reading['value']:g}"
     rows: list[tuple[str, ...]] = []
-    for told in reading["hypotheses"]:
-        convention = told["hypothesis"] == CONVENTION
+    for hypothesis in reading["hypotheses"]:
+        convention = hypothesis["hypothesis"] == CONVENTION
         meant = "nothing"
         if convention:
-            meant = f"nothing; {told['probability']:.0%} of the others print it"
-        elif told["implied"] is not None:
-            meant = f"{told['implies']}: {_span(told['implied'])}"
-        if told["impossible"] > 0.005:
-            meant += f"; cannot be in {told['impossible']:.0%} of models"
-        foretold = "" if told["predicted"] is None else _span(told["predicted"])
-        factor = "0" if convention else f"{told['log10_bayes_factor']:+.1f}"
+            meant = f"nothing; {hypothesis['probability']:.0%} of the others print it"
+        elif hypothesis["implied"] is not None:
+            meant = f"{hypothesis['implies']}: {_span(hypothesis['implied'])}"
+        if hypothesis["impossible"] > 0.005:
+            meant += f"; cannot be in {hypothesis['impossible']:.0%} of models"
+        foretold = "" if hypothesis["predicted"] is None else _span(hypothesis["predicted"])
+        factor = "0" if convention else f"{hypothesis['log10_bayes_factor']:+.1f}"
         head = (name, value, str(len(reading["models"]))) if not rows else ("", "", "")
-        rows.append((*head, told["hypothesis"], foretold, factor, meant))
+        rows.append((*head, hypothesis["hypothesis"], foretold, factor, meant))
     return rows
 
 
@@ -136,13 +136,13 @@ def _cliffs(models: Sequence[Mapping[str, Any]]) -> str:
 def _show_changes(changes: Sequence[page.Change]) -> None:
     if not changes:
         return
-    known = sources()
+    files = sources()
     render.show_table(
         "what changed, as far as it is dated",
         ["day", "model", "what", ">from", ">to", "source"],
         [
-            (change.day, change.model, change.what, change.before, change.after, known[change.source].publisher)
-            if change.source in known
+            (change.day, change.model, change.what, change.before, change.after, files[change.source].publisher)
+            if change.source in files
             else (change.day, change.model, change.what, change.before, change.after, change.source)
             for change in changes
         ],

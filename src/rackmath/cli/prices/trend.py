@@ -100,14 +100,14 @@ def _data(fall: Decline) -> dict[str, Any]:
 
 
 def _assumed(source: str | None) -> tuple[str, ...]:
-    kept = (
+    remarks = (
         "the price of a token, not of a task: models that reason write more tokens for one answer",
         "scores are those that vendors publish; test questions in the training data raise them",
     )
     if source:
-        return kept
+        return remarks
     return (
-        *kept,
+        *remarks,
         "prices: the vendors' own pages on the day of release, and hosts of open-weight models in November 2026; hosts "
         "had these prices earlier than that, so prices fell faster if anything",
         "scores, days and prices with their sources: data/capability.csv of the package",

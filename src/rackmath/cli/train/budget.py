@@ -32,7 +32,7 @@ def budget_command(request: BudgetRequest, plot: str | None, explain: bool, as_j
     if request.known:
         show_known(request.law, result.facts)
         return
-    chosen = law(request.law)
-    show_budget(chosen, result.facts)
+    scaling_law = law(request.law)
+    show_budget(scaling_law, result.facts)
     if explain:
-        render.show_lines("equations", equations(chosen, result.facts))
+        render.show_lines("equations", equations(scaling_law, result.facts))

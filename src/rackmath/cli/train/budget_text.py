@@ -38,8 +38,8 @@ def show_budget(law: LossLaw, facts: dict[str, Any]) -> None:
         render.show_pairs(
             "90 % over 200 resamples of the law's runs",
             [
-                (label, f"{shown(spans[key]['low90'])} to {shown(spans[key]['high90'])}")
-                for label, key, shown in (
+                (label, f"{text_of(spans[key]['low90'])} to {text_of(spans[key]['high90'])}")
+                for label, key, text_of in (
                     ("parameters", "params", short_count),
                     ("tokens", "tokens", short_count),
                     ("over-trained", "overtraining", lambda value: f"{value:.3g}x"),

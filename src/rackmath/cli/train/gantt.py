@@ -21,13 +21,13 @@ NAMES = ("forward", "gradient of inputs", "gradient of weights", "both gradients
 
 def gantt_lines(timeline: Timeline) -> list[str]:
     """One line per rank: what it does for most of each cell, a dot where it waits."""
-    start = min(begun[0] for begun in timeline.start if begun)
+    start = min(begin[0] for begin in timeline.start if begin)
     cell = timeline.makespan / _WIDE
     lines: list[str] = []
     for rank, operations in enumerate(timeline.order.operations):
         busy = [[0.0] * len(LETTERS) for _ in range(_WIDE)]
-        for (kind, *_), begun, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
-            first, last = (begun - start) / cell, (ended - start) / cell
+        for (kind, *_), begin, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
+            first, last = (begin - start) / cell, (ended - start) / cell
             for place in range(int(first), min(int(last) + 1, _WIDE)):
                 busy[place][kind] += min(last, place + 1) - max(first, place)
         lines.append(f"{rank:3} " + "".join(_letter(parts) for parts in busy))
@@ -81,8 +81,8 @@ def _draw(timeline: Timeline, path: Path) -> None:
     for rank, operations in enumerate(timeline.order.operations):
         for kind in sorted({op[0] for op in operations}):
             bars = [
-                (begun, ended - begun)
-                for op, begun, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True)
+                (start, ended - start)
+                for op, start, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True)
                 if op[0] == kind
             ]
             used[kind] = axis.broken_barh(

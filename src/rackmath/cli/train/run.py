@@ -34,8 +34,10 @@ def run_command(request: TrainRequest, explain: bool, as_json: bool) -> None:
 
 def _show(facts: dict[str, Any], gpus: int, explain: bool) -> None:
     if not facts["fits"]:
-        held = f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB each"
-        least = [("fits", f"no, so no days and no dollars: {held} in the layout that needs least, {facts['layout']}")]
+        memory_text = f"{facts['memory_per_gpu'] / 1e9:.1f} of {facts['capacity'] / 1e9:.1f} GB each"
+        least = [
+            ("fits", f"no, so no days and no dollars: {memory_text} in the layout that needs least, {facts['layout']}")
+        ]
         render.show_lines(f"{facts['model']} on {gpus:,} x {facts['system']}", training_summary(facts))
         render.show_pairs("in numbers", least)
         render.show_bars("memory of an accelerator", facts["memory"], lambda value: show(value, "B"))

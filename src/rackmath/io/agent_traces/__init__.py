@@ -55,8 +55,8 @@ def read_agents(path: Path, *, block: int) -> Arrivals:
 
     Errors: :class:`InputError` with the line.
     """
-    files = sorted(each for each in path.rglob("*.json")) if is_folder(path) else [path]
-    rows = [each for file in files for each in _objects(file)]
+    files = sorted(entry for entry in path.rglob("*.json")) if is_folder(path) else [path]
+    rows = [entry for file in files for entry in _objects(file)]
     kind = _format([row for _, row in rows[:_LOOKED_AT]])
     if kind is None:
         way_out = "holds no trace of Dynamo, Weka, Mooncake with sessions, or Applied Compute"
@@ -128,9 +128,9 @@ def _of_file(data: str, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if not isinstance(loaded, list):
         yield name, _object(loaded, name)
         return
-    for number, each in enumerate(cast(list[Any], loaded), start=1):
+    for number, entry in enumerate(cast(list[Any], loaded), start=1):
         place = f"{name}, object {number}"
-        yield place, _object(each, place)
+        yield place, _object(entry, place)
 
 
 def _bounded(size: int, name: str) -> None:

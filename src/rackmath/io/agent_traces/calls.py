@@ -65,22 +65,22 @@ def workload_of(calls: Sequence[Call], block: int) -> Arrivals:
     """
     if not calls:
         raise InputError("--trace", "0 requests", "the trace of agents holds none")
-    known = {call.name: k for k, call in enumerate(calls)}
-    if len(known) < len(calls):
-        again = next(call for k, call in enumerate(calls) if known[call.name] != k)
+    place_of = {call.name: k for k, call in enumerate(calls)}
+    if len(place_of) < len(calls):
+        again = next(call for k, call in enumerate(calls) if place_of[call.name] != k)
         raise InputError(f"{again.place}: request_id", again.name, "is there twice: every call has a name of its own")
     for call in calls:
         for wait in call.waits:
-            if wait.name not in known:
+            if wait.name not in place_of:
                 raise InputError(f"{call.place}: request to wait for", wait.name, "is no request of this trace")
-    tasks = _tasks(calls, known)
+    tasks = _tasks(calls, place_of)
     _one_beginning(calls, tasks)
-    order = _order(calls, known, tasks)
+    order = _order(calls, place_of, tasks)
     place = np.empty(len(calls), np.int64)
     place[order] = np.arange(len(calls))
     sorted_calls = [calls[k] for k in order]
-    edges = [(int(place[known[w.name]]), int(place[known[c.name]]), w) for c in sorted_calls for w in c.waits]
-    answers = _answers(calls, known, block)
+    edges = [(int(place[place_of[w.name]]), int(place[place_of[c.name]]), w) for c in sorted_calls for w in c.waits]
+    answers = _answers(calls, place_of, block)
     prefixes = [(*call.blocks, *answers.get(call.name, ())) for call in sorted_calls]
     number: dict[Hashable, int] = {}
     models = sorted({call.model for call in calls})
@@ -90,8 +90,8 @@ def workload_of(calls: Sequence[Call], block: int) -> Arrivals:
         prompt=np.array([c.prompt for c in sorted_calls], np.int32),
         output=np.array([c.output for c in sorted_calls], np.int32),
         rank=np.zeros(len(calls), np.int32),
-        start=np.concatenate(([0], np.cumsum([len(each) for each in prefixes]))).astype(np.int64),
-        blocks=np.array([number.setdefault(b, len(number)) for each in prefixes for b in each], np.int64),
+        start=np.concatenate(([0], np.cumsum([len(prefix) for prefix in prefixes]))).astype(np.int64),
+        blocks=np.array([number.setdefault(b, len(number)) for prefix in prefixes for b in prefix], np.int64),
         answer_blocks=np.array([len(answers.get(c.name, ())) for c in sorted_calls], np.int32),
         block=block,
         graph=graph_of(

@@ -96,21 +96,21 @@ def _connect(
 ) -> None:
     """Begin and end the sessions of parents."""
     number = {record.call.name: k for k, record in enumerate(records)}
-    told: dict[str, Object] = {}
+    sources: dict[str, Object] = {}
     for place, link in links:
         for key in ("source_request_id", "consumer_request_id"):
             if link.get(key) is not None and text(link, key, place) not in number:
                 raise InputError(f"{place}: {key}", link[key], "is no request of this trace")
         if link.get("child_session_id") is not None and link.get("source_request_id") is not None:
-            told[text(link, "child_session_id", place)] = link
+            sources[text(link, "child_session_id", place)] = link
     for session, parent in parents.items():
         if parent not in sessions or parent == session:
             continue
-        children, others = sessions[session], sessions[parent]
-        link = told.get(session)
+        children, parent_calls = sessions[session], sessions[parent]
+        link = sources.get(session)
         if link is None:
-            spawn(records, others, children)
-            join(records, others, children, max(records[k].end for k in children))
+            spawn(records, parent_calls, children)
+            join(records, parent_calls, children, max(records[k].end for k in children))
             continue
         spawn(records, [number[link["source_request_id"]]], children)
         if link.get("consumer_request_id") is not None:

@@ -70,7 +70,7 @@ def of_second_version(rows: Rows) -> tuple[list[Call], int]:
         call.task, call.model = task, str(row.get("model") or "")
         call.blocks = [f"{task} {b}" for b in call.blocks]
         call.begins = seconds(row, ("not_before_ms",), place, MS) or 0.0
-        call.waits = [_wait(each, place) for each in tables(row, "dependencies", place)]
+        call.waits = [_wait(dependency, place) for dependency in tables(row, "dependencies", place)]
         calls.append(call)
         if not call.waits:
             earliest[task] = min(earliest.get(task, call.begins), call.begins)

@@ -73,8 +73,8 @@ def spawn(records: Sequence[Record], parents: Iterable[int], children: Sequence[
 def join(records: Sequence[Record], parents: Iterable[int], children: Sequence[int], end: float) -> None:
     """Let the first call of a parent after a context's end wait for what ended it."""
     sources = {j for k in children for j in records[k].after | records[k].during} - set(children)
-    begun = max((records[j].start for j in sources), default=-inf)
-    later = [k for k in parents if records[k].start + TOGETHER >= end and records[k].start > begun]
+    start = max((records[j].start for j in sources), default=-inf)
+    later = [k for k in parents if records[k].start + TOGETHER >= end and records[k].start > start]
     if later:
         target = min(later, key=lambda k: (records[k].start, k))
         waited = {j for k in children for j in records[k].after}

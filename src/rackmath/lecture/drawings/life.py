@@ -23,9 +23,9 @@ _SHOWN = np.log10(1.1)
 
 def training() -> Figure:
     """Cost of a model's life at one loss, against how far it is over-trained."""
-    chosen, loss, life = law("besiroglu"), 2.0, Life(answer_tokens=1e13)
+    scaling_law, loss, life = law("besiroglu"), 2.0, Life(answer_tokens=1e13)
     sizes = np.geomspace(1.2e10, 1.5e11, POINTS)
-    lives = [budget(chosen, float(n), chosen.tokens_for(float(n), loss), life) for n in sizes]
+    lives = [budget(scaling_law, float(n), scaling_law.tokens_for(float(n), loss), life) for n in sizes]
     across = np.array([b.overtraining for b in lives])
     return Figure(
         title="One loss (2.0), ten trillion tokens served",
@@ -137,7 +137,7 @@ def errors() -> Figure:
     ratios: dict[str, list[float]] = {}
     for row in csv.DictReader(lines):
         ratios.setdefault(row["class"], []).append(float(row["predicted"]) / float(row["measured"]))
-    wanted = sorted((name for name in ratios), key=lambda name: -len(ratios[name]))[:4]
+    classes = sorted((name for name in ratios), key=lambda name: -len(ratios[name]))[:4]
     levels = np.linspace(0.03, 0.97, 95)
     return Figure(
         title="Predicted over measured, by kind of row",
@@ -145,7 +145,7 @@ def errors() -> Figure:
             Panel(
                 across="predicted over measured",
                 up="part of the rows below",
-                series=[line(name, np.quantile(ratios[name], levels), levels) for name in wanted],
+                series=[line(name, np.quantile(ratios[name], levels), levels) for name in classes],
             )
         ],
     )

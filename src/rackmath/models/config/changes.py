@@ -50,8 +50,8 @@ def changed_config(config: Mapping[str, Any], key: str, value: str) -> dict[str,
         return {**config, part: changed_config(cast("Mapping[str, Any]", config[part]), key, value)}
     field = next((name for name in NAMES.get(key, (key,)) if _is_number(config.get(name))), None)
     if field is None:
-        known = ", ".join(numbers_of(config))
-        raise InputError(f"model.{key}", value, f"the config has no such number; it has {known}")
+        names = ", ".join(numbers_of(config))
+        raise InputError(f"model.{key}", value, f"the config has no such number; it has {names}")
     old = float(config[field])
     new = old * parse(value[:-1], "1", f"model.{key}") if value.endswith("x") else parse(value, "1", f"model.{key}")
     if not 1 <= new <= 1e9:

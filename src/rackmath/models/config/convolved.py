@@ -48,8 +48,8 @@ def _compressed(fields: Fields, attention: Grouped, hidden: int, layer: int) -> 
     channels = heads * attention.key_dim
     router = fields.integer("router_hidden_size")
     slots = fields.integer("num_experts", kind="experts") + 1
-    kept = channels * (depthwise + grouped - 2) + attention.kv_heads * attention.value_dim // 2
-    return replace(attention, convolution=kept), (
+    weights = channels * (depthwise + grouped - 2) + attention.kv_heads * attention.value_dim // 2
+    return replace(attention, convolution=weights), (
         vector("self_attn.conv_qk_depthwise", "attention", channels * (depthwise + 1), "heads"),
         matrix("self_attn.conv_qk_grouped", "attention", attention.key_dim * grouped, channels, "heads"),
         vector("self_attn.conv_qk_grouped.bias", "attention", channels, "heads"),
@@ -83,5 +83,7 @@ def _relative(fields: Fields, attention: Grouped, hidden: int, layer: int) -> tu
     if full:
         taps = matrix("self_attn.sconv.weight_proj", "attention", hidden, attention.kv_heads * kernel, "kv_heads")
         extras += [replace(taps, copies=2), vector("kv_input_layernorms", "norm", 2 * hidden)]
-    kept = (keys + values + 2 * hidden) * kernel
-    return replace(attention, convolution=kept, gate_width=attention.query_heads * attention.value_dim), tuple(extras)
+    weights = (keys + values + 2 * hidden) * kernel
+    return replace(attention, convolution=weights, gate_width=attention.query_heads * attention.value_dim), tuple(
+        extras
+    )

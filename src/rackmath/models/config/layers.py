@@ -158,8 +158,8 @@ def _without_cache(mixer: Mixer) -> Mixer:
         # Only the query norm remains; it is as wide as a head or as all of them.
         total = mixer.norm_elements
         groups = mixer.query_heads + mixer.kv_heads
-        kept = total // 2 if total == 2 * mixer.key_dim else total * mixer.query_heads // groups
-        return replace(mixer, stores=False, norm_elements=kept)
+        key_share = total // 2 if total == 2 * mixer.key_dim else total * mixer.query_heads // groups
+        return replace(mixer, stores=False, norm_elements=key_share)
     return mixer
 
 

@@ -110,11 +110,11 @@ def _one_based(fields: Fields, layers: int) -> list[str] | None:
     full, linear = inner.items("full_attn_layers"), inner.items("kda_layers")
     if full is None and linear is None:
         raise InputError("linear_attn_config", sorted(nested), "give full_attn_layers or kda_layers")
-    chosen = {checked_integer("full_attn_layers", i, kind="layers", low=1) for i in full or []}
+    full_layers = {checked_integer("full_attn_layers", i, kind="layers", low=1) for i in full or []}
     if full is None:
         listed = {checked_integer("kda_layers", i, kind="layers", low=1) for i in linear or []}
-        chosen = set(range(1, layers + 1)) - listed
-    return ["full" if i + 1 in chosen else "recurrent" for i in range(layers)]
+        full_layers = set(range(1, layers + 1)) - listed
+    return ["full" if i + 1 in full_layers else "recurrent" for i in range(layers)]
 
 
 def _grouped_layers(fields: Fields, layers: int) -> list[str] | None:
@@ -162,16 +162,16 @@ def _periodic(fields: Fields, layers: int) -> list[str] | None:
 def _indexed(fields: Fields, layers: int) -> list[str] | None:
     """Lists of the (0-based) layers that have attention."""
     if "attn_layer_indices" in fields.data and fields.has("mamba_n_heads") and not fields.has("mamba_d_ssm"):
-        chosen = {
+        full_layers = {
             checked_integer("attn_layer_indices", e, kind="layers", low=0)
             for e in fields.items("attn_layer_indices") or []
         }
-        return ["full" if i in chosen else "recurrent" for i in range(layers)]
+        return ["full" if i in full_layers else "recurrent" for i in range(layers)]
     for name, inside in (("full_attn_idxs", "full"), ("hybrid_layer_ids", "shared")):
         entries = fields.items(name)
         if entries and not fields.has("mamba_d_ssm"):
-            chosen = {checked_integer(name, e, kind="layers", low=0) for e in entries}
-            return [inside if i in chosen else "recurrent" for i in range(layers)]
+            full_layers = {checked_integer(name, e, kind="layers", low=0) for e in entries}
+            return [inside if i in full_layers else "recurrent" for i in range(layers)]
     return None
 
 
@@ -227,8 +227,8 @@ def feed_forward_kinds(fields: Fields, layers: int) -> list[str]:
         return _fitted("mlp_layer_types", words, layers, fields)
     enumerated = fields.items("moe_layers_enum", "moe_layers")
     if enumerated:
-        chosen = {checked_integer("moe_layers_enum", e, kind="layers", low=0) for e in enumerated}
-        return ["moe" if i in chosen else "dense" for i in range(layers)]
+        routed_layers = {checked_integer("moe_layers_enum", e, kind="layers", low=0) for e in enumerated}
+        return ["moe" if i in routed_layers else "dense" for i in range(layers)]
     frequency = fields.find("moe_layer_freq")
     if frequency is not None and isinstance(frequency[1], list):
         flags = [

@@ -91,8 +91,8 @@ def read_formats(
     rules = _inline(Fields(block))
     if expert is not None and rules.experts is None and not rules.special:
         # Weights of 4 bit meet activations of 8 bit, in blocks of 32 (DeepSeek V4).
-        chosen = MXFP4_FP8 if expert == "fp4" else weight_format(expert, "expert_dtype")
-        rules = TensorFormats(rules.default, rules.kept, rules.special, experts=chosen)
+        expert_format = MXFP4_FP8 if expert == "fp4" else weight_format(expert, "expert_dtype")
+        rules = TensorFormats(rules.default, rules.kept, rules.special, experts=expert_format)
     return rules, cache
 
 
@@ -101,15 +101,15 @@ def formats_of(rules: TensorFormats, layer: Layer, index: int, hidden: int) -> t
     if rules.default == BF16 and not rules.special and rules.experts is None:
         return ()
     everywhere, here = rules.special.get(None, ()), rules.special.get(str(index), ())
-    special = [(pattern, chosen) for _, pattern, chosen in sorted((*everywhere, *here), key=itemgetter(0))]
-    kept = (*rules.kept.get(None, ()), *rules.kept.get(str(index), ()))
+    special = [(pattern, form) for _, pattern, form in sorted((*everywhere, *here), key=itemgetter(0))]
+    exceptions = (*rules.kept.get(None, ()), *rules.kept.get(str(index), ()))
     formats: list[tuple[str, Format]] = []
     for weight in layer_weights(layer, hidden):
         if weight.columns == 0 or weight.role not in CONVERTED:
             continue
-        chosen = _format(rules, special, kept, weight.name, weight.role)
-        if chosen != BF16:
-            formats.append((weight.name, chosen))
+        form = _format(rules, special, exceptions, weight.name, weight.role)
+        if form != BF16:
+            formats.append((weight.name, form))
     return tuple(formats)
 
 
@@ -117,9 +117,9 @@ def _format(
     rules: TensorFormats, special: Sequence[tuple[str, Format]], kept: Sequence[str], name: str, role: str
 ) -> Format:
     """Format of one tensor under the rules of its layer."""
-    for pattern, chosen in special:
+    for pattern, special_format in special:
         if matches(pattern, name):
-            return chosen
+            return special_format
     if any(matches(pattern, name) for pattern in kept):
         return BF16
     if role == "experts" and rules.experts is not None:
@@ -138,18 +138,18 @@ def _kept(names: object, field: str) -> Mapping[str | None, Sequence[str]]:
         if not isinstance(name, str):
             raise InputError(field, name, "write module names")
     checked(cast("list[str]", names), field)
-    kept: defaultdict[str | None, list[str]] = defaultdict(list)
+    exceptions: defaultdict[str | None, list[str]] = defaultdict(list)
     for layer, pattern in dict.fromkeys(placed(name) for name in cast("list[str]", names)):
-        kept[layer].append(pattern)
-    return kept
+        exceptions[layer].append(pattern)
+    return exceptions
 
 
 def _by_layer(rules: Iterable[tuple[str, Format]]) -> Mapping[str | None, Sequence[tuple[int, str, Format]]]:
     """Patterns with their formats by layer, None for those of all layers."""
     special: defaultdict[str | None, list[tuple[int, str, Format]]] = defaultdict(list)
-    for place, (name, chosen) in enumerate(rules):
+    for place, (name, layer_format) in enumerate(rules):
         layer, pattern = placed(name)
-        special[layer].append((place, pattern, chosen))
+        special[layer].append((place, pattern, layer_format))
     return special
 
 
@@ -157,7 +157,7 @@ def _modelopt(block: Mapping[str, Any]) -> TensorFormats:
     """ModelOpt: an algorithm, exclusions, or one algorithm per layer."""
     fields = Fields(block)
     algorithm = fields.text("quant_algo")
-    kept = _kept(block.get("exclude_modules") or block.get("ignore"), "exclude_modules")
+    exceptions = _kept(block.get("exclude_modules") or block.get("ignore"), "exclude_modules")
     layers = fields.mapping("quantized_layers")
     if layers is not None:
         special: list[tuple[str, Format]] = []
@@ -166,10 +166,10 @@ def _modelopt(block: Mapping[str, Any]) -> TensorFormats:
             entry = Fields(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else None
             algo = entry.text("quant_algo") if entry else None
             special.append((name, _algorithm(algo)))
-        return TensorFormats(BF16 if block.get("quant_method") != "fp8" else FP8, kept, _by_layer(special))
+        return TensorFormats(BF16 if block.get("quant_method") != "fp8" else FP8, exceptions, _by_layer(special))
     if algorithm is None:
-        return TensorFormats(BF16, kept)
-    return TensorFormats(_algorithm(algorithm), kept)
+        return TensorFormats(BF16, exceptions)
+    return TensorFormats(_algorithm(algorithm), exceptions)
 
 
 def _algorithm(name: str | None) -> Format:
@@ -183,20 +183,22 @@ def _inline(fields: Fields) -> TensorFormats:
     method = fields.text("quant_method")
     if fields.has("quant_algo"):
         return _modelopt(block)
-    kept = _kept(block.get("modules_to_not_convert") or block.get("ignore") or block.get("ignored_layers"), "ignore")
+    exceptions = _kept(
+        block.get("modules_to_not_convert") or block.get("ignore") or block.get("ignored_layers"), "ignore"
+    )
     match method:
         case "fp8" | "fbgemm_fp8":
-            return TensorFormats(_fp8(fields), kept)
+            return TensorFormats(_fp8(fields), exceptions)
         case "mxfp4":
-            return TensorFormats(MXFP4, kept, only_experts=True)
+            return TensorFormats(MXFP4, exceptions, only_experts=True)
         case "awq" | "gptq" | "gptqmodel" | "auto-round":
-            return TensorFormats(_integer(fields, AWQ if method == "awq" else GPTQ), kept)
+            return TensorFormats(_integer(fields, AWQ if method == "awq" else GPTQ), exceptions)
         case "bitsandbytes":
             return TensorFormats(
-                INT8 if fields.choice("load_in_8bit") else Format(name="nf4", bits=4.5, compute="bf16"), kept
+                INT8 if fields.choice("load_in_8bit") else Format(name="nf4", bits=4.5, compute="bf16"), exceptions
             )
         case "compressed-tensors" | None if fields.has("config_groups"):
-            return _groups(fields, kept)
+            return _groups(fields, exceptions)
         case "modelopt":
             return _modelopt(block)
         case _:
@@ -235,14 +237,14 @@ def _groups(fields: Fields, kept: Mapping[str | None, Sequence[str]]) -> TensorF
         if not isinstance(group, Mapping):
             raise InputError("config_groups", group, "write an object per group")
         inner = Fields(cast("Mapping[str, Any]", group))
-        chosen = _group_format(inner)
+        group_format = _group_format(inner)
         targets = inner.items("targets") or ["Linear"]
         checked([target for target in targets if isinstance(target, str)], "targets")
         for target in targets:
             if target == "Linear":
-                default = chosen
+                default = group_format
             elif isinstance(target, str):
-                special.append((target, chosen))
+                special.append((target, group_format))
     return TensorFormats(default or BF16, kept, _by_layer(special))
 
 

@@ -59,8 +59,8 @@ def read_config(
     text, types = _text_part(config)
     fields = Fields(text)
     fields.ignore(("model_type", "architectures"))
-    convention, known = convention_of(types)
-    if known is None:
+    convention, known_type = convention_of(types)
+    if known_type is None:
         fields.default("model_type", f"{types[0] if types else None} is not known: habits of Llama")
     if fields.choice("is_encoder_decoder"):
         raise InputError("is_encoder_decoder", True, "only decoder models are read; give the decoder's config")
@@ -97,7 +97,7 @@ def read_config(
         max_context=longest,
         rotary_elements=rotary_elements(fields, hidden, longest) if convention.positions is None else 0,
         source="config.json",
-        model_type=known or "",
+        model_type=known_type or "",
     )
     drafted = fields.optional("draft_vocab_size", kind="vocabulary", low=1)
     if drafted is not None:

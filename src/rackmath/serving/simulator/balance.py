@@ -77,7 +77,7 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, close
         start, stop = begin, max(end, begin + 1e-9)
     edges = np.array([start, stop])
     rest = np.maximum(output - 1, 0).astype(float)
-    made = spread_over(first, finish, rest, edges)[0] + float(((first >= start) & (first <= stop)).sum())
+    tokens = spread_over(first, finish, rest, edges)[0] + float(((first >= start) & (first <= stop)).sum())
     parts = spread_over(arrival, finish, np.ones(len(arrival)), edges)[0]
     served = float(parts if closed else ((finish > start) & (finish <= stop)).sum()) / (stop - start)
     offered = served if closed else (len(arrival) - 1) / max(window, 1e-9)
@@ -87,7 +87,7 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, close
         stop=stop,
         offered=offered if window > 0 else None,
         served=served,
-        tokens=made / (stop - start),
+        tokens=tokens / (stop - start),
         growth=growth,
         steady=None if short else steady,
     )
@@ -96,10 +96,12 @@ def balance(arrival: F, first: F, finish: F, output: NDArray[np.int32], *, close
 def _growth(arrival: F, finish: F, start: float, stop: float) -> tuple[float, bool]:
     """Growth of the requests in the fleet, and whether it is within its noise. [requests/s]"""
     edges = np.linspace(start, stop, _BINS + 1)
-    held = np.searchsorted(np.sort(arrival), edges, side="right") - np.searchsorted(np.sort(finish), edges, "right")
-    gained = np.diff(held.astype(float))
+    in_flight = np.searchsorted(np.sort(arrival), edges, side="right") - np.searchsorted(
+        np.sort(finish), edges, "right"
+    )
+    gained = np.diff(in_flight.astype(float))
     error = float(gained.std(ddof=1)) / np.sqrt(_BINS)
-    return float(held[-1] - held[0]) / (stop - start), bool(gained.mean() <= _CLEAR * error)
+    return float(in_flight[-1] - in_flight[0]) / (stop - start), bool(gained.mean() <= _CLEAR * error)
 
 
 def leaves_limit(arrival: F, waits: F, limit: float) -> float | None:
@@ -117,8 +119,8 @@ def leaves_limit(arrival: F, waits: F, limit: float) -> float | None:
         return None
     edges = np.linspace(begin, last, 2 * _BINS + 1)
     many, total = np.histogram(arrival, edges)[0], np.histogram(arrival, edges, weights=waits)[0]
-    seen = many > 0
-    middle, mean = ((edges[1:] + edges[:-1]) / 2 - begin)[seen], total[seen] / many[seen]
+    has_requests = many > 0
+    middle, mean = ((edges[1:] + edges[:-1]) / 2 - begin)[has_requests], total[has_requests] / many[has_requests]
     beyond = np.flatnonzero(mean > limit)
     if len(beyond):
         return float(middle[beyond[0]])

@@ -99,9 +99,9 @@ def deploy(
     """
     whole = work.prompt.astype(float) + work.output
     mean, longest = float(whole.mean()), float(np.quantile(whole, 0.95))
-    held = sequences_held(architecture, system, layout, server, mean)
+    sequences = sequences_held(architecture, system, layout, server, mean)
     groups = int(layout.data * layout.pipeline)
-    if held < groups:
+    if sequences < groups:
         raise DoesNotFit(f"{architecture.name} in {layout.text()}", f"requests of {mean:,.0f} tokens need more memory")
     times = step_times(
         layout,
@@ -116,7 +116,7 @@ def deploy(
     return SimulatedLayout(
         layout=layout,
         groups=groups,
-        memory=int(held / groups * mean),
+        memory=int(sequences / groups * mean),
         times=times,
         kv_bytes=float(cache_bytes(architecture, mean)) / mean,
     )
@@ -173,7 +173,7 @@ def two_pools(
     ready = read.requests["first"] + transfer(work.prompt.astype(float))
     order = np.argsort(ready, kind="stable")
     later = Arrivals(arrival=ready[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order])
-    begun = None if resume is None else _part("write", resume)
+    checkpoint = None if resume is None else _part("write", resume)
     written = simulate(
         later,
         writers.times,
@@ -183,7 +183,7 @@ def two_pools(
         ready=ready[order],
         progress=progress,
         keep=lambda snapshot: keep(lambda: _named("read", at_end[0]) | _named("write", snapshot())),
-        resume=begun or None,
+        resume=checkpoint or None,
         code=code,
     )
     back = np.empty_like(order)

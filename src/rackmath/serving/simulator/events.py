@@ -42,12 +42,12 @@ class RequestQueue:
         self.sent = 0
         self.looked = 0.0
         self.open = work.graph is None
-        known = np.flatnonzero(q["awaits"] == 0)
+        ready = np.flatnonzero(q["awaits"] == 0)
         self.due, self.who = np.full(len(work) + 1, inf), np.zeros(len(work) + 1, np.int64)
         self.count = np.zeros(1, np.int64)
         if not self.open:
             # A sorted list is a heap.
-            order = known[np.argsort(work.arrival[known], kind="stable")]
+            order = ready[np.argsort(work.arrival[ready], kind="stable")]
             self.due[: len(order)], self.who[: len(order)] = work.arrival[order], order
             self.count[0] = len(order)
 
@@ -215,28 +215,28 @@ class Events:
         assert rules is not None, "only fleets that scale decide to"
         heappush(self.heap, (now + rules.interval, _SCALES, 0))
         # Replicas of the first kind come and go; those beside them stay.
-        holds, mine = held(s), s.own["kind"] == 0
+        holds, is_scaled = held(s), s.own["kind"] == 0
         for r in [r for r in self.leaving if holds[r] == 0]:
             self.leaving.discard(r)
             again(r, now, False)
             self.bill[r] = self.bill.get(r, 0.0) + now - self.since.pop(r)
-        up = s.own["up"] & mine
+        up = s.own["up"] & is_scaled
         out = 0
         if self.upgrade is not None:
-            out = sum(mine[r] for r in (*self.upgrade.draining, *self.upgrade.restarting))
+            out = sum(is_scaled[r] for r in (*self.upgrade.draining, *self.upgrade.restarting))
         current = max(int(up.sum()) + out + len(self.starting), 1)
-        total = self._metric(s, mine, now)
-        wanted = min(max(wanted_replicas(current, total, rules.target, rules.tolerance), rules.least), rules.most)
-        wanted = self.advice.settled(now, wanted, current)
+        total = self._metric(s, is_scaled, now)
+        target = min(max(wanted_replicas(current, total, rules.target, rules.tolerance), rules.least), rules.most)
+        target = self.advice.settled(now, target, current)
         # One that fails stays paid for, and comes back by itself.
-        spare = [int(r) for r in np.flatnonzero(mine) if int(r) not in self.since]
-        for r in spare[: max(wanted - current, 0)]:
+        spare = [int(r) for r in np.flatnonzero(is_scaled) if int(r) not in self.since]
+        for r in spare[: max(target - current, 0)]:
             self.starting.add(r)
             self.since[r] = now
             heappush(self.heap, (now + rules.startup, _STARTS, r))
         self.peak = max(self.peak, len(self.since))
         emptiest = sorted(np.flatnonzero(up).tolist(), key=lambda i: (holds[i], -i))
-        for r in emptiest[: max(min(current - wanted, int(up.sum()) - rules.least), 0)]:
+        for r in emptiest[: max(min(current - target, int(up.sum()) - rules.least), 0)]:
             s.own["up"][r] = False
             self.leaving.add(r)
             if self.upgrade is not None:

@@ -87,8 +87,8 @@ def chains(requests: int, step: int, delay: F) -> Graph:
 def first_edges(graph: Graph, requests: int) -> Graph:
     """Edges between the first so many requests."""
     source, to = graph.source, graph.to.astype(np.int64)
-    kept = (to < requests) & (source < requests)
-    return graph_of(requests, source[kept], to[kept], graph.delay[kept], graph.dispatch[kept])
+    inside = (to < requests) & (source < requests)
+    return graph_of(requests, source[inside], to[inside], graph.delay[inside], graph.dispatch[inside])
 
 
 def no_edges(requests: int) -> Graph:

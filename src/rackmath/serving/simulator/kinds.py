@@ -47,16 +47,16 @@ def check(kinds: Sequence[ReplicaKind], work: Arrivals, q: Requests, fixed: Sequ
         raise InputError("service", min(services - served), "no replica serves such requests")
     tokens = q["prompt"] + q["steps"] * q["growth"]
     for kind, f in zip(kinds, fixed, strict=True):
-        mine = np.flatnonzero(q["service"] == kind.service)
-        if not len(mine):
+        places = np.flatnonzero(q["service"] == kind.service)
+        if not len(places):
             continue
         # A replica that retracts admits nobody whose whole answer and a page do not fit beside the prompt's pages.
         spare = 2 * f.block + 1 if f.preemption == RETRACT else f.block
-        longest = np.ceil((tokens[mine] + spare) / f.block).astype(np.int64)
+        longest = np.ceil((tokens[places] + spare) / f.block).astype(np.int64)
         at = int(longest.argmax())
         if longest[at] > f.blocks:
             raise DoesNotFit(
-                f"request {mine[at] + 1} of {ceil(tokens[mine[at]]):,} tokens in a cache of {f.blocks * f.block:,}",
+                f"request {places[at] + 1} of {ceil(tokens[places[at]]):,} tokens in a cache of {f.blocks * f.block:,}",
                 "give the model more accelerators, or leave such requests out",
             )
 
@@ -136,5 +136,5 @@ def _full(kind: ReplicaKind, mean: float) -> float:
 
 def members(kinds: Sequence[ReplicaKind], most: int) -> NDArray[np.int32]:
     """Kind of every replica: kind by kind, then those of the first that may be started, up to ``most`` in all."""
-    begun = np.repeat(np.arange(len(kinds), dtype=np.int32), [kind.replicas for kind in kinds])
-    return np.concatenate((begun, np.zeros(most - len(begun), np.int32)))
+    kind_of = np.repeat(np.arange(len(kinds), dtype=np.int32), [kind.replicas for kind in kinds])
+    return np.concatenate((kind_of, np.zeros(most - len(kind_of), np.int32)))

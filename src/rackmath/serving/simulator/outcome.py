@@ -87,13 +87,13 @@ def spread(values: F) -> Spread | None:
     take to fill, are too short for it.
     """
     in_order = values[np.isfinite(values)]
-    known = np.sort(in_order)
-    if not len(known):
+    ascending = np.sort(in_order)
+    if not len(ascending):
         return None
-    percentiles = {f"p{round(100 * p)}": float(np.quantile(known, p)) for p in PERCENTILES}
+    percentiles = {f"p{round(100 * p)}": float(np.quantile(ascending, p)) for p in PERCENTILES}
     return Spread(
-        mean=float(known.mean()),
-        confidence={f"p{round(100 * p)}": _interval(in_order, known, p) for p in PERCENTILES},
+        mean=float(ascending.mean()),
+        confidence={f"p{round(100 * p)}": _interval(in_order, ascending, p) for p in PERCENTILES},
         **percentiles,
     )
 
@@ -135,7 +135,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
 
     rest = np.maximum(output - 1, 0).astype(float)
     # An answer's tokens are spread evenly from its first to its last.
-    made = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
+    written = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
     tokens = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
     found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][served].astype(float))[0]
@@ -144,7 +144,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
         "arrivals": np.histogram(outcome.requests["arrival"], edges)[0] / width,
         "waiting": below(q["arrival"]) - below(q["admitted"]),
         "decoding": below(q["first"]) - below(q["finish"]),
-        "tokens_per_second": made / width,
+        "tokens_per_second": written / width,
         **_waits_over_time(q, edges),
         "cached_share": np.divide(found_before, tokens, out=np.zeros_like(tokens), where=tokens > 0),
         **{
@@ -222,11 +222,11 @@ def spread_over(start: F, stop: F, amount: F, edges: F) -> F:
     rate = amount / span
     order_start, order_stop = np.argsort(start), np.argsort(stop)
     # Integral at t: sum of rate (t - start) over those begun, less rate (t - stop) over those ended.
-    begun = np.searchsorted(start[order_start], edges, side="right")
+    started_before = np.searchsorted(start[order_start], edges, side="right")
     ended = np.searchsorted(stop[order_stop], edges, side="right")
     rates, starts = _sums(rate[order_start]), _sums((rate * start)[order_start])
     off, stops = _sums(rate[order_stop]), _sums((rate * stop)[order_stop])
-    integral = edges * rates[begun] - starts[begun] - edges * off[ended] + stops[ended]
+    integral = edges * rates[started_before] - starts[started_before] - edges * off[ended] + stops[ended]
     return np.diff(integral)
 
 

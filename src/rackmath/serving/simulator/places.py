@@ -22,10 +22,10 @@ def drop(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i: 
     """
     me = s.own[r]
     request = q[i]
-    done = me.iteration - request.entered
+    steps = me.iteration - request.entered
     leave(f, s, q, c, r, i)
-    request.left -= done
-    request.stored += done * request.growth
+    request.left -= steps
+    request.stored += steps * request.growth
     request.todo = int(ceil(float(request.stored))) + 1
     request.held = 0
     request.dropped += 1
@@ -159,8 +159,8 @@ def leave(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, i:
     """Stop to decode: blocks and sums go back."""
     me = s.own[r]
     request = q[i]
-    done = me.iteration - request.entered
-    stored = request.stored + done * request.growth
+    steps = me.iteration - request.entered
+    stored = request.stored + steps * request.growth
     me.attended -= stored + 1
     me.grows -= request.growth
     s.growing[r, request.rank] -= request.growth

@@ -81,8 +81,8 @@ def retract(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) 
     i = q[victim].before
     while i != NONE:
         request, other = q[i], q[victim]
-        mine, least = _written(s, q, r, i), _written(s, q, r, victim)
-        if mine < least or (mine == least and request.prompt > other.prompt):
+        tokens, least = _written(s, q, r, i), _written(s, q, r, victim)
+        if tokens < least or (tokens == least and request.prompt > other.prompt):
             victim = i
         i = request.before
     drop(f, s, q, c, r, victim)

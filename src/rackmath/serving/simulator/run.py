@@ -195,12 +195,12 @@ def _live(until: Callable[[float], bool], events: Events, q: Requests, s: Replic
     while until(events.next) and events.next < inf:
         events.act(s, again)
         if events.failures - failures >= _FAILURES_WITHOUT_PROGRESS:
-            done = int(np.isfinite(q["finish"]).sum())
-            if done == finished:
+            finish_count = int(np.isfinite(q["finish"]).sum())
+            if finish_count == finished:
                 between = events.fleet.failures.between
                 way_out = f"no request ended in {_FAILURES_WITHOUT_PROGRESS:,} failures: write more than a prompt takes"
                 raise InputError("--mtbf", between, way_out)
-            failures, finished = events.failures, done
+            failures, finished = events.failures, finish_count
 
 
 def _busy(line: RequestQueue, s: Replicas) -> bool:
@@ -220,14 +220,14 @@ def _outcome(
 ) -> Outcome:
     end = float(np.nanmax(q["finish"])) + batching.outside
     # Traffic that names no prefix blocks asks for none, whatever tiers there are.
-    seen = c.lookups[1:] if len(c.lookups) > 1 else np.zeros(len(cache.tiers))
+    lookups = c.lookups[1:] if len(c.lookups) > 1 else np.zeros(len(cache.tiers))
     stood = c.shelves["area"].sum(0) / max(float(np.nanmax(q["finish"])), 1e-9)
     return Outcome(
         kept={tier.name: float(n) for tier, n in zip(cache.tiers, stood, strict=len(stood) > 0)},
         hit_blocks={tier.name: c.hit_blocks[:, k] for k, tier in enumerate(cache.tiers) if k < c.hit_blocks.shape[1]},
         requests=q,
         replicas=s,
-        hits={tier.name: float(n / max(c.lookups[0], 1)) for tier, n in zip(cache.tiers, seen, strict=True)},
+        hits={tier.name: float(n / max(c.lookups[0], 1)) for tier, n in zip(cache.tiers, lookups, strict=True)},
         blocks_asked=int(c.lookups[0]),
         replica_seconds=events.paid(end, len(s.own)),
         end=end,

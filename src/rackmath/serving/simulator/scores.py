@@ -43,12 +43,12 @@ def best(
             shrink(f, c, r, me.free, t)
         unread = q[i].todo - min(leading_blocks(f, c, q, r, i, t) * f.prefix, q[i].todo)
         if router == DYNAMO:
-            mine = -dynamo_cost(s, r, f.block, unread, blocks_of(f, q[i].prompt))
+            score = -dynamo_cost(s, r, f.block, unread, blocks_of(f, q[i].prompt))
         else:
             used = 1 - me.free / f.blocks
-            mine = llm_d_score(1 - unread / max(q[i].todo, 1), me.waiting, least, most, used)
-        if place == NONE or mine > value:
-            place, value, tokens = r, mine, unread
+            score = llm_d_score(1 - unread / max(q[i].todo, 1), me.waiting, least, most, used)
+        if place == NONE or score > value:
+            place, value, tokens = r, score, unread
     if router == DYNAMO:
         q[i].unread = tokens
     return place

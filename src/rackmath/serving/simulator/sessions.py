@@ -41,13 +41,13 @@ def agents(
         if not 1 <= value <= LONGEST:
             raise InputError(name, value, f"write 1 to {LONGEST:,}")
     count = len(sessions)
-    made = lengths(output, spread, count * turns, random).reshape(count, turns)
-    added = lengths(grows, spread, count * turns, random).reshape(count, turns) if grows else np.zeros_like(made)
-    begun = lengths(first, spread, count, random)
-    before = np.cumsum(made + added, axis=1)[:, :-1]
-    prompt = begun[:, None] + np.concatenate([np.zeros((count, 1), made.dtype), before], axis=1)
+    outputs = lengths(output, spread, count * turns, random).reshape(count, turns)
+    added = lengths(grows, spread, count * turns, random).reshape(count, turns) if grows else np.zeros_like(outputs)
+    prefixes = lengths(first, spread, count, random)
+    before = np.cumsum(outputs + added, axis=1)[:, :-1]
+    prompt = prefixes[:, None] + np.concatenate([np.zeros((count, 1), outputs.dtype), before], axis=1)
     # The last token of an answer is written, not read: it is in no cache.
-    whole, stored = prompt // block, (prompt + made - 1) // block
+    whole, stored = prompt // block, (prompt + outputs - 1) // block
     start = np.concatenate(([0], np.cumsum(stored.reshape(-1))))
     most = int(stored.max())
     orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in stored[s]]
@@ -56,7 +56,7 @@ def agents(
     work = Arrivals(
         arrival=arrival.reshape(-1),
         prompt=prompt.reshape(-1).astype(np.int32),
-        output=made.reshape(-1).astype(np.int32),
+        output=outputs.reshape(-1).astype(np.int32),
         rank=np.zeros(count * turns, np.int32),
         start=start.astype(np.int64),
         blocks=np.concatenate(orders) if most else no_blocks(),

@@ -225,13 +225,13 @@ def replicas(kind: I4, kinds: Sequence[RunConstants], chained: int) -> Replicas:
 def prefixes(count: int, fixed: RunConstants, ids: I4, distinct: int, asking: int) -> PrefixCaches:
     """Empty prefix caches for so many distinct blocks and requests; without tiers they take no memory."""
     tiers = len(fixed.capacity)
-    known = distinct if tiers else 0
+    slots = distinct if tiers else 0
     count += bool(fixed.common.any())
     shelves = np.zeros((count, tiers), SHELF)
     shelves["newest"] = shelves["oldest"] = NONE
     return PrefixCaches(
-        links=np.zeros((count, tiers, known), LINK),
-        uses=np.zeros((count, known), USE),
+        links=np.zeros((count, tiers, slots), LINK),
+        uses=np.zeros((count, slots), USE),
         shelves=shelves,
         ids=ids,
         lookups=np.zeros(1 + tiers, np.int64),

@@ -57,8 +57,8 @@ class RollingUpgrade:
         self.restarting.update(empty)
         up, service = s.own["up"], s.own["service"]
         for r in sorted(r for r in self.old if up[r]):
-            others = int((up & (service == service[r])).sum()) > 1
-            if others and len(self.draining) + len(self.restarting) < self.rules.at_a_time:
+            has_others = int((up & (service == service[r])).sum()) > 1
+            if has_others and len(self.draining) + len(self.restarting) < self.rules.at_a_time:
                 up[r] = False
                 self.old.discard(r)
                 self.draining.add(r)

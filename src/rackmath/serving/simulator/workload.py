@@ -60,8 +60,8 @@ class Arrivals:
     @property
     def span(self) -> float:
         """From the first to the last arrival. [s]"""
-        known = self.arrival[np.isfinite(self.arrival)]
-        return float(known.max() - known.min()) if len(known) else 0.0
+        finite = self.arrival[np.isfinite(self.arrival)]
+        return float(finite.max() - finite.min()) if len(finite) else 0.0
 
     @property
     def tasks(self) -> int:
@@ -87,11 +87,11 @@ def checked(work: Arrivals) -> Arrivals:
             raise InputError(
                 f"{name} of request {wrong[0] + 1}", int(values[wrong[0]]), f"write 1 to {LONGEST:,} tokens"
             )
-    known = np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
-    times = work.arrival[known]
+    is_first = np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
+    times = work.arrival[is_first]
     unknown = np.flatnonzero(~np.isfinite(times))
     if len(unknown):
-        at = int(np.flatnonzero(known)[unknown[0]])
+        at = int(np.flatnonzero(is_first)[unknown[0]])
         raise InputError(f"arrival of request {at + 1}", float(work.arrival[at]), "write a number of seconds")
     if len(times) and times[0] < 0:
         raise InputError("arrival of request 1", float(times[0]), "times begin at 0")
@@ -232,8 +232,8 @@ def copied(work: Arrivals, factor: float, random: np.random.Generator) -> Arriva
         lengths = np.diff(work.start)[of]
         start = np.concatenate(([0], np.cumsum(lengths)))
         within: I8 = np.arange(int(start[-1])) - np.repeat(start[:-1], lengths)
-        known = np.unique(work.blocks, return_inverse=True)[1]
-        blocks = known[np.repeat(work.start[of], lengths) + within] + np.repeat(copy, lengths) * (known.max() + 1)
+        numbers = np.unique(work.blocks, return_inverse=True)[1]
+        blocks = numbers[np.repeat(work.start[of], lengths) + within] + np.repeat(copy, lengths) * (numbers.max() + 1)
     return replace(
         work, arrival=arrival[order], prompt=work.prompt[of], output=work.output[of], rank=work.rank[of], start=start,
         blocks=blocks, service=None if work.service is None else work.service[of],
@@ -268,8 +268,8 @@ def renumbered(work: Arrivals) -> tuple[I8, I4, int]:
         # The same text has another cache under every model.
         used = np.unique(used, return_inverse=True)[1] * (int(work.service.max()) + 1)
         used = used + np.repeat(work.service, np.diff(work.start))
-    known, ids = np.unique(used, return_inverse=True)
-    return work.start, ids.astype(np.int32).reshape(-1), len(known)
+    distinct, ids = np.unique(used, return_inverse=True)
+    return work.start, ids.astype(np.int32).reshape(-1), len(distinct)
 
 
 def of_classes(work: Arrivals, shares: Sequence[float], random: np.random.Generator) -> Arrivals:

@@ -50,8 +50,8 @@ def sequences_held(
         tokens = server.tokens or _STEP
         return float(largest_batch(architecture, system, layout, context=context, tokens=tokens, draft=server.draft))
     account = start(architecture, system.chip, layout, server, beside)
-    each = max(account.blocks.per_sequence(context, _STEP), 1.0)
-    return float(layout.data) * floor(account.count[0] / each)
+    per_sequence = max(account.blocks.per_sequence(context, _STEP), 1.0)
+    return float(layout.data) * floor(account.count[0] / per_sequence)
 
 
 def held_as_launched(
@@ -77,16 +77,16 @@ def held_as_launched(
     wide, tokens = stack_layouts(layouts, 2), np.array(budgets, dtype=float)
     shape = len(layouts), len(tokens)
     if not is_known(server.family):
-        held = largest_batch(architecture, system, wide, context=context, tokens=tokens, draft=server.draft)
-        return np.broadcast_to(np.asarray(held, dtype=float), shape)
+        sequences = largest_batch(architecture, system, wide, context=context, tokens=tokens, draft=server.draft)
+        return np.broadcast_to(np.asarray(sequences, dtype=float), shape)
     result = np.zeros(shape)
     parts = launched_parts(architecture, system, layouts, budgets, server.family)
     for i, layout in enumerate(layouts):
         beside = placed(architecture, system.chip, layout, server)
         for k, fraction in enumerate(parts[i].tolist()):
             if 0 < fraction < 1:
-                begun = replace(server, fraction=fraction, tokens=float(tokens[k]))
-                result[i, k] = sequences_held(architecture, system, layout, begun, context, beside)
+                launch = replace(server, fraction=fraction, tokens=float(tokens[k]))
+                result[i, k] = sequences_held(architecture, system, layout, launch, context, beside)
     return result
 
 

@@ -38,5 +38,5 @@ def loading_time(architecture: Architecture, system: System, layout: Layout, rat
             "--weights-from", "host", f"no link to a host is known of {system.name}; write a rate, as 5GB/s"
         )
     # Nothing but weights: of accelerators that hold experts only, where they hold more.
-    kept = float(memory(architecture, layout, 0.0, 0.0, 0.0, system.chip.memory_capacity).total)
-    return max(sum(weight_bytes(architecture).values()) / rate, kept / link)
+    total_bytes = float(memory(architecture, layout, 0.0, 0.0, 0.0, system.chip.memory_capacity).total)
+    return max(sum(weight_bytes(architecture).values()) / rate, total_bytes / link)

@@ -87,11 +87,11 @@ class AgentModel(Context):
         Errors: :class:`InputError` with the field.
         """
         _check(self, "agent", [s.share for s in self.subagents])
-        for k, each in enumerate(self.subagents):
+        for k, subagent in enumerate(self.subagents):
             place = f"agent.subagents {k + 1}"
-            _check(each, place, [])
-            _between(f"{place}: count", each.count, 1, 1000)
-            _between(f"{place}: share", each.share, 0, 1)
+            _check(subagent, place, [])
+            _between(f"{place}: count", subagent.count, 1, 1000)
+            _between(f"{place}: share", subagent.share, 0, 1)
 
 
 def _check(context: Context, place: str, shares: list[float]) -> None:
@@ -183,7 +183,7 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
         prompt=np.array(drawn.prompt, np.int32),
         output=np.array(drawn.output, np.int32),
         rank=np.zeros(count, np.int32),
-        start=np.concatenate(([0], np.cumsum([len(each) for each in drawn.blocks]))).astype(np.int64),
+        start=np.concatenate(([0], np.cumsum([len(call_blocks) for call_blocks in drawn.blocks]))).astype(np.int64),
         blocks=np.concatenate(drawn.blocks),
         answer_blocks=np.array(drawn.answer_blocks, np.int32),
         block=block,
@@ -214,7 +214,7 @@ def _context(
     subagents = kind.subagents if isinstance(kind, AgentModel) else ()
     turns = min(_length(kind.turns, kind.turns_spread, random), _TURNS)
     answers = lengths(kind.output, kind.output_spread, turns, random).tolist()
-    parts = np.cumsum([*(tool.share for tool in kind.tools), *(each.share for each in subagents)])
+    parts = np.cumsum([*(tool.share for tool in kind.tools), *(subagent.share for subagent in subagents)])
     added = _length(kind.first, kind.first_spread, random)
     last = -1
     for n, answer in enumerate(answers):

@@ -79,11 +79,11 @@ def _lengths(model: TrafficModel, requests: int, random: np.random.Generator) ->
     first, second = random.standard_normal((2, requests))
     prompt, output = np.empty(requests), np.empty(requests)
     for k, group in enumerate(model.classes):
-        mine = of == k
+        of_class = of == k
         means, deviations = _logs(group)
-        other = group.correlation * first[mine] + (1 - group.correlation**2) ** 0.5 * second[mine]
-        prompt[mine] = np.exp(means[0] + deviations[0] * first[mine])
-        output[mine] = np.exp(means[1] + deviations[1] * other)
+        other = group.correlation * first[of_class] + (1 - group.correlation**2) ** 0.5 * second[of_class]
+        prompt[of_class] = np.exp(means[0] + deviations[0] * first[of_class])
+        output[of_class] = np.exp(means[1] + deviations[1] * other)
     return (
         np.clip(np.round(prompt), 1, min(model.longest_input, LONGEST)).astype(np.int32),
         np.clip(np.round(output), 1, min(model.longest_output, LONGEST)).astype(np.int32),
@@ -111,10 +111,10 @@ def _with_prefixes(work: Arrivals, prefixes: SharedPrefixes, random: np.random.G
         begin, shared = int(start[i]), int(common[i])
         blocks[begin : begin + shared] = np.arange(shared)
         if i and part[i] and own > shared:
-            wanted = shared + max(round(part[i] * (own - shared)), 1)
-            other = _earlier(count, followed, max(i - int(age[i]), 0), i, wanted)
+            target = shared + max(round(part[i] * (own - shared)), 1)
+            other = _earlier(count, followed, max(i - int(age[i]), 0), i, target)
             followed[other] = True
-            shared = min(wanted, int(count[other]))
+            shared = min(target, int(count[other]))
             blocks[begin : begin + shared] = blocks[start[other] : start[other] + shared]
         blocks[begin + shared : begin + own] = np.arange(fresh, fresh + own - shared)
         fresh += own - shared
@@ -129,9 +129,9 @@ def _reused(reuse: tuple[Reuse, ...], own: I4, random: np.random.Generator) -> t
     group = np.minimum(np.searchsorted([kind.longest for kind in reuse], own), len(reuse) - 1)
     going_on = random.random(len(own)) < np.array([kind.share for kind in reuse])[group]
     for k, kind in enumerate(reuse):
-        mine = np.flatnonzero((group == k) & going_on)
-        part[mine] = np.interp(random.random(len(mine)), PARTS, kind.part)
-        age[mine] = np.round(np.exp(np.interp(random.random(len(mine)), PARTS, np.log(kind.age))))
+        of_group = np.flatnonzero((group == k) & going_on)
+        part[of_group] = np.interp(random.random(len(of_group)), PARTS, kind.part)
+        age[of_group] = np.round(np.exp(np.interp(random.random(len(of_group)), PARTS, np.log(kind.age))))
     return part, age
 
 

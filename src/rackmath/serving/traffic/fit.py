@@ -89,8 +89,8 @@ def _profile(arrival: F, span: float, period: float, bins: int) -> F:
     edges = np.linspace(0.0, period, bins + 1)
     # How often each part was seen: the last period may be cut.
     whole, rest = divmod(span, period)
-    seen = whole + np.clip((rest - edges[:-1]) / np.diff(edges), 0.0, 1.0)
-    rates = counts / np.maximum(seen, 1e-9)
+    duration = whole + np.clip((rest - edges[:-1]) / np.diff(edges), 0.0, 1.0)
+    rates = counts / np.maximum(duration, 1e-9)
     return rates / rates.mean()
 
 
@@ -115,7 +115,7 @@ def reuse_of(work: Arrivals) -> tuple[I8, I8, I8]:
     Ages count requests; 0 where nothing is an earlier one's. (requests,)
     """
     count = np.diff(work.start)
-    known: dict[int, int] = {}
+    last_use: dict[int, int] = {}
     shared, age = np.zeros(len(work), np.int64), np.zeros(len(work), np.int64)
     blocks = work.blocks.tolist()
     start = work.start.tolist()
@@ -123,12 +123,12 @@ def reuse_of(work: Arrivals) -> tuple[I8, I8, I8]:
         own = blocks[start[i] : start[i + 1]]
         matched = 0
         for block in own:
-            if block not in known:
+            if block not in last_use:
                 break
             matched += 1
         if matched:
-            shared[i], age[i] = matched, i - known[own[matched - 1]]
-        known.update(dict.fromkeys(own, i))
+            shared[i], age[i] = matched, i - last_use[own[matched - 1]]
+        last_use.update(dict.fromkeys(own, i))
     return count, shared, age
 
 

@@ -117,12 +117,14 @@ class TrafficModel:
     def _check_lengths(self) -> None:
         if not self.classes or min(self.longest_input, self.longest_output) < 1:
             raise InputError("classes", len(self.classes), "write at least one, and longest lengths from 1")
-        for each in self.classes:
-            sizes = (each.share, each.input, each.output)
-            if not all(0 < size < np.inf for size in sizes) or not -1 < each.correlation < 1:
-                raise InputError("classes", each.share, "write a share, means above 0, a correlation between -1 and 1")
-            if not (0 <= each.input_spread <= 100 and 0 <= each.output_spread <= 100):
-                raise InputError("classes", each.input_spread, "write spreads from 0 to 100")
+        for traffic_class in self.classes:
+            sizes = (traffic_class.share, traffic_class.input, traffic_class.output)
+            if not all(0 < size < np.inf for size in sizes) or not -1 < traffic_class.correlation < 1:
+                raise InputError(
+                    "classes", traffic_class.share, "write a share, means above 0, a correlation between -1 and 1"
+                )
+            if not (0 <= traffic_class.input_spread <= 100 and 0 <= traffic_class.output_spread <= 100):
+                raise InputError("classes", traffic_class.input_spread, "write spreads from 0 to 100")
 
 
 def _check(prefixes: SharedPrefixes) -> None:

@@ -84,18 +84,18 @@ def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
     if times.overlapped is None:
         order = replace(order, operations=tuple(map(_apart, order.operations)))
     lanes = [_lane(order, rank, spans, times.send) for rank in range(order.ranks)]
-    done: list[float] = [_NOT_YET] * (2 * len(order.place) * order.microbatches) + [0.0, 0.0]
-    begun: list[list[float]] = [[] for _ in lanes]
+    end_of: list[float] = [_NOT_YET] * (2 * len(order.place) * order.microbatches) + [0.0, 0.0]
+    begins: list[list[float]] = [[] for _ in lanes]
     ended: list[list[float]] = [[] for _ in lanes]
     waiting: dict[int, list[int]] = {}
     ready = list(range(order.ranks))
     while ready:
         rank = ready.pop()
-        starts, ends = begun[rank], ended[rank]
+        starts, ends = begins[rank], ended[rank]
         clock = ends[-1] if ends else 0.0
         first, first_lag, second, second_lag, span, first_ops, other = lanes[rank]
         for at in range(len(ends), len(span)):
-            when, then = done[first[at]], done[second[at]]
+            when, then = end_of[first[at]], end_of[second[at]]
             if when < 0 or then < 0:
                 waiting.setdefault(first[at] if when < 0 else second[at], []).append(rank)
                 break
@@ -104,15 +104,15 @@ def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
             clock += span[at]
             ends.append(clock)
             for slot in (first_ops[at], other[at]):
-                done[slot] = clock
+                end_of[slot] = clock
                 if slot in waiting:
                     ready += waiting.pop(slot)
         # The last slot is written by operations that nobody waits for.
-        done[-1] = 0.0
+        end_of[-1] = 0.0
     for rank, ends in enumerate(ended):
         if len(ends) < len(order.operations[rank]):
             raise InputError("order", order.name, f"waits for itself: rank {rank} stops at operation {len(ends)}")
-    return _timeline(order, begun, ended, spans, kept)
+    return _timeline(order, begins, ended, spans, kept)
 
 
 def _apart(operations: tuple[Op, ...]) -> tuple[Op, ...]:
@@ -223,15 +223,15 @@ def _work(operations: Sequence[Op], spans: Array) -> float:
 
 def _peak(operations: Sequence[Op], part: float, kept: float) -> float:
     """Most activations of a rank at a time: one from its forward pass until its weights' gradient is done."""
-    held = most = 0.0
+    level = most = 0.0
     for kind, *_ in operations:
         if kind in (FORWARD, BOTH):
-            held += 1
-            most = max(most, held)
+            level += 1
+            most = max(most, level)
         if kind in (BACKWARD, BOTH):
-            held -= 1
+            level -= 1
         elif kind == INPUT:
-            held -= 1 - kept
+            level -= 1 - kept
         elif kind == WEIGHT:
-            held -= kept
+            level -= kept
     return most * part

@@ -31,11 +31,11 @@ def zb_2p(ranks: int, microbatches: int, times: StageTimes, kept: float = 1.0, m
     Source: the idea of Qi et al. 2024, appendix E (their heuristic and integer programme differ).
     """
     best: Timeline | None = None
-    held = memory * ranks
+    limit = memory * ranks
     for patience in _PATIENCE:
         for more in (-1, 0, 1):
-            caps = [min(max(_first(rank, ranks, times) + more, 1), int(held)) for rank in range(ranks)]
-            ran = execute(_greedy(ranks, microbatches, times, caps, (held, kept), patience), times, kept)
+            caps = [min(max(_first(rank, ranks, times) + more, 1), int(limit)) for rank in range(ranks)]
+            ran = execute(_greedy(ranks, microbatches, times, caps, (limit, kept), patience), times, kept)
             if best is None or (ran.longest_span, ran.makespan) < (best.longest_span, best.makespan):
                 best = ran
             # What is left of a long schedule is not worth many more tries.
@@ -127,10 +127,10 @@ def _choice(
     me: _RankState, now: float, microbatches: int, cap: int, memory: tuple[float, float], patience: float
 ) -> tuple[int | None, float | None]:
     """What a free rank does, or until when it waits at least."""
-    most, kept = memory
-    held = me.ahead - me.back + kept * (me.back - me.done)
+    most, weight_part = memory
+    level = me.ahead - me.back + weight_part * (me.back - me.done)
     # Until its first gradient a rank leaves off early enough to take it at once.
-    room = me.ahead < microbatches and held + 1 <= most and (me.back > 0 or me.ahead < cap)
+    room = me.ahead < microbatches and level + 1 <= most and (me.back > 0 or me.ahead < cap)
     gradient = me.gradients[me.back] if me.back < len(me.gradients) else None
     coming = me.forwards[me.ahead] if room and me.ahead < len(me.forwards) else None
     if gradient is not None and gradient <= now:

@@ -41,11 +41,11 @@ def _zero_bubble(rank: int, ranks: int, microbatches: int) -> tuple[Op, ...]:
     first, second = rank, 2 * ranks - 1 - rank
     many = max(microbatches, 2 * ranks - 1)
     ops: list[Op] = []
-    ahead, back, done = [0, 0], [0, 0], [0, 0]
+    ahead, back, gradients = [0, 0], [0, 0], [0, 0]
 
     def step(kind: str, side: int) -> None:
         stage = (first, second)[side]
-        counter, make = {"F": (ahead, forward), "I": (back, inputs), "W": (done, weights)}[kind]
+        counter, make = {"F": (ahead, forward), "I": (back, inputs), "W": (gradients, weights)}[kind]
         ops.append(make(stage, counter[side]))
         counter[side] += 1
 
@@ -72,9 +72,9 @@ def _zero_bubble(rank: int, ranks: int, microbatches: int) -> tuple[Op, ...]:
     for _ in range(ranks - rank):
         step("I", 0)
         step("W", 0)
-    while done[1] < back[1]:
+    while gradients[1] < back[1]:
         step("W", 1)
-    while done[0] < back[0]:
+    while gradients[0] < back[0]:
         step("W", 0)
     return tuple(op for op in ops if op[2] < microbatches)
 

@@ -93,21 +93,21 @@ class AccuracyInputs(Inputs):
 
 def accuracy(i: AccuracyInputs) -> PageContent:
     """Predicted against measured, and the errors."""
-    wanted = {"class": i.kind, "chip": i.chip, "model": i.model, "engine": i.engine}
-    conditions = [record().text[column] == value for column, value in wanted.items() if value]
-    chosen = record().where(np.logical_and.reduce(conditions)) if conditions else record()
-    error = chosen.error
+    filters = {"class": i.kind, "chip": i.chip, "model": i.model, "engine": i.engine}
+    conditions = [record().text[column] == value for column, value in filters.items() if value]
+    selection = record().where(np.logical_and.reduce(conditions)) if conditions else record()
+    error = selection.error
     if not len(error):
         raise DoesNotFit("no row is of all these", "leave one of them open")
     return PageContent(
-        figures=[_scatter(chosen), _histogram(error)],
+        figures=[_scatter(selection), _histogram(error)],
         pairs=[
             ("rows", f"{len(error):,}"),
             ("median error", f"{np.median(np.abs(error)):.1%}"),
             ("90th percentile", f"{np.quantile(np.abs(error), 0.9):.0%}"),
             ("bias", f"{np.median(error):+.1%}"),
         ],
-        tables=[_groups(chosen.text[i.group], error, i.group)],
+        tables=[_groups(selection.text[i.group], error, i.group)],
         facts=to_plain({"rows": len(error), "median": np.median(np.abs(error)), "bias": np.median(error)}),
         command="rackmath predict measured.csv --out predicted.csv",
         notes=["every row is predicted by constants that never saw its model on its chip"],
@@ -132,10 +132,10 @@ def _scatter(chosen: _Record) -> dict[str, Any]:
     first, counts = _places(chosen, classes)
     data: list[dict[str, Any]] = []
     for place, name in enumerate(_CLASSES):
-        mine = classes[first] == place
-        if mine.any():
+        of_class = classes[first] == place
+        if of_class.any():
             # Times and rates of a class on one scale: over its median.
-            middle, at = float(np.median(chosen.measured[classes == place])), first[mine]
+            middle, at = float(np.median(chosen.measured[classes == place])), first[of_class]
             data.append(
                 {
                     "type": "scatter",
@@ -143,10 +143,12 @@ def _scatter(chosen: _Record) -> dict[str, Any]:
                     "name": name,
                     "x": (chosen.measured[at] / middle).tolist(),
                     "y": (chosen.predicted[at] / middle).tolist(),
-                    "text": [_label(chosen, k, n - 1) for k, n in zip(at.tolist(), counts[mine].tolist(), strict=True)],
+                    "text": [
+                        _label(chosen, k, n - 1) for k, n in zip(at.tolist(), counts[of_class].tolist(), strict=True)
+                    ],
                     "hovertemplate": "%{text}<extra></extra>",
                     "marker": {
-                        "size": np.round(_SMALLEST * counts[mine] ** _GROWTH, 1).tolist(),
+                        "size": np.round(_SMALLEST * counts[of_class] ** _GROWTH, 1).tolist(),
                         "opacity": 0.5,
                         "color": _COLOURS[place],
                     },
@@ -198,9 +200,9 @@ def _groups(names: NDArray[np.str_], error: NDArray[np.float64], column: str) ->
     for name, count in Counter(names.tolist()).most_common():
         if count < _FEWEST:
             break
-        mine = error[names == name]
-        middle, high = np.quantile(np.abs(mine), (0.5, 0.9))
-        rows.append((name, f"{count:,}", f"{middle:.1%}", f"{high:.0%}", f"{np.median(mine):+.1%}"))
+        of_group = error[names == name]
+        middle, high = np.quantile(np.abs(of_group), (0.5, 0.9))
+        rows.append((name, f"{count:,}", f"{middle:.1%}", f"{high:.0%}", f"{np.median(of_group):+.1%}"))
     return Table(title=f"by {column}", columns=[column, ">rows", ">median", ">p90", ">bias"], rows=rows)
 
 

@@ -145,9 +145,9 @@ def _speed_of(row: Mapping[str, Any]) -> str:
 
 
 def _fitting(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
-    shown = rows[:_MOST]
+    first_rows = rows[:_MOST]
     return Table(
-        title="what fits" if len(shown) == len(rows) else f"the fastest {len(shown)} of {len(rows)}",
+        title="what fits" if len(first_rows) == len(rows) else f"the fastest {len(first_rows)} of {len(rows)}",
         columns=["model", "weights", ">tokens/s", ">90 % range", ">memory each", ">on the host", "measurements"],
         rows=[
             (
@@ -159,7 +159,7 @@ def _fitting(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
                 show(row["offloaded_bytes"], "B") if row["offloaded_bytes"] else "",
                 row["evidence"] or "",
             )
-            for row in shown
+            for row in first_rows
         ],
     )
 

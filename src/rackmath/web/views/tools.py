@@ -93,15 +93,15 @@ def _range(f: Mapping[str, Any], key: str, unit: str) -> str:
 
 
 def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
-    shown = sorted(((name, value) for name, value in parts.items() if value > 0), key=lambda pair: pair[1])
+    positive = sorted(((name, value) for name, value in parts.items() if value > 0), key=lambda pair: pair[1])
     return {
         "title": title,
         "data": [
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": [value * 1e3 for _, value in shown],
-                "y": [name for name, _ in shown],
+                "x": [value * 1e3 for _, value in positive],
+                "y": [name for name, _ in positive],
                 "marker": {"color": COLOURS[0]},
                 "showlegend": False,
                 "name": "ms",
@@ -197,13 +197,13 @@ def _first_tokens(f: Mapping[str, Any], limit: float | None) -> dict[str, Any]:
         colour=1,
     )
     panel = Panel(across="time to the first token [s]", up="output tokens/s per GPU", series=[deployments])
-    (shown,) = drawn(Figure(title=panel.up, panels=[panel]))
+    (figure,) = drawn(Figure(title=panel.up, panels=[panel]))
     low, high = ([point[f"time_to_first_token_{end}"] for point in points] for end in ("low", "high"))
-    shown["data"][0]["error_x"] = whiskers(waits, low, high)
-    shown["layout"]["xaxis"]["rangemode"] = "tozero"
-    shown["points"] = points
-    shown["limit"] = None if limit is None else {"field": "ttft", "at": limit, "inverse": False}
-    return shown
+    figure["data"][0]["error_x"] = whiskers(waits, low, high)
+    figure["layout"]["xaxis"]["rangemode"] = "tozero"
+    figure["points"] = points
+    figure["limit"] = None if limit is None else {"field": "ttft", "at": limit, "inverse": False}
+    return figure
 
 
 def _runners(f: Mapping[str, Any]) -> Table:

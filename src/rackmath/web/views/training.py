@@ -209,10 +209,10 @@ def _gantt(name: str, timeline: Timeline, until: float) -> dict[str, Any]:
     bars: dict[int, tuple[list[float], list[float], list[int], list[str]]] = {}
     count = 0
     for rank, operations in enumerate(timeline.order.operations):
-        for (kind, *rest), begun, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
+        for (kind, *rest), start, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
             base, length, row, text = bars.setdefault(kind, ([], [], [], []))
-            base.append(begun)
-            length.append(ended - begun)
+            base.append(start)
+            length.append(ended - start)
             row.append(rank)
             text.append(f"micro-batch {rest[-1]}" if rest else "")
             count += 1

@@ -39,7 +39,7 @@ class BatchInputs(Inputs):
 
 def batch(i: BatchInputs) -> PageContent:
     """Time and cost of a token against the batch."""
-    mine = {
+    own_values = {
         "N_active": i.active * 1e9,
         "N_total": i.total * 1e9,
         "w": i.stored,
@@ -50,15 +50,17 @@ def batch(i: BatchInputs) -> PageContent:
     }
     across = np.geomspace(1, 100_000, POINTS)
     read = ("N_total", "w", "L", "kv", "M")
-    time = curve("step-time", B=across, **mine)
-    compute = curve("compute-time", B=across, N_active=mine["N_active"], C=mine["C"])
-    memory = curve("memory-time", B=across, **{name: mine[name] for name in read})
-    sparsity = float(curve("sparsity", N_total=mine["N_total"], N_active=mine["N_active"]))
-    ratio = float(curve("hardware-ratio", F=i.flops * 1e15, M=mine["M"], w=i.stored))
-    l_star = float(curve("balance-context", N_active=mine["N_active"], M=mine["M"], C=mine["C"], kv=i.kv))
-    floor = float(curve("latency-floor", N_total=mine["N_total"], w=i.stored, M=mine["M"]))
-    slope = {name: mine[name] for name in ("N_active", "C", "L", "kv", "M")}
-    balance = float(curve("balance-batch-context", N_total=mine["N_total"], w=i.stored, **slope))
+    time = curve("step-time", B=across, **own_values)
+    compute = curve("compute-time", B=across, N_active=own_values["N_active"], C=own_values["C"])
+    memory = curve("memory-time", B=across, **{name: own_values[name] for name in read})
+    sparsity = float(curve("sparsity", N_total=own_values["N_total"], N_active=own_values["N_active"]))
+    ratio = float(curve("hardware-ratio", F=i.flops * 1e15, M=own_values["M"], w=i.stored))
+    l_star = float(
+        curve("balance-context", N_active=own_values["N_active"], M=own_values["M"], C=own_values["C"], kv=i.kv)
+    )
+    floor = float(curve("latency-floor", N_total=own_values["N_total"], w=i.stored, M=own_values["M"]))
+    slope = {name: own_values[name] for name in ("N_active", "C", "L", "kv", "M")}
+    balance = float(curve("balance-batch-context", N_total=own_values["N_total"], w=i.stored, **slope))
     cheapest = float(curve("cost-floor", price=i.price / _HOUR, **slope)) * 1e6
     pairs = [
         ("hardware ratio R", f"{ratio:,.0f}"),
@@ -79,7 +81,7 @@ def batch(i: BatchInputs) -> PageContent:
             {"hardware_ratio": ratio, "sparsity": sparsity, "balance_context": l_star, "latency_floor": floor}
         ),
         command="rackmath lecture solve step-time --for t "
-        + " ".join(f"{name}={value:g}" for name, value in {"B": 64, **mine}.items()),
+        + " ".join(f"{name}={value:g}" for name, value in {"B": 64, **own_values}.items()),
         notes=["a bound: everything overlaps; for what engines reach see Estimate"],
     )
 

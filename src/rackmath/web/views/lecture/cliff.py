@@ -26,10 +26,10 @@ class CliffInputs(Inputs):
 def cliff(i: CliffInputs) -> PageContent:
     """Cache per token that a step of the price would imply."""
     across = np.geomspace(1000, 1e7, POINTS)
-    mine = curve("context-cliff", N_active=i.active * 1e9, w=1.0, R=i.ratio, L=across)
+    own_curve = curve("context-cliff", N_active=i.active * 1e9, w=1.0, R=i.ratio, L=across)
     theirs = curve("context-cliff", N_active=100e9, w=1.0, R=300.0, L=across)
     here = float(curve("context-cliff", N_active=i.active * 1e9, w=1.0, R=i.ratio, L=i.cliff))
-    known = [(name, float(cache_bytes(catalogue.model(name), 1e5)) / 1e5) for name in MODELS]
+    models = [(name, float(cache_bytes(catalogue.model(name), 1e5)) / 1e5) for name in MODELS]
     figure = Figure(
         title="",
         panels=[
@@ -40,7 +40,7 @@ def cliff(i: CliffInputs) -> PageContent:
                 log_across=True,
                 log_up=True,
                 series=[
-                    Series(name="yours", x=list(across), y=list(mine)),
+                    Series(name="yours", x=list(across), y=list(own_curve)),
                     Series(name="the lecture's, 100 B and R = 300", x=list(across), y=list(theirs)),
                     Series(name="here", x=[i.cliff], y=[here], kind="mark"),
                 ],
@@ -54,7 +54,7 @@ def cliff(i: CliffInputs) -> PageContent:
             Table(
                 title="what models of the catalogue keep at 100,000 tokens",
                 columns=["model", ">B per token", ">over what is implied"],
-                rows=[(name, f"{value:,.0f}", f"{value / here:.3g}") for name, value in known],
+                rows=[(name, f"{value:,.0f}", f"{value / here:.3g}") for name, value in models],
             )
         ],
         facts=to_plain({"kv": here}),
