@@ -119,8 +119,8 @@ class EstimateResult:
         form = narrower_format(dict(self.system.chip.rates), self.architecture.narrowest_bits)
         if form is None or not self.fits or self.request.weights is not None:
             return None
-        changed = requantise(self.architecture, weights=weight_format(form))
-        return form, float(timed_pass(changed, self.system, self.layout, self.settings).time) / self.time
+        narrow = requantise(self.architecture, weights=weight_format(form))
+        return form, float(timed_pass(narrow, self.system, self.layout, self.settings).time) / self.time
 
     @property
     def summary(self) -> list[str]:
@@ -191,8 +191,8 @@ class EstimateResult:
 
     def _at(self, batches: NDArray[np.float64]) -> Estimate:
         """The same pass at many batches."""
-        changed: dict[str, Any] = {**self.settings, "batch": batches}
-        return timed_pass(self.architecture, self.system, self.layout, changed)
+        settings: dict[str, Any] = {**self.settings, "batch": batches}
+        return timed_pass(self.architecture, self.system, self.layout, settings)
 
     def _repr_html_(self) -> str:
         return as_html("estimate", self.to_dict())

@@ -206,10 +206,10 @@ def run_add(request: AddRequest) -> Result:
     rows = _rows_of(request)
     # Rows of one file say nothing of each other when they are set beside what was expected of them.
     run = {"run_id": f"own-{_number(*rows)}"}
-    named = [
+    named_rows = [
         {"id": f"own-{_number(row)}", **run, **{k: v for k, v in row.items() if k in COLUMNS and v}} for row in rows
     ]
-    questions, refused = usable(named)
+    questions, refused = usable(named_rows)
     questions, impossible = possible(questions)
     refused += impossible
     if not questions:
@@ -218,7 +218,7 @@ def run_add(request: AddRequest) -> Result:
     usable_ids = {q.row.id for q in questions}
     by_id = {row["id"]: row for row in evidence_files.own_rows()}
     before = len(by_id)
-    by_id |= {row["id"]: row for row in named if row["id"] in usable_ids}
+    by_id |= {row["id"]: row for row in named_rows if row["id"] in usable_ids}
     path = evidence_files.write_own(list(by_id.values()))
     facts = {
         "added": len(by_id) - before,

@@ -80,16 +80,18 @@ def _of_model(
     """Rows of one model, one for each format in which it fits and is fast enough."""
     system = machine[0]
     run = Run(batch=r.batch, context=r.context, engine=engine, year=r.year, ideal=r.ideal)
-    listed = False
+    any_row = False
     reason = "does not fit in any of the formats"
     for text in _formats(r, model, system, engine):
-        changed = model if text == _OWN else requantise(model, weights=weight_format(text))
-        changed = requantise(changed, cache=cache_format(r.kv)) if r.kv and r.card else changed
-        if _far_too_large(r, changed, machine):
+        candidate = model if text == _OWN else requantise(model, weights=weight_format(text))
+        candidate = requantise(candidate, cache=cache_format(r.kv)) if r.kv and r.card else candidate
+        if _far_too_large(r, candidate, machine):
             continue
         try:
             row = (
-                split_row(changed, machine, run, name, text) if r.card else _row(r, name, changed, text, system, engine)
+                split_row(candidate, machine, run, name, text)
+                if r.card
+                else _row(r, name, candidate, text, system, engine)
             )
         except (DoesNotFit, NotUnderstood) as error:
             reason = str(error)
@@ -97,11 +99,11 @@ def _of_model(
         if row is None:
             continue
         if r.tpot is None or row["time"] <= r.tpot:
-            listed = True
+            any_row = True
             yield row
         else:
             reason = f"slower than {r.tpot * 1e3:g} ms per token"
-    if not listed:
+    if not any_row:
         left_out.append({"model": name, "reason": reason})
 
 
@@ -146,7 +148,7 @@ def _row(
         return _facts(r, name, model, text, result, result.time, *result.time_range, None)
     if r.host_memory is None or float(result.layout.data) > 1:
         return None
-    moved = offload(
+    offloading = offload(
         model,
         result.layout,
         system.chip.memory_capacity,
@@ -154,10 +156,10 @@ def _row(
         context=r.context,
         all_experts=apart,
     )
-    if not moved.fits or moved.bytes > r.host_memory:
+    if not offloading.fits or offloading.bytes > r.host_memory:
         return None
-    value, low, high = _offloaded_time(r, result, moved, system, engine)
-    return _facts(r, name, model, text, result, value, low, high, moved)
+    value, low, high = _offloaded_time(r, result, offloading, system, engine)
+    return _facts(r, name, model, text, result, value, low, high, offloading)
 
 
 def _offloaded_time(

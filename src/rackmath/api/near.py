@@ -216,11 +216,11 @@ def _places_with(version: OwnVersion) -> dict[tuple[str, str], list[int]]:
 def corrected(losses: Losses, by_phase: dict[str, NearMeasurements], ranged: str) -> Losses:
     """Losses with what measurements say of each phase, and the range of one of them."""
     of = by_phase[ranged]
-    changed = replace(losses, correction=corrections(by_phase))
+    result = replace(losses, correction=corrections(by_phase))
     if of.posterior.distance == FAR:
-        return changed
+        return result
     low, high = of.relative_range
-    return replace(changed, low=low, high=high)
+    return replace(result, low=low, high=high)
 
 
 def _evidence() -> tuple[Base, Book, pl.DataFrame]:

@@ -63,7 +63,7 @@ def pages(provider: str | None, model: str | None, at: date | None) -> list[dict
         for provider_name in everyone:
             by_provider.setdefault(provider_name.prices.provider, []).append(provider_name)
     models, habits = population(price_files.market()), ProviderHabits(everyone)
-    rows = [_page(name, sold, model, models, habits) for name, sold in by_provider.items()]
+    rows = [_page(name, listings, model, models, habits) for name, listings in by_provider.items()]
     for page in rows:
         page["changes"] = _changes(page["provider"], at)
     return rows
@@ -73,14 +73,16 @@ def _page(
     provider: str, listings: Sequence[Listing], only: str | None, models: Population, habits: ProviderHabits
 ) -> dict[str, Any]:
     """One provider's ratios; those that several models share stand once."""
-    sold = frozenset(listing.prices.model.rsplit("/", 1)[-1].lower() for listing in listings)
+    model_names = frozenset(listing.prices.model.rsplit("/", 1)[-1].lower() for listing in listings)
     selection = [listing for listing in listings if only in (None, listing.prices.model)]
     if not selection:
-        raise InputError("--model", only, f"{provider} sells {', '.join(sorted(sold)) or 'no model by the token'}")
+        raise InputError(
+            "--model", only, f"{provider} sells {', '.join(sorted(model_names)) or 'no model by the token'}"
+        )
     speeds = {listing.tier: listing.value for listing in price_files.facts().speed if listing.provider == provider}
     groups: defaultdict[tuple[str, float, float], list[tuple[float, RatioEvidence]]] = defaultdict(list)
     for listing in selection:
-        for reading in read(listing, sold, habits, models, speeds):
+        for reading in read(listing, model_names, habits, models, speeds):
             key = reading.ratio.kind, float(f"{reading.ratio.value:.{_DIGITS}g}"), reading.ratio.start
             groups[key].append((listing.prices.tiers[0].input, reading))
     return {
@@ -103,8 +105,8 @@ def _listed(listing: Listing) -> dict[str, Any]:
 
 def _group(kind: str, value: float, start: float, members: Sequence[tuple[float, RatioEvidence]]) -> dict[str, Any]:
     """A ratio with the hypotheses, for the model in the middle by price."""
-    ordered = sorted(members, key=lambda member: member[0])
-    middle = ordered[(len(ordered) - 1) // 2][1]
+    ascending = sorted(members, key=lambda member: member[0])
+    middle = ascending[(len(ascending) - 1) // 2][1]
     return {
         "kind": kind,
         "value": value,

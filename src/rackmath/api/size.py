@@ -93,14 +93,14 @@ def run_size(r: PlanRequest, progress: Callable[[str], None] = lambda text: None
     plans = _plans(r, limits, box, most, progress)
     candidates = _fleets(plans, rate, box)
     best: tuple[int, _Candidate, int] | None = None
-    tried: list[Facts] = []
+    trials: list[Facts] = []
     for count, candidate in enumerate(candidates):
         progress(f"size: {count} of {len(candidates)} deployments")
         fleet = candidate.copies
         start = max(ceil(rate / fleet.point["requests_per_second"]), 1)
         room = (most if best is None else min(most, best[0] - 1)) // fleet.boxes
         copies = fleet.fewest(start, limits, room) if room else 0
-        tried.append(_tried(fleet, copies, box))
+        trials.append(_tried(fleet, copies, box))
         if copies:
             best = (copies * fleet.boxes, candidate, copies)
     if best is None:
@@ -110,7 +110,7 @@ def run_size(r: PlanRequest, progress: Callable[[str], None] = lambda text: None
         )
     _, candidate, copies = best
     facts = _facts(r, system, rate, limits, candidate.copies, copies, box, most)
-    facts |= {"tried": tried, "launch": candidate.launch, "assumptions": _assumptions(facts, box, plans[0])}
+    facts |= {"tried": trials, "launch": candidate.launch, "assumptions": _assumptions(facts, box, plans[0])}
     return Result(request=r, facts=facts, draw=lambda: _figure(facts))
 
 
@@ -166,8 +166,8 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
             distinct.setdefault(key, _Candidate(copies=copies, plan=plan, place=place))
     ranked = sorted(distinct.values(), key=_per_request)
     by_pools = ([c for c in ranked if bool(c.copies.point["pools"]) == pools] for pools in (True, False))
-    tried = (c for kind, most in zip(by_pools, _TRIED, strict=True) for c in kind[:most])
-    return sorted(tried, key=_per_request)
+    first_candidates = (c for kind, most in zip(by_pools, _TRIED, strict=True) for c in kind[:most])
+    return sorted(first_candidates, key=_per_request)
 
 
 def _per_request(candidate: _Candidate) -> float:

@@ -46,9 +46,9 @@ def run_sparsity(r: SparsityRequest) -> Result:
     if not 1e6 <= r.dense <= 1e15 or not 0 < r.context <= 1e9 or not 0 < r.kv_bytes <= 1e9:
         raise InputError("--dense", r.dense, "write 1e6 to 1e15 parameters, and positive --context and --kv-bytes")
     users = numbers(r.users, "--users", 1, 1e9)
-    tried = numbers(r.experts, "--experts", 1, 1e6)
-    actives = [float(equivalent_active(r.dense, e, law)) for e in tried]
-    totals = [float(total_size(a, e)) for a, e in zip(actives, tried, strict=True)]
+    expert_counts = numbers(r.experts, "--experts", 1, 1e6)
+    actives = [float(equivalent_active(r.dense, e, law)) for e in expert_counts]
+    totals = [float(total_size(a, e)) for a, e in zip(actives, expert_counts, strict=True)]
     cost = cost_by_sparsity(system, totals, actives, users, form, context=r.context, kv_bytes_per_token=r.kv_bytes)
     ratio = system.chip.ratio(form.compute)
     models = [
@@ -62,7 +62,7 @@ def run_sparsity(r: SparsityRequest) -> Result:
             "gpu_seconds": cost.gpu_seconds[i],
             "time": cost.time[i],
         }
-        for i, (e, a, t) in enumerate(zip(tried, actives, totals, strict=True))
+        for i, (e, a, t) in enumerate(zip(expert_counts, actives, totals, strict=True))
     ]
     facts = {
         "system": system.name,
@@ -70,6 +70,6 @@ def run_sparsity(r: SparsityRequest) -> Result:
         "dense_params": r.dense,
         "users": users,
         "models": models,
-        "best_experts": [None if b is None else tried[b] for b in cost.best],
+        "best_experts": [None if b is None else expert_counts[b] for b in cost.best],
     }
     return Result(request=r, facts=facts, details=(models, users))

@@ -85,18 +85,18 @@ def split(model: Architecture, systems: Sequence[System], run: Run) -> dict[str,
     sizes = measures[systems[0].name][0].sizes()
     cards = [_card(s, measures[s.name][0], "time") for s in systems]
     ways = [("memory", by_memory(cards, sizes)), ("speed", by_speed(cards, sizes))]
-    needed = sum(sizes.layers) + sizes.outside
+    total_bytes = sum(sizes.layers) + sizes.outside
     if ways[1][1] is None:
         room = sum(card.room for card in cards)
         raise DoesNotFit(
-            f"{needed / 1e9:.1f} GB do not fit {room / 1e9:.1f} GB", "add accelerators, or narrow the weights"
+            f"{total_bytes / 1e9:.1f} GB do not fit {room / 1e9:.1f} GB", "add accelerators, or narrow the weights"
         )
     return {
         "model": model.name,
         "cards": [s.name for s in systems],
         "context": run.context,
         "batch": run.batch,
-        "bytes": needed,
+        "bytes": total_bytes,
         "ways": [_way(run, name, counts, systems, cards, sizes, measures) for name, counts in ways if counts],
         "assumptions": list(NOTES),
     }

@@ -85,15 +85,15 @@ def run_traffic_fit(r: TrafficFitRequest) -> TrafficFitResult:
         work, notes = read_trace(r.trace, block=r.prefix_block, repair=r.repair)
         title = r.trace.name
     model = fit_traffic(work, seed=r.seed)
-    drawn = draw(model, len(work), np.random.default_rng(r.seed))
+    sample = draw(model, len(work), np.random.default_rng(r.seed))
     return TrafficFitResult(
         title=title,
         model=model,
         notes=tuple(notes),
         trace=work,
-        drawn=drawn,
-        closeness=tuple(closeness(work, drawn)),
-        known_share=None if model.prefixes is None else (_known_share(work), _known_share(drawn)),
+        drawn=sample,
+        closeness=tuple(closeness(work, sample)),
+        known_share=None if model.prefixes is None else (_known_share(work), _known_share(sample)),
     )
 
 

@@ -144,7 +144,7 @@ def run_training(r: TrainRequest) -> TrainResult:
     )
     if r.lora_rank is not None:
         architecture = with_one_adapter(architecture, r.lora_rank, targets_of(r.lora_target_modules))
-    left = frozen(architecture, r.length, recipe.stored)
+    frozen_parts = frozen(architecture, r.length, recipe.stored)
     system.require_network(r.gpus)
     choices = _options(architecture, system, r, recipe)
     facts = _facts(architecture, system, choices, recipe, r)
@@ -152,11 +152,11 @@ def run_training(r: TrainRequest) -> TrainResult:
     facts.update(_bill(facts, system, r, lost.useful))
     facts["checkpoint_interval"] = lost.interval
     facts["useful"] = lost.useful
-    facts["trained_params"] = left.trained_part * total_params(architecture)
+    facts["trained_params"] = frozen_parts.trained_part * total_params(architecture)
     facts["assumptions"] = [
         *catalogue.price_note(system, r.usd_per_gpu_hour),
         f"{r.precision} products, {_precision(r)}, gradients and optimizer at 32; sequence parallelism beside tensor's",
-        *_of_adapters(architecture, left),
+        *_of_adapters(architecture, frozen_parts),
         "the bound, without losses"
         if r.ideal
         else f"framework: {r.framework}, of {r.year:g}; range: rows left out, docs/accuracy.md",
@@ -236,8 +236,8 @@ def _facts(
         low, high = constants_file.range_of(system, engine, "training")
     timer = engine_timer(architecture, system, losses, two_batch=1.0)
     fits = np.broadcast_to(occupied.fits, (len(options),))
-    tried = _taken(options, np.flatnonzero(fits)) if fits.any() else options
-    times = step_times(architecture, system, tried, recipe, timer, exposed)
+    candidates = _taken(options, np.flatnonzero(fits)) if fits.any() else options
+    times = step_times(architecture, system, candidates, recipe, timer, exposed)
     best = int(times.argmin()) if fits.any() else int(occupied.total.argmin())
     at = int(np.flatnonzero(fits)[best]) if fits.any() else best
     step = float(times[best])

@@ -67,11 +67,16 @@ def best_lifetime(hold: float, again: float, survival: Callable[[Array], Array],
     if not 0 < longest < inf:
         raise InputError("longest", longest, "write a positive finite time")
     times = np.concatenate([[0.0], np.geomspace(longest * _FINEST, longest, _GRID)])
-    left = np.asarray(survival(times), dtype=float)
-    if left.shape != times.shape or np.any(left < 0) or np.any(left > 1) or np.any(np.diff(left) > 0):
-        raise InputError("survival", float(left.min()), "a chance that falls from 1 towards 0")
-    token_seconds = np.concatenate([[0.0], np.cumsum(np.diff(times) * (left[1:] + left[:-1]) / 2)])
-    costs = hold * token_seconds + again * left
+    surviving = np.asarray(survival(times), dtype=float)
+    if (
+        surviving.shape != times.shape
+        or np.any(surviving < 0)
+        or np.any(surviving > 1)
+        or np.any(np.diff(surviving) > 0)
+    ):
+        raise InputError("survival", float(surviving.min()), "a chance that falls from 1 towards 0")
+    token_seconds = np.concatenate([[0.0], np.cumsum(np.diff(times) * (surviving[1:] + surviving[:-1]) / 2)])
+    costs = hold * token_seconds + again * surviving
     place = int(np.argmin(costs))
     # Where nothing is left to come, all long times cost the same but for the error of the integral.
     always = costs[-1] <= costs[place] * (1 + _SAME)

@@ -21,12 +21,12 @@ def agent(request: AgentRequest, plot: str | None, as_json: bool) -> None:
 
     MODEL is a name that genai-prices knows. With --log, the usage records of a log are priced by their own models.
     """
-    drawn = check_picture(plot)
-    if drawn is not None and request.log is not None:
+    picture = check_picture(plot)
+    if picture is not None and request.log is not None:
         raise InputError("--plot", plot, "draws a session; a log has none")
     result = run_agent(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -25,10 +25,10 @@ def cache(request: CacheRequest, plot: str | None, as_json: bool) -> None:
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_cache(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

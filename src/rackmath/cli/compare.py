@@ -43,15 +43,15 @@ def compare(
 
     Every row is a full search as of `rackmath plan`; the cheapest of each model comes first, with its margin.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     cases = cases_of(request)
     folder = None if out is None or out.suffix in _TABLES else Folder(out, {"plans": cases})
     result = comparison(request, _table(cases, folder, workers, on_cluster))
     table: pl.DataFrame = result.details
     if out is not None and folder is None:
         write_table(out, table, "--out")
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

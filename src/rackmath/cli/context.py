@@ -25,10 +25,10 @@ from rackmath.units import show
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def context(request: ContextRequest, plot: str | None, as_json: bool) -> None:
     """Cost of an output token against the context it sees, and where each model stops being servable."""
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_context(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -29,15 +29,15 @@ def estimate(
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
-    drawn = check_picture(plot)
+    plot_file = check_picture(plot)
     result = run_estimate(request)
-    if drawn is not None:
-        write_figure(result.picture(picture or PICTURES[0]), drawn)
+    if plot_file is not None:
+        write_figure(result.picture(picture or PICTURES[0]), plot_file)
     if as_json:
         render.show_json(result.to_dict())
         return
     show_estimate(result)
-    if picture is not None and drawn is None:
+    if picture is not None and plot_file is None:
         render.show_sketch(result.picture(picture))
     if shown and result.near is not None:
         show_rows("measurements nearest to it", result.near.rows.head(_LISTED).to_dicts())

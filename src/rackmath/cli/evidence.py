@@ -34,10 +34,10 @@ def list_evidence(request: EvidenceRequest, plot: str | None, as_json: bool) -> 
     `ratio` is measured over computed time: above 1 the engine was slower than physics and the engine's constants say.
     With --near, `corr.` is the correlation of a row's ratio with that of the question, at most 1.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_evidence(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.to_dict())
         return

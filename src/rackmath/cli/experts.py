@@ -28,10 +28,10 @@ def experts(request: ExpertsRequest, plot: str | None, as_json: bool) -> None:
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one. With --expert-skew or --expert-load
     copies go to the experts that most tokens want, as engines move them while they serve (EPLB).
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_experts(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -33,10 +33,10 @@ def explore(command: tuple[str, ...], over: str | None, limit: int, plot: str | 
     is moved by a tenth, each of its model doubled; the elasticity is the relative change of the outcome over that of
     the number.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = explored(_request(command), over, render.show_progress)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
     elif over is not None:

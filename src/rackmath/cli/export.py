@@ -67,22 +67,22 @@ def export(words: Sequence[str], file: str, command: click.Command, run: Callabl
     with tempfile.TemporaryDirectory() as folder, render.recording() as recorder:
         picture = Path(folder) / "picture.svg"
         status = run([*words, *(["--plot", str(picture)] if draws else [])])
-        drawn = picture.read_text(encoding="utf-8") if picture.exists() else ""
+        svg = picture.read_text(encoding="utf-8") if picture.exists() else ""
     if status == 0:
-        printed = recorder.export_text(styles=False).rstrip()
-        tables.write_text(path, _page(words, printed, drawn), OPTION)
+        text = recorder.export_text(styles=False).rstrip()
+        tables.write_text(path, _page(words, text, svg), OPTION)
     return status
 
 
 def _page(words: Sequence[str], printed: str, picture: str) -> str:
     line = shlex.join(["rackmath", *words])
     # The declaration of an XML file has no place inside a page.
-    drawn = picture[picture.index("<svg") :] if "<svg" in picture else ""
+    svg = picture[picture.index("<svg") :] if "<svg" in picture else ""
     body = [
         f"<h1>{escape(' '.join(words[:2]))}</h1>",
         f"<pre><code>$ {escape(line)}</code></pre>",
         f"<pre>{escape(printed)}</pre>",
-        *([f"<figure>{drawn}</figure>"] if drawn else []),
+        *([f"<figure>{svg}</figure>"] if svg else []),
         f'<p class="small">rackmath {__version__}, {datetime.now(UTC):%Y-%m-%d}. The line above repeats it.</p>',
     ]
     return page(line, body)

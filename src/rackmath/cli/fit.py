@@ -30,10 +30,10 @@ def fit(request: FitRequest, limit: int, plot: str | None, as_json: bool) -> Non
     With --host-memory what does not fit may stand in the host's memory: experts of the last layers first, then whole
     layers. With --card the machine holds unlike accelerators; of one model in one format the layers of each are shown.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_fit(request, render.show_progress)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return
@@ -101,14 +101,16 @@ def _speed(value: float) -> str:
 
 def _line(r: FitRequest, row: Mapping[str, Any], gpus: int) -> list[str]:
     low, high = r.batch / row["time_high"], r.batch / row["time_low"]
-    moved = [show(row["offloaded_bytes"], "B") if row["offloaded_bytes"] else "-", _moved(row)] if r.host_memory else []
+    offload_cells = (
+        [show(row["offloaded_bytes"], "B") if row["offloaded_bytes"] else "-", _moved(row)] if r.host_memory else []
+    )
     return [
         row["model"],
         row["weights"],
         _speed(row["tokens_per_second"]),
         f"{_speed(low)} to {_speed(high)}",
         show(row["memory"], "B"),
-        *moved,
+        *offload_cells,
         *([row["layout"]] if gpus > 1 or r.card else []),
         row["evidence"] or "-",
     ]

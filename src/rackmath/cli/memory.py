@@ -43,10 +43,10 @@ def memory(request: MemoryRequest, explain: bool, plot: str | None, as_json: boo
     Weights are as loaded (fused, padded, in blocks of the allocator); working memory is the peak of the pass that the
     engine itself measures at its start.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_memory(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return
@@ -114,15 +114,15 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
     rules, peak = account.rules, account.peak
     copies = 0 if rules.in_place else 12
     blocks = account.blocks
-    counted = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
+    tokens_text = f"blocks / tables x tokens of a block = {f['blocks']:,} / {f['cache_groups']} x {f['block_size']}"
     if isinstance(blocks, CachePools):
         states = f" / {1 + STATE_RATIO:g}" if blocks.states else ""
         reserved = blocks.reserved / _GIB
-        left = f"(cache - {reserved:.2f} GiB)" if reserved else "cache"
+        cache_text = f"(cache - {reserved:.2f} GiB)" if reserved else "cache"
         divided = f"{states} / {blocks.cell:,.0f} B"
-        counted = f"{left}{divided} = {gib['cache'] - reserved:.2f} GiB{divided}"
+        tokens_text = f"{cache_text}{divided} = {gib['cache'] - reserved:.2f} GiB{divided}"
     elif rules.by_concurrency:
-        counted = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
+        tokens_text = f"requests at once x their tokens = {f['concurrency']:.2f} x {f['max_model_len']:,.0f}"
     graphs_text = f" - graphs {gib['graph']:.2f}" if rules.graphs_taken_off else ""
     share = f"{f['fraction']:g} x visible"
     if rules.of_free:
@@ -146,7 +146,7 @@ def _explain(f: Mapping[str, Any], account: Startup, model: Architecture) -> Non
             f"{element_bytes(model) + copies:g} bytes + ... = {peak.sampling / _GIB:.2f} GiB",
             f"pass and sampling = the larger + experts' workspace {peak.experts / _GIB:.2f} + images "
             f"{peak.images / _GIB:.2f} + buffers {peak.buffers / _GIB:.2f} = {gib['activation']:.2f} GiB",
-            f"tokens = {counted} = {f['cache_tokens']:,.0f}",
+            f"tokens = {tokens_text} = {f['cache_tokens']:,.0f}",
             *_of_blocks(blocks),
         ],
     )

@@ -89,11 +89,11 @@ def _apply(values: dict[str, Any], changes: tuple[str, ...], fields: Sequence[Fi
         if key.startswith("engine."):
             _check_engine(change, values, fields)
         subjects = ("model", "models") if key.startswith("model.") else ("on",)
-        named = [field for field in fields if field.name in subjects and isinstance(values[field.name], str)]
-        if not named:
+        by_name = [field for field in fields if field.name in subjects and isinstance(values[field.name], str)]
+        if not by_name:
             subject = "model" if "model" in subjects else "system"
             raise InputError("--set", change, f"this command names no {subject} to change")
-        (field,) = named
+        (field,) = by_name
         names = values[field.name].split(",") if "," in (field.option.metavar or "") else [values[field.name]]
         values[field.name] = ",".join(changed_name(name, (key.removeprefix("model."), value)) for name in names)
 

@@ -57,13 +57,13 @@ def plan(
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one. With --rate and limits on
     percentiles, as --ttft-p99 1s, the fewest accelerators in whole boxes are searched, event by event.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     if request.asks_for_size:
         if traffic is not None or verify or explain or out is not None:
             raise InputError(
                 "--rate", request.rate, "with limits on percentiles leave out --simulate, --verify, --explain, --out"
             )
-        _size(request, drawn, as_json)
+        _size(request, picture, as_json)
         return
     result = run_plan(request)
     facts: dict[str, Any] = result.to_dict()
@@ -75,8 +75,8 @@ def plan(
 
         where = RunLocation(workers=workers, cluster=on_cluster, folder=checkpoint)
         facts["simulated"] = resimulated(result, traffic, percentile, where)
-    if drawn is not None:
-        write_figure(frontier_figure(facts), drawn)
+    if picture is not None:
+        write_figure(frontier_figure(facts), picture)
     if out is not None:
         render.show_progress(f"plan: {out} holds {', '.join(result.write(out))}")
     if as_json:

@@ -39,8 +39,8 @@ def resimulated(result: PlanResult, traffic: str, percentile: str, where: RunLoc
                 {"layout": point["layout"], "weights": point["weights"], "kv": point["kv"], "error": facts["error"]}
             )
             continue
-        reached = {key: facts[key][percentile] for key in limits if facts[key] is not None}
-        meets_limits = all(limits[key] is None or value <= (limits[key] or 0.0) for key, value in reached.items())
+        results = {key: facts[key][percentile] for key in limits if facts[key] is not None}
+        meets_limits = all(limits[key] is None or value <= (limits[key] or 0.0) for key, value in results.items())
         rows.append(
             {
                 "layout": point["layout"],

@@ -22,10 +22,10 @@ def racks(request: RacksRequest, plot: str | None, as_json: bool) -> None:
 
     All numbers are the ideal bound: nothing is lost.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_racks(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

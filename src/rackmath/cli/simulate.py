@@ -67,7 +67,7 @@ def simulate_command(
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     files = (
         ("--out", out, (".parquet",)),
         ("--timeline", timeline, (".json",)),
@@ -84,7 +84,7 @@ def simulate_command(
             capacity,
             windows,
             RunLocation(workers=workers, cluster=on_cluster, folder=folder),
-            drawn,
+            picture,
             as_json,
         )
         return
@@ -98,8 +98,8 @@ def simulate_command(
         result.write_timeline(Path(timeline), "--timeline")
     if series:
         result.write_series(Path(series), "--series")
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.to_dict())
         return
@@ -138,5 +138,5 @@ def _checkpoint(request: SimulateRequest, path: str | None) -> Checkpoint | None
     if not path.endswith(".npz"):
         raise InputError("--checkpoint", path, "end the name with .npz")
     # Limits only count who kept them.
-    same = {f.name: getattr(request, f.name) for f in fields(request) if f.name not in ("ttft", "tpot")}
-    return Checkpoint(Path(path), same)
+    settings = {f.name: getattr(request, f.name) for f in fields(request) if f.name not in ("ttft", "tpot")}
+    return Checkpoint(Path(path), settings)

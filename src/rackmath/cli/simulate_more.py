@@ -26,8 +26,8 @@ def compared(request: SimulateRequest, what_if: str, where: RunLocation, drawn: 
     name, values = _option_values(what_if)
     field = field_named(SimulateRequest, name)
     assert field is not None, "its name was looked up"
-    changed = [value if not field.option.kind.multiple else (value,) for value in values]
-    requests: list[SimulateRequest] = [replace(request, **{field.name: value}) for value in changed]
+    settings = [value if not field.option.kind.multiple else (value,) for value in values]
+    requests: list[SimulateRequest] = [replace(request, **{field.name: value}) for value in settings]
     results = replays(requests, where, render.show_progress)
     rows = [{"value": value} | facts for value, facts in zip(values, results, strict=True)]
     for row in rows[1:]:

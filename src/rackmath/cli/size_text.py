@@ -54,7 +54,7 @@ def _headline(f: Mapping[str, Any]) -> str:
 
 def _sentences(f: Mapping[str, Any]) -> list[str]:
     d = f["deployment"]
-    reached = ", ".join(f"{_name(row)} {show(row['value'], 's')}" for row in f["chosen"]["limits"])
+    limits_text = ", ".join(f"{_name(row)} {show(row['value'], 's')}" for row in f["chosen"]["limits"])
     low, high = f["accelerators_range"]
     wide = (
         "if steps take the upper end of their range, more copies of this deployment do not keep the limits"
@@ -62,7 +62,7 @@ def _sentences(f: Mapping[str, Any]) -> list[str]:
         else f"{high:,} if steps take the upper end of their range"
     )
     return [
-        f"{f['copies'] * d['units']:.0f} x ({d['layout']}), {d['weights']} weights, {d['kv']} cache: {reached}.",
+        f"{f['copies'] * d['units']:.0f} x ({d['layout']}), {d['weights']} weights, {d['kv']} cache: {limits_text}.",
         f"{low:,} if steps take the lower end of their range; {wide}.",
     ]
 

@@ -34,13 +34,13 @@ def largest_batch(
     Over all data-parallel groups and pipeline stages. Broadcasts.
     """
     wide = as_floats(layout)
-    none = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
+    empty = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
     single = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
-    weights, cache = none.weights, single.cache
+    weights, cache = empty.weights, single.cache
     if draft is not None:
         beside = memory(draft, draft_layout(draft, wide), 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
         weights, cache = weights + beside.weights, cache + beside.cache
-    free = USABLE * none.capacity - weights - none.activations
+    free = USABLE * empty.capacity - weights - empty.activations
     per_sequence = maximum(cache + single.activations, 1.0)
-    hold = np.less_equal(none.experts, USABLE * none.capacity) * 1.0
+    hold = np.less_equal(empty.experts, USABLE * empty.capacity) * 1.0
     return wide.data * hold * np.floor(maximum(free, 0.0) / per_sequence)

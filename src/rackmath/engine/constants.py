@@ -98,8 +98,8 @@ class Constants:
         Errors: :class:`InputError` for a change of it that leaves its range.
         """
         value = self._fitted(name, engine, step)
-        for changed, text in engine.changes:
-            if changed == name:
+        for name_of_change, text in engine.changes:
+            if name_of_change == name:
                 value = changed_constant(name, text, value)
         return value
 

@@ -94,9 +94,9 @@ def encoding(
         return Encoding(time=ideal, low=ideal, high=ideal, ideal=ideal)
     stream = losses.kernels.curve("other").stream * system.chip.memory_bandwidth
     values = len(encoder.tower.layers) * pieces * images.image.patches * encoder.tower.hidden
-    moved = values * encoder.tower.format.bytes_per_element / stream
-    typical = SETTING + time + MOVES * moved
-    return Encoding(time=typical, low=time + COMPILED_MOVES * moved, high=UNMEASURED * typical, ideal=ideal)
+    traffic = values * encoder.tower.format.bytes_per_element / stream
+    typical = SETTING + time + MOVES * traffic
+    return Encoding(time=typical, low=time + COMPILED_MOVES * traffic, high=UNMEASURED * typical, ideal=ideal)
 
 
 def _of_kernels(losses: Losses) -> Losses:
@@ -119,11 +119,11 @@ def timed_pass(architecture: Architecture, system: System, layout: Layout, setti
     prompts = maximum(settings["batch"] / layout.data, 1.0)
     e = encoding(architecture, system, layout, prompts, settings["losses"])
     times = ("time", "time_low", "time_high", "time_ideal", "time_overlapped", "compute_time")
-    added = (e.time, e.low, e.high, e.ideal, e.ideal, e.ideal)
+    amounts = (e.time, e.low, e.high, e.ideal, e.ideal, e.ideal)
     name = encoded(architecture)
     return replace(
         step,
-        **{name: getattr(step, name) + more for name, more in zip(times, added, strict=True)},
+        **{name: getattr(step, name) + more for name, more in zip(times, amounts, strict=True)},
         terms={**step.terms, name: e.ideal},
         lost={**step.lost, name: e.time - e.ideal},
     )

@@ -132,17 +132,17 @@ def _placed(routing: Routing, chances: Array, ranks: int) -> list[tuple[Array, I
     if routing.counts:
         return [(chance, order) for chance in chances]
     draw = np.random.default_rng(0)
-    drawn: list[Array] = [np.asarray(draw.permutation(chances[0]), dtype=float) for _ in range(_ORDERS)]
-    return [(chance, order) for chance in drawn]
+    orders: list[Array] = [np.asarray(draw.permutation(chances[0]), dtype=float) for _ in range(_ORDERS)]
+    return [(chance, order) for chance in orders]
 
 
 def _of_layer(routing: Routing, chance: Array, held: Ints) -> tuple[float, Array]:
     """Shares of the fullest rank in one layer: of tokens, and of touched experts at each size of the grid."""
     ranks = len(held)
     copies = np.maximum(np.bincount(held[held >= 0], minlength=len(chance)), 1)
-    some = GRID[1:]
-    met = np.vstack([touched(routing, chance / copies, some), np.zeros_like(some)])
-    share = met[held].sum(axis=1).max(axis=0) / touched(routing, chance, some).sum(axis=0)
+    tokens = GRID[1:]
+    touched_experts = np.vstack([touched(routing, chance / copies, tokens), np.zeros_like(tokens)])
+    share = touched_experts[held].sum(axis=1).max(axis=0) / touched(routing, chance, tokens).sum(axis=0)
     # Without any token the share is that of the fewest.
     return heaviest_load(chance, held, copies) / ranks, np.concatenate([share[:1], share])
 

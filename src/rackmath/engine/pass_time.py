@@ -100,8 +100,8 @@ def apart_time(work: PassWork, micro_batches: Number, layout: Layout, losses: Lo
         )
         for name in TERMS
     }
-    sent = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, micro_batches)
-    terms["communication"] = terms["communication"] + sent
+    sending = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, micro_batches)
+    terms["communication"] = terms["communication"] + sending
     exchange = maximum(ideal["dispatch"], ideal["combine"])
     overlapped = maximum(maximum(parts["attention"].overlapped, parts["experts"].overlapped), exchange)
     attention_part, experts_part = layout.tensor * layout.data / layout.gpus, layout.ffn / layout.gpus
@@ -118,19 +118,21 @@ def apart_time(work: PassWork, micro_batches: Number, layout: Layout, losses: Lo
 
 def _pools(work: PassWork) -> tuple[PassWork, PassWork]:
     """What both pools do with a micro-batch; what they send each other is in neither."""
-    none = Communication(tensor=0.0, dispatch=0.0, combine=0.0, outside=0.0, pipeline=0.0)
+    no_communication = Communication(tensor=0.0, dispatch=0.0, combine=0.0, outside=0.0, pipeline=0.0)
     routed = tuple(op for op in work.operators if op.operator.kind == "experts")
-    started = work.routed * EXPERT_KERNELS
+    launches = work.routed * EXPERT_KERNELS
     attention = replace(
         work,
         operators=tuple(op for op in work.operators if op.operator.kind != "experts"),
         wire=replace(work.wire, dispatch=0.0, combine=0.0),
         latency=replace(work.latency, dispatch=0.0, combine=0.0),
-        kernels=work.kernels - started,
+        kernels=work.kernels - launches,
         routed=0.0,
         routed_experts=0.0,
     )
-    experts = replace(work, operators=routed, wire=none, latency=none, kernels=started, gaps=0.0)
+    experts = replace(
+        work, operators=routed, wire=no_communication, latency=no_communication, kernels=launches, gaps=0.0
+    )
     return attention, experts
 
 
@@ -149,8 +151,8 @@ def _lost(
     alone = replace(k, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0, software=1.0, own_kernels=1.0)
     more = {name: lost_seconds(pool, alone) for name, pool in zip(("attention", "experts"), pools, strict=True)}
     for way in ("dispatch", "combine"):
-        sent = dispatch_time(getattr(work.wire, way), getattr(work.latency, way), k.kernels) * k.exchange
-        more[way] = {"network": maximum(sent - ideal[way], 0.0)}
+        sending = dispatch_time(getattr(work.wire, way), getattr(work.latency, way), k.kernels) * k.exchange
+        more[way] = {"network": maximum(sending - ideal[way], 0.0)}
     actual = {pool: ideal[pool] + _total(more[pool]) for pool in POOLS}
     bounds = _Bounds.of(actual, micro_batches)
     causes = {

@@ -98,8 +98,8 @@ def pass_work(architecture: Architecture, work: Pass, layout: Layout, system: Sy
     """
     sampled = work.sequences * (1.0 if work.phase == "prefill" else work.new_tokens)
     wire, latency = (
-        communication(architecture, layout, changed, work.tokens, sampled, work.phase == "decode")
-        for changed in (_without_latency(system), _with_latency_only(system))
+        communication(architecture, layout, part, work.tokens, sampled, work.phase == "decode")
+        for part in (_without_latency(system), _with_latency_only(system))
     )
     ranks: Number = layout.expert
     if architecture.routing is not None and (experts := expert_count(architecture)):

@@ -141,12 +141,12 @@ def link_traffic(
     wire, latency, passes = whole.work.wire, whole.work.latency, float(whole.passes)
     stage = int(layout.tensor * layout.data)
     # Between pools every accelerator of both takes part.
-    met = stage + int(layout.ffn) if layout.ffn else int(layout.expert)
+    expert_ranks = stage + int(layout.ffn) if layout.ffn else int(layout.expert)
     kinds = {
         "all-reduce of tensor parallelism": ("tensor", int(layout.tensor), int(layout.tensor)),
         "vocabulary": ("outside", int(layout.tensor), int(layout.tensor)),
-        "tokens to their experts": ("dispatch", met, met),
-        "results of experts back": ("combine", met, met),
+        "tokens to their experts": ("dispatch", expert_ranks, expert_ranks),
+        "results of experts back": ("combine", expert_ranks, expert_ranks),
         "hand-over between stages": ("pipeline", int(layout.pipeline), stage * int(layout.pipeline)),
     }
     result = [

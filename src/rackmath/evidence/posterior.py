@@ -141,11 +141,11 @@ def _solved_together(
         cross[i, hidden] = -1.0
     orders = [_nearest_first(process, row) for row in cross]
     nearest = [order[:NEAREST][row[order[:NEAREST]] >= 0.0] for order, row in zip(orders, cross, strict=True)]
-    some = np.unique(np.concatenate(nearest))
-    gram = _gram(process, base, some)
+    gathered = np.unique(np.concatenate(nearest))
+    gram = _gram(process, base, gathered)
     prior = prior_variance(process.parts)
     for i, (order, near) in enumerate(zip(orders, nearest, strict=True)):
-        local = np.searchsorted(some, near)
+        local = np.searchsorted(gathered, near)
         answer = _solved(
             process, at.take(np.array([i])), cross[i : i + 1, near], base.residuals[near], gram[np.ix_(local, local)]
         )
@@ -168,8 +168,8 @@ def residuals(process: Process, base: Base, at: Configurations, near: NDArray[np
 
 def _gram(process: Process, base: Base, rows: NDArray[np.intp]) -> Array:
     """Covariance of measurements of rows with one another, noise included. (rows, rows)"""
-    some = base.configurations.take(rows)
-    return covariance(process.parts, some, some) + np.diag(base.noise[rows] ** 2)
+    configurations = base.configurations.take(rows)
+    return covariance(process.parts, configurations, configurations) + np.diag(base.noise[rows] ** 2)
 
 
 def _solved(process: Process, at: Configurations, cross: Array, measured: Array, gram: Array) -> Residuals:

@@ -50,7 +50,7 @@ def frontier_figure(facts: Mapping[str, Any], panels: int = 2) -> Figure:
             )
         return Panel(across=across, up=up, series=series)
 
-    drawn = [
+    panel_list = [
         panel(
             "tokens_per_second_per_user", "tokens_per_second_per_gpu", "tokens/s of one user", "output tokens/s per GPU"
         )
@@ -63,10 +63,10 @@ def frontier_figure(facts: Mapping[str, Any], panels: int = 2) -> Figure:
             "$ per million output tokens",
             1e3,
         )
-        drawn.append(Panel(across=cost.across, up=cost.up, series=cost.series, log_up=True))
+        panel_list.append(Panel(across=cost.across, up=cost.up, series=cost.series, log_up=True))
     return Figure(
         title=f"{facts['model']} on up to {facts['gpus']} x {facts['system']}: {facts['evaluated']:,} configurations",
-        panels=drawn,
+        panels=panel_list,
         note="; ".join(facts["assumptions"][:2]),
     )
 
@@ -130,11 +130,11 @@ def _spots(shown: Sequence[OperatorTime], intensity: Mapping[int, float]) -> lis
     spots: list[list[OperatorTime]] = []
     for t in sorted(shown, key=lambda t: -float(t.time)):
         near = (s for s in spots if abs(np.log(intensity[id(s[0])] / intensity[id(t)])) < _APART)
-        same = next(near, None)
-        if same is None:
+        twin = next(near, None)
+        if twin is None:
             spots.append([t])
         else:
-            same.append(t)
+            twin.append(t)
     return spots
 
 

@@ -35,16 +35,16 @@ def rack_figure(
     ranks = rack_map(architecture, system, layout, settings)
     traffic = link_traffic(architecture, system, layout, settings)
     capacity = system.chip.memory_capacity
-    drawn = ranks[:_MOST]
-    names = [str(r.rank) for r in drawn]
-    labels = [_label(r) for r in drawn]
+    first_ranks = ranks[:_MOST]
+    names = [str(r.rank) for r in first_ranks]
+    labels = [_label(r) for r in first_ranks]
     series = [
-        Series(name=name, kind="bars", x=names, y=[getattr(r, field) / 1e9 for r in drawn], labels=labels)
+        Series(name=name, kind="bars", x=names, y=[getattr(r, field) / 1e9 for r in first_ranks], labels=labels)
         for name, field in _PARTS
-        if any(getattr(r, field) for r in drawn)
+        if any(getattr(r, field) for r in first_ranks)
     ]
     series.append(Series(name="memory", x=names, y=[capacity / 1e9] * len(names), colour=5))
-    beyond = f", of {len(ranks)}" if len(drawn) < len(ranks) else ""
+    beyond = f", of {len(ranks)}" if len(first_ranks) < len(ranks) else ""
     panels = [Panel(across=f"accelerator{beyond}", up="GB", series=series, title="what lies on each accelerator")]
     if traffic:
         bars = Series(

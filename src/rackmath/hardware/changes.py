@@ -67,10 +67,10 @@ def changed_system(system: System, key: str, value: float | str) -> System:
         return replace(system, chip=replace(_faster(chip, clock / chip.clock), clock=clock))
     fields = {"bandwidth": "memory_bandwidth", "memory": "memory_capacity", "power": "power"}
     if name in fields:
-        changed: Chip = replace(chip, **{fields[name]: _amount(key, name, value, getattr(chip, fields[name]))})
+        new_chip: Chip = replace(chip, **{fields[name]: _amount(key, name, value, getattr(chip, fields[name]))})
         if name == "memory":
-            changed = replace(changed, visible_memory=None)
-        return replace(system, chip=changed)
+            new_chip = replace(new_chip, visible_memory=None)
+        return replace(system, chip=new_chip)
     link = name.removesuffix("_latency")
     if link in ("scale_up", "scale_out"):
         part = "bandwidth" if name == link else "latency"

@@ -60,10 +60,10 @@ def system(name: str) -> System:
     """
     base, changes = with_changes(name)
     if changes:
-        changed = system(base)
+        base_system = system(base)
         for key, value in changes:
-            changed = changed_by(changed, key, value)
-        return replace(changed, name=changed_name(changed.name, *changes))
+            base_system = changed_by(base_system, key, value)
+        return replace(base_system, name=changed_name(base_system.name, *changes))
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
     plain_name = _plain(name)

@@ -96,8 +96,8 @@ def _of_inference_perf(request: Mapping[str, Any]) -> Sent | None:
         return None
     info: Mapping[str, Any] = request["info"]
     # Where its reports from before multimodal requests have them, and where later ones do.
-    sent, received = info.get("request_metrics") or {}, info.get("response_metrics") or {}
-    prompt = info["input_tokens"] if "input_tokens" in info else sent["text"]["input_tokens"]
+    request_facts, received = info.get("request_metrics") or {}, info.get("response_metrics") or {}
+    prompt = info["input_tokens"] if "input_tokens" in info else request_facts["text"]["input_tokens"]
     answer = info["output_tokens"] if "output_tokens" in info else received.get("output_tokens", 0)
     return float(request["start_time"]), float(prompt), float(answer)
 

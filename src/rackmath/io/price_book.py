@@ -76,7 +76,7 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
 
     moment = _noon(at)
     plain_name = _plain(model)
-    sold: dict[str, tuple[int, Any]] = {}
+    by_host: dict[str, tuple[int, Any]] = {}
     names: dict[str, str] = {}
     for host in get_snapshot().providers:
         if host.id in RESELLERS:
@@ -84,18 +84,18 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
         for entry in host.models:
             names.setdefault(_plain(entry.id), _short(entry.id))
             matches = _plain(entry.id) == plain_name or (host.id == provider and entry.is_match(model))
-            if matches and host.id not in sold:
+            if matches and host.id not in by_host:
                 rates = entry.get_prices(moment)
                 priced = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
                 if rates.input_mtok and rates.output_mtok:
-                    sold[host.id] = priced + bool(entry.price_variants), entry
-    if not sold:
+                    by_host[host.id] = priced + bool(entry.price_variants), entry
+    if not by_host:
         near = _near(plain_name, names)
         raise InputError("MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}")
-    if provider is not None and provider not in sold:
-        raise InputError("--provider", provider, f"does not sell {model}; those who do: {', '.join(sorted(sold))}")
-    host = provider or max(sorted(sold), key=lambda name: sold[name][0])
-    entry = sold[host][1]
+    if provider is not None and provider not in by_host:
+        raise InputError("--provider", provider, f"does not sell {model}; those who do: {', '.join(sorted(by_host))}")
+    host = provider or max(sorted(by_host), key=lambda name: by_host[name][0])
+    entry = by_host[host][1]
     context = {"processing": "batch"} if batch else None
     tier = entry.get_prices(moment, context)
     if batch and tier == entry.get_prices(moment):
@@ -208,8 +208,8 @@ def _rates(prices: Any) -> tuple[Rates, ...]:
     starts = {0, *(tier.start for price in rates.values() for tier in getattr(price, "tiers", ()))}
 
     def at(price: Any, start: int) -> float | None:
-        reached = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= start]
-        value = reached[-1] if reached else getattr(price, "base", price)
+        tier_prices = [tier.price for tier in getattr(price, "tiers", ()) if tier.start <= start]
+        value = tier_prices[-1] if tier_prices else getattr(price, "base", price)
         return None if value is None else float(value)
 
     return tuple(

@@ -98,18 +98,18 @@ def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[A
     notes += [f"{failed:,} requests without an answer are left out"] * bool(failed)
     usable = np.concatenate([piece.usable for piece in pieces])
     arrival = np.concatenate([piece.arrival for piece in pieces])
-    named = pl.concat([piece.named for piece in pieces])
+    name_columns = pl.concat([piece.named for piece in pieces])
     order = np.arange(len(arrival))
 
     def line(at: int) -> str:
         return f"{path.name}, line {np.flatnonzero(usable)[at] + first}"
 
-    if "id" in named.columns:
-        is_new = named["id"].is_first_distinct().to_numpy()
+    if "id" in name_columns.columns:
+        is_new = name_columns["id"].is_first_distinct().to_numpy()
         again = np.flatnonzero(~is_new)
         if len(again) and not repair:
             why = "is there already: give --repair to keep the first"
-            raise InputError(f"{line(again[0])}: id", named["id"][int(again[0])], why)
+            raise InputError(f"{line(again[0])}: id", name_columns["id"][int(again[0])], why)
         if len(again):
             order = np.flatnonzero(is_new)
             notes.append(f"{len(again):,} rows dropped: their id is there already")
@@ -126,14 +126,14 @@ def read_table(path: Path, *, block: int = 512, repair: bool = False) -> tuple[A
     if not span <= LATEST:
         why = f"lasts {span:.3g} s from its first request to its last: cut it to {LATEST:g} s, thirty years"
         raise InputError("--trace", path.name, why)
-    start, blocks = _prefixes(named, order)
-    service, models = _services(named, order)
+    start, blocks = _prefixes(name_columns, order)
+    service, models = _services(name_columns, order)
     return (
         Arrivals(
             arrival=arrival[order] - arrival[order[0]],
             prompt=np.concatenate([piece.prompt for piece in pieces])[order],
             output=np.concatenate([piece.output for piece in pieces])[order],
-            rank=_ranks(named, order),
+            rank=_ranks(name_columns, order),
             start=start,
             blocks=blocks,
             block=block,
@@ -213,17 +213,17 @@ def _piece(
             usable[wrong] = False
             dropped[what] = dropped.get(what, 0) + len(wrong)
     texts = {"rank": has.rank, "blocks": has.blocks, "id": has.identity, "model": has.model}
-    named = rows.select(pl.col(name).alias(what) for what, name in texts.items() if name is not None)
+    name_columns = rows.select(pl.col(name).alias(what) for what, name in texts.items() if name is not None)
     if has.rank is not None:
-        named = named.with_columns(pl.col("rank").cast(pl.Int64, strict=False).fill_null(0))
+        name_columns = name_columns.with_columns(pl.col("rank").cast(pl.Int64, strict=False).fill_null(0))
     if has.model is not None:
-        named = named.with_columns(pl.col("model").cast(pl.String).fill_null("").cast(pl.Categorical))
+        name_columns = name_columns.with_columns(pl.col("model").cast(pl.String).fill_null("").cast(pl.Categorical))
     return _Piece(
         usable=usable,
         arrival=numbers["arrival"][usable],
         prompt=numbers["prompt"][usable].astype(np.int32),
         output=numbers["output"][usable].astype(np.int32),
-        named=named.filter(usable) if named.width else named,
+        named=name_columns.filter(usable) if name_columns.width else name_columns,
     )
 
 

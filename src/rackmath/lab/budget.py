@@ -71,15 +71,15 @@ class TimeLimit:
 
         A point is taken to last as long as the one before, times the ratio of their costs.
         """
-        ordered = sorted(points, key=cost)
+        ascending = sorted(points, key=cost)
         lasted = 0.0
-        for place, point in enumerate(ordered):
-            if place and lasted * cost(point) / cost(ordered[place - 1]) > self.left:
-                self.omitted.append(f"{name} {', '.join(str(other) for other in ordered[place:])}")
+        for place, point in enumerate(ascending):
+            if place and lasted * cost(point) / cost(ascending[place - 1]) > self.left:
+                self.omitted.append(f"{name} {', '.join(str(other) for other in ascending[place:])}")
                 return
-            started = perf_counter()
+            start = perf_counter()
             yield point
-            lasted = perf_counter() - started
+            lasted = perf_counter() - start
 
     def fitting(self, points: Sequence[Point], lasting: Sequence[float], seconds: float, name: str) -> list[Point]:
         """Points, least first, as many as together end within some seconds by what each lasts; the first always. [s]"""
@@ -93,8 +93,8 @@ class TimeLimit:
 
     def notes(self) -> list[str]:
         """One sentence on what was left out, if anything was."""
-        left = "; ".join(self.omitted)
-        return [f"Left out to stay within {self.seconds:.3g} s: {left}."] if self.omitted else []
+        omissions = "; ".join(self.omitted)
+        return [f"Left out to stay within {self.seconds:.3g} s: {omissions}."] if self.omitted else []
 
 
 _LEAST = 1e-3

@@ -198,9 +198,11 @@ def _multiply(device: str, precision: str, rows: int, columns: int, inner: int) 
         whole = torch.randint(-8, 8, (max(rows, least), inner), dtype=torch.int8, device=device)
         return lambda: unstable._int_mm(whole, next(weights))
     if precision == "fp8":
-        left = torch.randn(max(rows, 16), inner, device=device).to(dtype)
+        activations = torch.randn(max(rows, 16), inner, device=device).to(dtype)
         scale = torch.ones((), device=device)
-        return lambda: unstable._scaled_mm(left, next(weights), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
+        return lambda: unstable._scaled_mm(
+            activations, next(weights), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16
+        )
     plain = torch.randn(rows, inner, device=device).to(dtype)
     out = torch.empty(rows, columns, device=device, dtype=dtype)
     return lambda: torch.mm(plain, next(weights), out=out)

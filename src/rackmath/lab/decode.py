@@ -57,7 +57,7 @@ def experiment(
     library : bool
         Whether transformers' own classes are decoded as well, where they are installed.
     """
-    started = perf_counter()
+    start = perf_counter()
     device = ceilings.machine.device
     size_names = sizes or [table.get(device, table["cpu"]) for table in (DENSE, MIXTURE)]
     # One model after the other: what it takes to import and make those of a library is their own share's.
@@ -100,7 +100,7 @@ def experiment(
         facts=facts,
         findings=[*findings, *budget.notes()],
         ceilings=ceilings_of(ceilings),
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 
@@ -160,7 +160,7 @@ def _context_curve(subject: Subject, points: Sequence[_Point]) -> ExperimentCurv
 
 def _coverage_curve(subject: Subject, batches: Sequence[int]) -> ExperimentCurve:
     assert subject.coverage is not None, "only mixtures have experts"
-    counted = [subject.coverage(batch) for batch in batches]
+    coverage = [subject.coverage(batch) for batch in batches]
     blocks = [f for layer in subject.architecture.layers for f in layer.feed_forwards]
     experts = next(f for f in blocks if isinstance(f, Experts))
     return ExperimentCurve(
@@ -169,7 +169,7 @@ def _coverage_curve(subject: Subject, batches: Sequence[int]) -> ExperimentCurve
         across="sequences",
         up="experts",
         x=list(batches),
-        measured=counted,
+        measured=coverage,
         predicted=[float(distinct_experts(experts.experts, experts.active, float(batch))) for batch in batches],
         log_up=False,
     )

@@ -47,7 +47,7 @@ def experiment(
 
     Errors: :class:`InputError` for a load that no timetable can carry.
     """
-    started = perf_counter()
+    start = perf_counter()
     if not 0 < load < 1:
         raise InputError("--load", load, "write a number above 0 and below 1")
     subject = own(SIZES, machine.device)
@@ -103,7 +103,7 @@ def experiment(
             f"The slowest request took {total.max() / period:.2f} periods from arrival to token; the lecture's worst "
             f"case is 2, which {(total > 2 * period).mean():.1%} exceeded.",
         ],
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 
@@ -112,11 +112,11 @@ def run(
 ) -> tuple[Array, Array, int, int]:
     """Waits and times from arrival to token, by request; late trains, and all trains. [s]"""
     work = subject.pass_of("decode", seats, _CONTEXT)
-    left, waiting = deque(arrivals.tolist()), deque[float]()
+    remaining, waiting = deque(arrivals.tolist()), deque[float]()
     wait: list[float] = []
     total: list[float] = []
     start, train, late = perf_counter(), 0, 0
-    while left or waiting:
+    while remaining or waiting:
         train += 1
         due = start + train * period
         early = due - perf_counter()
@@ -124,8 +124,8 @@ def run(
             sleep(early)
         late += early < 0
         departs = perf_counter() - start
-        while left and left[0] <= departs:
-            waiting.append(left.popleft())
+        while remaining and remaining[0] <= departs:
+            waiting.append(remaining.popleft())
         aboard = [waiting.popleft() for _ in range(min(seats, len(waiting)))]
         work()
         synchronise(machine.device)

@@ -44,7 +44,7 @@ def experiment(
 
     Errors: :class:`InputError` for ranks that do not make two racks.
     """
-    started = perf_counter()
+    start = perf_counter()
     if ranks < 2 or ranks % 2:
         raise InputError("--ranks", ranks, "write an even number of at least 2")
     if not 1 <= ratio < 1e6:
@@ -52,7 +52,7 @@ def experiment(
     budget.say("bandwidth and latency of an even exchange")
     basic = run(calibrate, ranks, _REPEATS)[0]
     # Processes take about as long to start every time.
-    starting = perf_counter() - started
+    starting = perf_counter() - start
     latency, bandwidth = _line(basic["exchange"])
     reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
     slow = bandwidth / ratio
@@ -102,7 +102,7 @@ def experiment(
             *budget.notes(),
         ],
         ceilings={"bandwidth of an exchange": bandwidth, "latency of an exchange": latency},
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 
@@ -110,11 +110,11 @@ def _sizes(
     tokens: Sequence[int], ranks: int, slowest: System, budget: TimeLimit, starting: float
 ) -> tuple[list[int], int]:
     """Tokens and repeats that end in time, by what two racks would take; the fewest tokens stay in any case."""
-    ordered = sorted(tokens)
+    ascending = sorted(tokens)
     # One rack takes no longer than two, and the reductions about as long: three times the slowest.
-    lasting = [3 * _predicted(slowest, ranks, count) for count in ordered]
+    lasting = [3 * _predicted(slowest, ranks, count) for count in ascending]
     room = max(budget.left - starting, 0.0)
-    selection = budget.fitting(ordered, lasting, room / _LEAST, "tokens")
+    selection = budget.fitting(ascending, lasting, room / _LEAST, "tokens")
     return selection, int(np.clip(room / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
 
 

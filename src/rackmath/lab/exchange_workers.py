@@ -69,8 +69,8 @@ def exchange(rank: int, ranks: int, job: ExchangeJob) -> list[dict[str, Any]]:
             sums[needs[:, to]] += part.view(-1, HIDDEN).int()
         # Every expert's rank doubled the token: the sum says how many ranks there were.
         right = bool((sums == 2 * payload.int() * needs.sum(1, keepdim=True).int()).all())
-        sent = sum(stream.numel() for to, stream in enumerate(going) if to != rank)
-        rows.append({"tokens": tokens, "bytes": sent, "dispatch": dispatch, "combine": combine, "right": right})
+        bytes_out = sum(stream.numel() for to, stream in enumerate(going) if to != rank)
+        rows.append({"tokens": tokens, "bytes": bytes_out, "dispatch": dispatch, "combine": combine, "right": right})
     return rows
 
 

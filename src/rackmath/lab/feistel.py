@@ -33,7 +33,7 @@ def experiment(
     seed: int = 0,
 ) -> Experiment:
     """Avalanche and differentials by round; the same statistics by layer of random networks."""
-    started = perf_counter()
+    start = perf_counter()
     function = xtea(_KEY)
     matrices: dict[int, Any] = {}
     for number in budget.part(0.4).sized(rounds, float, "avalanche by half-rounds"):
@@ -64,7 +64,7 @@ def experiment(
         curves=_curves(rounds, facts, layers),
         facts=facts,
         findings=[*_findings(facts, layers), *budget.notes()],
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 

@@ -58,7 +58,7 @@ def experiment(
     folder : Path, optional
         Where the file is written; by default the folder for temporary files.
     """
-    started = perf_counter()
+    start = perf_counter()
     if not 0 < usd_per_hour < 1e6:
         raise InputError("--usd-per-hour", usd_per_hour, "write a positive number of dollars")
     where = folder or Path(tempfile.gettempdir())
@@ -116,7 +116,7 @@ def experiment(
             *budget.notes(),
         ],
         ceilings=ceilings_of(ceilings),
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 

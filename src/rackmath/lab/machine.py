@@ -106,8 +106,8 @@ def timed(
             break
         loops = min(_MOST_LOOPS, max(loops * 2, int(loops * shortest / max(once, 1e-9)) + 1))
     spans = [once / loops]
-    started = perf_counter()
-    while len(spans) < repeats and (len(spans) < 3 or perf_counter() - started < seconds):
+    start = perf_counter()
+    while len(spans) < repeats and (len(spans) < 3 or perf_counter() - start < seconds):
         spans.append(_span(work, device, loops) / loops)
     low, median, high = np.quantile(spans, (0.1, 0.5, 0.9))
     return Timing(median=float(median), low=float(low), high=float(high))

@@ -98,7 +98,7 @@ class Decoder(nn.Module):
             return nn.Parameter(torch.ones(sizes.hidden, device=device, dtype=dtype), requires_grad=False)
 
         width = sizes.heads * sizes.head_width
-        both = 2 * sizes.kv_heads * sizes.head_width
+        key_value_width = 2 * sizes.kv_heads * sizes.head_width
         self.embedding = matrix(sizes.vocabulary, sizes.hidden)
         self.head = matrix(sizes.vocabulary, sizes.hidden)
         self.last_norm = ones()
@@ -106,7 +106,7 @@ class Decoder(nn.Module):
         for _ in range(sizes.layers):
             block = nn.Module()
             block.first_norm, block.second_norm = ones(), ones()
-            block.qkv, block.out = matrix(width + both, sizes.hidden), matrix(sizes.hidden, width)
+            block.qkv, block.out = matrix(width + key_value_width, sizes.hidden), matrix(sizes.hidden, width)
             if sizes.experts:
                 block.router = matrix(sizes.experts, sizes.hidden)
                 block.up = matrix(sizes.experts, 2 * sizes.inner, sizes.hidden)

@@ -36,12 +36,12 @@ def run(worker: Worker, ranks: int, job: Any) -> list[Any]:
     answers: Any = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
-        started = [
+        processes = [
             context.Process(target=_enter, args=(worker, rank, ranks, job, meeting, answers), daemon=True)
             for rank in range(ranks)
         ]
         try:
-            for process in started:
+            for process in processes:
                 process.start()
             entries: dict[int, Any] = {}
             while len(entries) < ranks:
@@ -49,10 +49,10 @@ def run(worker: Worker, ranks: int, job: Any) -> list[Any]:
                 if trouble is not None:
                     raise ProcessFailed(f"rank {rank} failed: {trouble}")
                 entries[rank] = answer
-            for process in started:
+            for process in processes:
                 process.join(_PATIENCE)
         finally:
-            for process in started:
+            for process in processes:
                 if process.is_alive():
                     process.terminate()
     return [entries[rank] for rank in range(ranks)]

@@ -43,7 +43,7 @@ def experiment(
 
     Depths that would not end within the budget are left out: some machines have no fast arithmetic of 16 or 64 bit.
     """
-    started = perf_counter()
+    start = perf_counter()
     x = torch.randn(batch, tokens, _WIDTH, generator=torch.Generator().manual_seed(1)).to(machine.device)
     peaks: dict[str, list[float]] = {way: [] for way in WAYS}
     saved: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -82,7 +82,7 @@ def experiment(
         curves=curves,
         facts=facts,
         findings=[*_findings(depths, peaks, times, wrong, lost), *budget.notes()],
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 

@@ -13,7 +13,7 @@ from rackmath.lab.machine import Machine
 
 def experiment(machine: Machine, budget: TimeLimit, *, small: bool = False) -> tuple[Experiment, Ceilings]:
     """The ceilings as curves: what `lab roofline` shows."""
-    started = perf_counter()
+    start = perf_counter()
     ceilings = measure(machine, budget, small=small)
     facts: dict[str, object] = {
         "latency": ceilings.latency.median,
@@ -32,7 +32,7 @@ def experiment(machine: Machine, budget: TimeLimit, *, small: bool = False) -> t
             facts=facts,
             findings=[*findings(ceilings), *budget.notes()],
             ceilings=ceilings_of(ceilings),
-            seconds=perf_counter() - started,
+            seconds=perf_counter() - start,
         ),
         ceilings,
     )

@@ -117,8 +117,8 @@ def _trained(rank: int, ranks: int, job: StageJob) -> dict[str, Any]:
             to = rank + 1 if kind == FORWARD else rank - 1
             if 0 <= to < ranks:
                 sends.append((dist.isend(out, to, tag=micro), out))
-        for sent, _ in sends:
-            sent.wait()
+        for request, _ in sends:
+            request.wait()
     return {"spans": spans[1:], "peak": peak, "gradient": _array(stage.weights[0].grad)}
 
 
@@ -154,8 +154,8 @@ def decode(rank: int, ranks: int, pace: float) -> dict[str, float]:
         ends.append(perf_counter() - begin)
         if ranks > 1 and not (rank == ranks - 1 and number >= (passes - 1) * ranks):
             sends.append((dist.isend(out, (rank + 1) % ranks, tag=number), out))
-    for sent, _ in sends:
-        sent.wait()
+    for request, _ in sends:
+        request.wait()
     return {
         "cache": float(sum(tensor.numel() * tensor.element_size() for tensor in cache)),
         "weights": float(sum(w.numel() * w.element_size() for w in stage.weights)),
@@ -176,9 +176,9 @@ def _received(source: int, tag: int, shape: Sequence[int] = (_TOKENS, _WIDTH)) -
 
 
 def _until(moment: float) -> None:
-    left = moment - perf_counter()
-    if left > 0:
-        sleep(left)
+    remaining = moment - perf_counter()
+    if remaining > 0:
+        sleep(remaining)
 
 
 def _resident() -> float:

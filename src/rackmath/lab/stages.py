@@ -44,7 +44,7 @@ def experiment(
 
     Errors: :class:`InputError` for stages that do not divide the layers.
     """
-    started = perf_counter()
+    start = perf_counter()
     if stages < 2 or LAYERS % stages:
         raise InputError("--stages", stages, f"write a divisor of {LAYERS} above 1")
     if not 0 < pace < 10:
@@ -87,17 +87,17 @@ def experiment(
         curves=curves,
         facts=facts,
         findings=[*_findings(rows, microbatches, decoded, widths, wrong), *budget.notes()],
-        seconds=perf_counter() - started,
+        seconds=perf_counter() - start,
     )
 
 
 def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: TimeLimit) -> tuple[list[int], int]:
     """Micro-batches and repeats whose passes fill half of the time; the fewest micro-batches stay in any case."""
-    ordered = sorted(microbatches)
+    ascending = sorted(microbatches)
     # A forward and a backward pass take three paces, and the pipeline fills and drains once.
-    lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in ordered]
+    lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in ascending]
     room = budget.left / 2
-    selection = budget.fitting(ordered, lasting, room / 2, "micro-batches")
+    selection = budget.fitting(ascending, lasting, room / 2, "micro-batches")
     # One more than the repeats, to warm up.
     return selection, int(np.clip(room / sum(lasting[: len(selection)]) - 1, 1, _REPEATS))
 

@@ -249,8 +249,8 @@ def pipeline_ratio() -> float:
 def cliff_error(name: str, threshold: float) -> float:
     """Cache per token of the model over what its price cliff would imply. [1]"""
     model, chip = catalogue.model(name), rack().chip
-    implied = active_params(model) * chip.memory_bandwidth / (chip.rate("fp8") / 2 * threshold)
-    return kv_bytes_per_token(model, cache_format("fp8")) / implied
+    active_estimate = active_params(model) * chip.memory_bandwidth / (chip.rate("fp8") / 2 * threshold)
+    return kv_bytes_per_token(model, cache_format("fp8")) / active_estimate
 
 
 def smallest_caches() -> dict[str, float]:

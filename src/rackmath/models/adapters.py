@@ -67,9 +67,9 @@ class Adapters:
         with n requests, of which a part a has an adapter, and popularities p.
         """
         chance, many = self._popularity
-        drawn = np.asarray(requests, dtype=float)[..., np.newaxis]
-        met = (many * -np.expm1(drawn * np.log1p(-np.minimum(self.share * chance, 1 - 1e-15)))).sum(axis=-1)
-        return minimum(met, float(self.resident))
+        draws = np.asarray(requests, dtype=float)[..., np.newaxis]
+        expected = (many * -np.expm1(draws * np.log1p(-np.minimum(self.share * chance, 1 - 1e-15)))).sum(axis=-1)
+        return minimum(expected, float(self.resident))
 
     @property
     def missing(self) -> float:

@@ -95,7 +95,7 @@ def in_file(architecture: Architecture, file: str) -> Architecture:
     values, downs = 0, 0
     layers: list[Layer] = []
     for place, layer in enumerate(architecture.layers):
-        changed: list[tuple[str, Format]] = []
+        formats: list[tuple[str, Format]] = []
         fused = any(isinstance(m, Grouped) and m.fused for m in layer.mixers)
         # llama.cpp counts tensors in the order of their names, and some rules go by these counts.
         for weight in sorted(layer_weights(layer, architecture.hidden), key=lambda w: w.name):
@@ -104,10 +104,10 @@ def in_file(architecture: Architecture, file: str) -> Architecture:
             if weight.name == "self_attn.kv_b_proj":
                 stored_format = _expansion(file, layer, stored_format)
             if stored_format != main:
-                changed.append((weight.name, stored_format))
+                formats.append((weight.name, stored_format))
             values += _KINDS.get(weight.name) == "value"
             downs += kind == "down"
-        layers.append(replace(layer, formats=tuple(changed)))
+        layers.append(replace(layer, formats=tuple(formats)))
     outside = {
         weight.name: _format(file, weight, _KINDS.get(weight.name, "other"), model, 0, 0, 0)
         for weight in model_weights(architecture)

@@ -165,9 +165,9 @@ def linear_operator(
     """One tensor: a product if it is a matrix, in a ``kernel`` that others share; else an element-wise operation."""
     form = weight_format_of(a, layer, weight)
     size = tensor_bytes(weight, form)
-    met = 1.0
+    token_part = 1.0
     if layer is not None:
-        met = met_fraction(layer, weight)
+        token_part = met_fraction(layer, weight)
     touched: Number = 1.0
     if weight.role == "experts" and layer is not None:
         mixture = next(f for f in layer.feed_forwards if isinstance(f, Experts))
@@ -176,7 +176,7 @@ def linear_operator(
     kind = "experts" if weight.role == "experts" else "product"
     pooled = weight.split == "all"
     width = weight.rows + weight.columns if weight.columns else 2 * weight.rows
-    moved = 0.0 if pooled else width * weight.copies * met * weight.uses * ACTIVATION_BYTES
+    bytes_per_token = 0.0 if pooled else width * weight.copies * token_part * weight.uses * ACTIVATION_BYTES
     return Operator(
         name=weight.name,
         role=weight.role,
@@ -188,15 +188,15 @@ def linear_operator(
         layered=layer is not None,
         kind=kind if weight.multiplied and weight.columns else "other",
         kernel=kernel,
-        rows=met * weight.uses * tokens / touched,
+        rows=token_part * weight.uses * tokens / touched,
         matrices=weight.copies * touched if kind == "experts" else 0.0,
         bits=form.bits,
         codebook=form.codebook,
         sides=(weight.rows, weight.columns or inf),
         cut=0 if weight.columns == a.hidden else 1,
-        flops=2 * weight.elements * met * weight.uses * tokens if weight.multiplied else 0.0 * tokens,
+        flops=2 * weight.elements * token_part * weight.uses * tokens if weight.multiplied else 0.0 * tokens,
         weight_bytes=size * touched,
-        activation_bytes=moved * tokens if weight.multiplied or weight.role == "norm" else 0.0,
+        activation_bytes=bytes_per_token * tokens if weight.multiplied or weight.role == "norm" else 0.0,
     )
 
 
@@ -207,11 +207,11 @@ def _hyper_connection(a: Architecture, layer: Layer, weight: Weight, count: int,
     written behind it. Source: manifold-constrained hyper-connections (Xie et al. 2025, arXiv:2512.24880).
     """
     streams = weight.columns / a.hidden
-    moved = weight.copies * ((3 * streams + 2) * a.hidden + weight.rows) * ACTIVATION_BYTES
+    bytes_per_token = weight.copies * ((3 * streams + 2) * a.hidden + weight.rows) * ACTIVATION_BYTES
     return replace(
         linear_operator(a, layer, weight, count, work.tokens, work),
         kind="hyper_connection",
-        activation_bytes=work.tokens * moved,
+        activation_bytes=work.tokens * bytes_per_token,
     )
 
 

@@ -28,14 +28,14 @@ def requantise(
     models with latent attention do. File types of llama.cpp convert every tensor, by
     :func:`rackmath.models.gguf.in_file`.
     """
-    changed = architecture if cache is None else replace(architecture, cache_format=cache)
+    result = architecture if cache is None else replace(architecture, cache_format=cache)
     if weights is None:
-        return changed
+        return result
     if weights.name in GGUF_FILES:
-        return in_file(changed, weights.name)
+        return in_file(result, weights.name)
     roles = _FEED_FORWARD if keep_attention else CONVERTED
     layers = {layer: _converted(layer, architecture.hidden, weights, roles) for layer, _ in architecture.groups}
-    return replace(changed, layers=tuple(layers[layer] for layer in architecture.layers))
+    return replace(result, layers=tuple(layers[layer] for layer in architecture.layers))
 
 
 def _converted(layer: Layer, hidden: int, form: Format, roles: tuple[str, ...]) -> Layer:

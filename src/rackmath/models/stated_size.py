@@ -48,9 +48,9 @@ def size_warnings(architecture: Architecture) -> tuple[str, ...]:
     warnings: list[str] = []
     for size in stated_sizes(architecture.name):
         # Some names state the active size alone, or first.
-        counted = actives if size.active else (*totals, *actives)
+        counts = actives if size.active else (*totals, *actives)
         near = max(TOLERANCE * size.params, size.half_unit)
-        if any(abs(count - size.params) <= near for count in counted):
+        if any(abs(count - size.params) <= near for count in counts):
             continue
         what = "active parameters" if size.active else "parameters"
         value = active if size.active else total

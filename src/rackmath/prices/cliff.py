@@ -48,8 +48,8 @@ def cache_from_cliff(cliff: float, active: Array, weights: Array, market: Market
     """
     if not SHORTEST <= cliff <= LONGEST:
         raise InputError("cliff", cliff, f"write a context from {SHORTEST:g} to {LONGEST:g} tokens")
-    implied = active + log(2 / (RIDGE * cliff))
-    off = (implied - market.cache) / market.cache_scale
+    log_cache = active + log(2 / (RIDGE * cliff))
+    off = (log_cache - market.cache) / market.cache_scale
     chance = weights * np.exp(-(off**2) / 2) / (sqrt(2 * pi) * market.cache_scale) * _CELL
     total = float(chance.sum())
     part = total / (total + _BY_CHOICE)
@@ -57,7 +57,7 @@ def cache_from_cliff(cliff: float, active: Array, weights: Array, market: Market
     prior = market.cache + market.cache_scale * random.standard_normal(len(active))
     even = np.full(len(active), (1 - part) / len(active))
     return CacheDraws(
-        logs=np.concatenate([implied, prior]),
+        logs=np.concatenate([log_cache, prior]),
         weights=np.concatenate([chance / total * part, even]),
         crossover=part,
     )

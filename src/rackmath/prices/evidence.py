@@ -145,18 +145,18 @@ def _even(ratio: Ratio) -> float:
 
 def _evidence(story: RatioDraws, ratio: Ratio, weights: Array, usual: float) -> HypothesisTest:
     chance = mass(story, ratio, weights)
-    implied, missing = None, 0.0
+    interval, missing = None, 0.0
     if story.implied is not None:
         values = np.broadcast_to(story.implied, weights.shape)
         missing = float(weights[~np.isfinite(values)].sum())
-        implied = _interval(values, weights)
+        interval = _interval(values, weights)
     return HypothesisTest(
         hypothesis=story.hypothesis,
         predicted=_interval(np.broadcast_to(story.predicted, weights.shape), weights),
         probability=chance,
         log10_factor=log10(chance / usual),
         implies=story.implies,
-        implied=implied,
+        implied=interval,
         impossible=missing,
     )
 

@@ -157,15 +157,15 @@ def margin_of(prices: PriceList, demand: Demand, page: PricePage) -> Margin:
     Lengths spread as the workload's do, so context tiers count as they would.
     """
     lengths, parts = demand.lengths()
-    none = np.zeros_like(lengths)
+    no_tokens = np.zeros_like(lengths)
     cached = lengths * demand.hit
     billed = bill(
         prices,
         Tokens(
             input=lengths - cached,
             cached=cached,
-            write=none,
-            write_hour=none,
+            write=no_tokens,
+            write_hour=no_tokens,
             output=np.full_like(lengths, demand.answer),
         ),
     )

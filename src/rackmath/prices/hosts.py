@@ -80,9 +80,9 @@ def fit_hosts(models: Sequence[Sequence[Price]]) -> Hosts:
     inverse = np.linalg.inv(scale**2 * effects @ effects.T + offer**2 * np.eye(len(values)))
     projected = inverse @ basis
     # P = V^-1 - V^-1 X (X' V^-1 X)^-1 X' V^-1: the precision that is left once the models' means are free.
-    left = inverse - projected @ np.linalg.solve(basis.T @ projected, projected.T)
-    effect = scale**2 * effects.T @ left @ values
-    variance = scale**2 - scale**4 * np.einsum("rh,rs,sh->h", effects, left, effects)
+    residual = inverse - projected @ np.linalg.solve(basis.T @ projected, projected.T)
+    effect = scale**2 * effects.T @ residual @ values
+    variance = scale**2 - scale**4 * np.einsum("rh,rs,sh->h", effects, residual, effects)
     shares = {
         name: Host(effect=float(effect[place]), error=float(np.sqrt(variance[place])))
         for place, name in enumerate(names)

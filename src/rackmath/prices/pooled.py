@@ -118,13 +118,13 @@ def fit_pooled(known: Sequence[KnownModel], draws: int = 1000, warmup: int = 100
     with numpyro.handlers.seed(rng_seed=seed):
         run.run(jax.random.PRNGKey(seed), data, extra_fields=("diverging",))
     samples: dict[str, Any] = run.get_samples(group_by_chain=True)
-    named = {name: np.asarray(samples[name], dtype=float) for name in _QUANTITIES}
-    effects = np.asarray(samples["host_raw"], dtype=float) * named["host_effect"][..., None]
+    arrays = {name: np.asarray(samples[name], dtype=float) for name in _QUANTITIES}
+    effects = np.asarray(samples["host_raw"], dtype=float) * arrays["host_effect"][..., None]
     return SharedPosterior(
-        quantities={name: _interval(_QUANTITIES[name](values).ravel()) for name, values in named.items()},
+        quantities={name: _interval(_QUANTITIES[name](values).ravel()) for name, values in arrays.items()},
         hosts=dict(zip(data.hosts, np.exp(np.median(effects, axis=(0, 1))).tolist(), strict=True)),
         divergences=int(np.sum(np.asarray(run.get_extra_fields()["diverging"]))),
-        effective_draws=min(float(diagnostics.effective_sample_size(values)) for values in named.values()),
+        effective_draws=min(float(diagnostics.effective_sample_size(values)) for values in arrays.values()),
     )
 
 

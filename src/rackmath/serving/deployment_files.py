@@ -126,9 +126,9 @@ def compose(workers: Sequence[tuple[LaunchedWorker, int]]) -> dict[str, Any]:
 
 def balancer(addresses: Sequence[str]) -> str:
     """Settings of nginx that deal requests to the server with the fewest."""
-    listed = "\n".join(f"    server {address};" for address in addresses)
+    servers = "\n".join(f"    server {address};" for address in addresses)
     return (
-        "events {}\nhttp {\n  upstream vllm {\n    least_conn;\n" + listed + "\n  }\n"
+        "events {}\nhttp {\n  upstream vllm {\n    least_conn;\n" + servers + "\n  }\n"
         "  server {\n    listen 80;\n    location / {\n      proxy_pass http://vllm;\n      proxy_buffering off;\n"
         "      proxy_read_timeout 3600s;\n    }\n  }\n}\n"
     )

@@ -79,16 +79,16 @@ def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], sy
     blocks: list[tuple[str, list[int]]] = []
     for box in range(boxes):
         on_box = [place for place in placed if box in place.boxes]
-        kinds = [list(some) for _, some in groupby(on_box, key=lambda place: (place.server.role, place.boxes))]
-        text = "\n\n".join(_commands(engine, some, box, name, system, len(placed)) for some in kinds)
+        kinds = [list(group) for _, group in groupby(on_box, key=lambda place: (place.server.role, place.boxes))]
+        text = "\n\n".join(_commands(engine, group, box, name, system, len(placed)) for group in kinds)
         if blocks and blocks[-1][0] == text:
             blocks[-1][1].append(box)
         else:
             blocks.append((text, [box]))
     parts = [f"{_heading(places, boxes)}{text}" for text, places in blocks if text]
-    reached = [place for place in placed if place.server.role != FFN]
-    if len(reached) > 1:
-        parts.append(_router(engine, reached, name))
+    addressed = [place for place in placed if place.server.role != FFN]
+    if len(addressed) > 1:
+        parts.append(_router(engine, addressed, name))
     return "\n\n".join(parts)
 
 

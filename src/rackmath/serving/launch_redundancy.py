@@ -12,11 +12,11 @@ def redundancy_flags(copies: int, interval: int | None = None) -> dict[str, str]
     """
     if not copies:
         return {}
-    settings, moved = {"num_redundant_experts": copies}, ""
+    settings, interval_flag = {"num_redundant_experts": copies}, ""
     if interval is not None:
         settings["step_interval"] = interval
-        moved = f" --enable-eplb --eplb-rebalance-num-iterations {interval}"
+        interval_flag = f" --enable-eplb --eplb-rebalance-num-iterations {interval}"
     return {
         "vllm": f"--enable-eplb --eplb-config {quoted(settings)}",
-        "sglang": f"--ep-num-redundant-experts {copies}{moved}",
+        "sglang": f"--ep-num-redundant-experts {copies}{interval_flag}",
     }

@@ -155,7 +155,7 @@ def levers(
     fixed_space = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
     drafting = replace(fixed_space, drafted=space.drafted)
     faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
-    same = _deployment(result, standard)
+    deployment = _deployment(result, standard)
     questions: Mapping[str, tuple[System, Space]] = {
         "a smaller batch": (system, fixed_space),
         "and other parallelism": (system, fixed_space),
@@ -173,7 +173,7 @@ def levers(
         inside = np.flatnonzero(q.time_to_first_token <= limits.time_to_first_token)
         if name == "a smaller batch":
             inside = np.array(
-                [i for i in inside if _deployment(other, int(i)) == same],
+                [i for i in inside if _deployment(other, int(i)) == deployment],
                 dtype=np.int64,
             )
         quick = inside[q.time_per_output_token[inside] <= target]
@@ -182,8 +182,8 @@ def levers(
             if len(quick)
             else int(inside[np.argmin(q.time_per_output_token[inside])])
         )
-        reached, price = _ratio(q, fastest, p, standard)
-        yield Lever(name=name, reached=reached, price=price, place=fastest if other is result else None)
+        speed_ratio, price = _ratio(q, fastest, p, standard)
+        yield Lever(name=name, reached=speed_ratio, price=price, place=fastest if other is result else None)
 
 
 def _deployment(search: SearchResult, place: int) -> tuple[str, float, float]:

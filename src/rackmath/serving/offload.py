@@ -86,17 +86,17 @@ def offload(
     excess = (float(used.total) - USABLE * capacity) * ranks
     everything = list(_moves(architecture, sequences, context))
     read = sum(move.read for move in everything) + _head(architecture)
-    moved: list[_Move] = []
+    moves: list[_Move] = []
     for move in everything:
         if excess <= 0 and not (all_experts and move.experts):
             break
-        moved.append(move)
+        moves.append(move)
         excess -= move.size
-    read_bytes = sum(move.read for move in moved)
+    read_bytes = sum(move.read for move in moves)
     return Offload(
-        expert_layers=sum(move.experts for move in moved),
-        layers=sum(not move.experts for move in moved),
-        bytes=sum(move.size for move in moved),
+        expert_layers=sum(move.experts for move in moves),
+        layers=sum(not move.experts for move in moves),
+        bytes=sum(move.size for move in moves),
         read=read_bytes,
         read_share=read_bytes / read if read else 0.0,
         fits=excess <= 0,
@@ -109,8 +109,8 @@ def _moves(architecture: Architecture, sequences: float, context: float) -> Iter
         size = _bytes(architecture, layer, experts=True)
         if size:
             mixture = next(block for block in layer.feed_forwards if isinstance(block, Experts))
-            met = 1 - (1 - mixture.expected_active / mixture.experts) ** sequences
-            yield _Move(size=size, read=met * size, experts=True)
+            touched = 1 - (1 - mixture.expected_active / mixture.experts) ** sequences
+            yield _Move(size=size, read=touched * size, experts=True)
     for layer in reversed(architecture.layers):
         weights = _bytes(architecture, layer, experts=False)
         cache = sequences * sum(

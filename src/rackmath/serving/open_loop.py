@@ -64,11 +64,11 @@ def open_loop(
     prompt, alone = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
     most = minimum(capacity, load.concurrency) if running is None else running
-    added = added_by_prompt(architecture, layout, load, most, timer, s)
+    prompt_cost = added_by_prompt(architecture, layout, load, most, timer, s)
 
     def at(batch: Number) -> Steady:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
         tpot = time_per_output_token(PassTimes(step, prompt, alone, beside), batch, inf, load, layout.data, s)
         rate = batch / (load.output * tpot)
         busy = minimum(rate * prompt / layout.data, 1 - 1e-6)
@@ -144,8 +144,8 @@ def at_rate(
 
     def times(batch: Number) -> tuple[PassTimes, Number]:
         step = decode_time(layout, load, maximum(batch, 1.0), timer)
-        added = added_by_prompt(architecture, layout, load, batch, timer, s)
-        beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
+        prompt_cost = added_by_prompt(architecture, layout, load, batch, timer, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, prompt_cost, step, s)
         t = PassTimes(step, prompt, alone, beside)
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 

@@ -75,7 +75,7 @@ def two_pools(
         Undominated points of each pairing of sizes and of each layout that writes, points evaluated, points that hold.
     """
     frontiers: list[Points] = []
-    evaluated = fitting = 0
+    count = fitting = 0
     sizes = np.unique(prefill.gpus)
     readers = {g: _best_readers(prefill, g) for g in sizes}
     if len(sizes) > FEW_SIZES:
@@ -87,9 +87,9 @@ def two_pools(
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
                 points, pairs, good = block.points(space, limits.time_to_first_token)
-                evaluated, fitting = evaluated + pairs, fitting + good
+                count, fitting = count + pairs, fitting + good
                 frontiers.append(points)
-    return joined(frontiers), evaluated, fitting
+    return joined(frontiers), count, fitting
 
 
 def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:

@@ -78,9 +78,9 @@ def time_beside(
     together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)
     present = maximum(running / layout.data / together, 1.0)
     stages = layout.pipeline * 1.0
-    both = timer("prefill", layout, layout.data * together, context + present + per_piece, 0.0, context)
+    together_time = timer("prefill", layout, layout.data * together, context + present + per_piece, 0.0, context)
     alone = timer("prefill", layout, layout.data * together, context + present, 0.0, context)
-    return maximum(both - alone, 0.0) / together * (pieces + stages - 1) / stages
+    return maximum(together_time - alone, 0.0) / together * (pieces + stages - 1) / stages
 
 
 def images_time(architecture: Architecture, layout: Layout, timer: Timer, together: Number = 1.0) -> Number:

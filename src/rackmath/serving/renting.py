@@ -20,9 +20,9 @@ def rented(points: Points, work: PlanWorkload, space: Space) -> tuple[Points, Ma
     served = points
     if np.isfinite(work.rate):
         per_unit = points.rate / points.units
-        needed = np.ceil(work.rate / per_unit * (1 - 1e-12))
-        enough = needed <= points.units
-        served, units = points.taken(enough), needed[enough]
+        unit_count = np.ceil(work.rate / per_unit * (1 - 1e-12))
+        enough = unit_count <= points.units
+        served, units = points.taken(enough), unit_count[enough]
         part = units / served.units
         encoders = _whole(served.encoders * part)
         gpus = (served.gpus - served.encoders) * part + encoders

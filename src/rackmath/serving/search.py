@@ -77,7 +77,7 @@ def search(
     """
     parts: list[Points] = []
     layouts: list[Layout] = []
-    evaluated = fitting = 0
+    count = fitting = 0
     for place, variant, apart in _ways(space):
         grid = _grid(system, work, space, variant, losses, scheduling)
         if grid is None:
@@ -85,7 +85,7 @@ def search(
         start = len(layouts)
         layouts += grid.layouts
         frontier, n, good = _one_pool(grid, work, space, scheduling)
-        evaluated, fitting = evaluated + n, fitting + good
+        count, fitting = count + n, fitting + good
         parts.append(
             _placed(_worth_keeping(encoded_apart(frontier, system, space, apart, losses), limits), place, start)
         )
@@ -95,7 +95,7 @@ def search(
                 decode = with_experts_apart(decode, system, work, space, variant.architecture, losses)
                 layouts += decode.layouts[len(grid.layouts) :]
             pooled, n, good = two_pools(system, work, limits, space, variant.architecture, decode, prefill, scheduling)
-            evaluated, fitting = evaluated + n, fitting + good
+            count, fitting = count + n, fitting + good
             parts.append(_placed(encoded_apart(pooled, system, space, apart, losses), place, start))
     points = joined(parts)
     if not len(points):
@@ -104,7 +104,7 @@ def search(
             "use more --gpus, narrower --weights or --kv, or shorter prompts",
         )
     served, _ = rented(points, work, space)
-    return SearchResult(points=served, layouts=tuple(layouts), evaluated=evaluated, fitting=fitting)
+    return SearchResult(points=served, layouts=tuple(layouts), evaluated=count, fitting=fitting)
 
 
 def _ways(space: Space) -> Iterator[tuple[int, Variant, Architecture | None]]:
@@ -203,10 +203,10 @@ def _beside(layout: Layout, work: PlanWorkload, drafted: Array, chunks: Array, t
     drafts, batch = drafted[:, None], coarse[:, None, None]
     arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
     before = work.input - work.read
-    added = np.asarray(time_beside(layout, work.input, before, chunks, batch * (1 + drafts), arriving, timer))
+    prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, batch * (1 + drafts), arriving, timer))
     place = np.clip(np.searchsorted(coarse, BATCHES, side="right") - 1, 0, len(coarse) - 2)
     part = (np.log(BATCHES / coarse[place]) / np.log(coarse[place + 1] / coarse[place]))[:, None, None]
-    return added[:, place] * (1 - part) + added[:, place + 1] * part
+    return prompt_cost[:, place] * (1 - part) + prompt_cost[:, place + 1] * part
 
 
 def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
@@ -284,8 +284,8 @@ def _worth_keeping(points: Points, limits: Limits) -> Points:
     """Per layout the points that nothing beats, with and without the limit on the first token."""
     inside = np.flatnonzero(points.time_to_first_token <= limits.time_to_first_token)
     survivors = [
-        some[undominated(points.per_gpu[some], points.time_per_output_token[some], points.layout[some])]
-        for some in (inside, np.arange(len(points)))
+        places[undominated(points.per_gpu[places], points.time_per_output_token[places], points.layout[places])]
+        for places in (inside, np.arange(len(points)))
     ]
     return points.taken(np.unique(np.concatenate(survivors)))
 

@@ -34,8 +34,8 @@ def time_per_output_token(
     users : Number
         Requests in the engine; infinite where they arrive by themselves. [requests]
     """
-    met = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
-    prompts = met * running / maximum(load.output, 1.0) * _share_met(users, groups, s)
+    overlap = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
+    prompts = overlap * running / maximum(load.output, 1.0) * _share_met(users, groups, s)
     most = prompts_read(load, s)
     return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.beside
 
@@ -66,8 +66,8 @@ def of_requests(
         return tpot, tpot
     first = minimum(running / load.concurrency, 1.0)
     half = 0.5 * running * _share_met(running, groups, s)
-    met = np.asarray(half / maximum(load.output, 1.0))[..., None] / _QUANTILES
-    by_length = np.minimum(met, np.asarray(prompts_read(load, s))[..., None])
+    waits = np.asarray(half / maximum(load.output, 1.0))[..., None] / _QUANTILES
+    by_length = np.minimum(waits, np.asarray(prompts_read(load, s))[..., None])
     step, price = t.step / s.accepted(load.drafted), s.interruption * t.beside
     middle = len(_QUANTILES) // 2
     mean = first * (step + price * by_length.mean(axis=-1)) + (1 - first) * tpot

@@ -125,8 +125,8 @@ def _of_layout(q: PlanQuestion, search: SearchResult, text: str) -> NDArray[np.b
     Errors: :class:`InputError` for a text that is no layout.
     """
     layout_text = parse_layout(text, None, q.architecture).text()
-    same = np.array([layout.text() == layout_text for layout in search.layouts])
-    return same[search.points.layout] & (search.points.prefill < 0)
+    is_layout = np.array([layout.text() == layout_text for layout in search.layouts])
+    return is_layout[search.points.layout] & (search.points.prefill < 0)
 
 
 def _points(question: PlanQuestion, case: Mapping[str, Any], price: float | None) -> dict[str, Any]:

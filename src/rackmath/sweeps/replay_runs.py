@@ -75,10 +75,10 @@ def _tables(
         for chunk in chunks:
             if chunk.name in finished_chunks:
                 tables[chunk.name] = pl.read_parquet(folder.path / f"part-{chunk.name}.parquet")
-    left = [chunk for chunk in chunks if chunk.name not in tables]
+    remaining = [chunk for chunk in chunks if chunk.name not in tables]
     # With one run to do, starting processes would take longer than the work.
-    workers = 1 if len(left) == 1 and where.workers is None else where.workers
-    source = on_this_machine(left, workers) if where.cluster is None else on_cluster(left, where.cluster)
+    workers = 1 if len(remaining) == 1 and where.workers is None else where.workers
+    source = on_this_machine(remaining, workers) if where.cluster is None else on_cluster(remaining, where.cluster)
     for chunk, table in source:
         if folder is not None:
             folder.keep(chunk, table)

@@ -42,7 +42,7 @@ def on_this_machine(chunks: Iterable[Chunk], workers: int | None = None) -> Iter
             yield chunk, computed(chunk)
         return
     waiting: deque[Chunk] = deque()
-    source, tried = iter(chunks), dict[str, int]()
+    source, attempts = iter(chunks), dict[str, int]()
     while True:
         flying: dict[Future[pl.DataFrame], Chunk] = {}
         try:
@@ -61,8 +61,8 @@ def on_this_machine(chunks: Iterable[Chunk], workers: int | None = None) -> Iter
         except BrokenProcessPool as error:
             waiting.extend(flying.values())
             for chunk in flying.values():
-                tried[chunk.name] = tried.get(chunk.name, 0) + 1
-                if tried[chunk.name] > _ATTEMPTS * count:
+                attempts[chunk.name] = attempts.get(chunk.name, 0) + 1
+                if attempts[chunk.name] > _ATTEMPTS * count:
                     raise RackmathError(f"workers keep dying under chunk {chunk.name}: {chunk.text[:200]}") from error
 
 
@@ -84,8 +84,8 @@ def on_cluster(chunks: Iterable[Chunk], address: str | None = None) -> Iterator[
         raise InputError("--on-cluster", address, "needs Ray: pip install 'rackmath[scale]'") from error
     api: Any = ray
     _reach(address)
-    started = not api.is_initialized()
-    if started:
+    is_own = not api.is_initialized()
+    if is_own:
         try:
             api.init(address=address, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -93,7 +93,7 @@ def on_cluster(chunks: Iterable[Chunk], address: str | None = None) -> Iterator[
     try:
         yield from _cluster_results(api, chunks)
     finally:
-        if started:
+        if is_own:
             api.shutdown()
 
 

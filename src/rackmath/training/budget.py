@@ -123,10 +123,10 @@ def equal_costs(law: LossLaw, loss: float, life: Life) -> Budget:
     if life.read <= 0:
         raise InputError("--inference-tokens", 0, "equal costs need inference")
     tokens = READ * life.read / TRAIN
-    left = loss - law.floor - law.data * tokens ** (-law.beta)
-    if left <= 0:
+    remainder = loss - law.floor - law.data * tokens ** (-law.beta)
+    if remainder <= 0:
         raise InputError("--inference-tokens", life.read, "equal costs cannot reach this loss at any size")
-    return budget(law, (law.size / left) ** (1 / law.alpha), tokens, life)
+    return budget(law, (law.size / remainder) ** (1 / law.alpha), tokens, life)
 
 
 def split(law: LossLaw, overtraining: float) -> float:

@@ -117,11 +117,11 @@ def writing_time(sequences: float, loop: Loop, seats: Array, step: StepTime) -> 
         Answers that run at once in each layout, 0 where none does: its time is infinite. (layouts,)
     """
     spread, mean = loop.straggle, loop.answer
-    left = np.concatenate([np.linspace(1, 0, _EVEN), np.geomspace(1, 0.1 / max(sequences, 1.0), _LATE)])
-    left = np.unique(left)[::-1]
-    ends = spread * mean * (1 - left) ** (spread - 1)
+    shares = np.concatenate([np.linspace(1, 0, _EVEN), np.geomspace(1, 0.1 / max(sequences, 1.0), _LATE)])
+    shares = np.unique(shares)[::-1]
+    ends = spread * mean * (1 - shares) ** (spread - 1)
     tokens = np.diff(np.concatenate([[0.0], ends]))
-    running = np.concatenate([[1.0], (left[1:] + left[:-1]) / 2])
+    running = np.concatenate([[1.0], (shares[1:] + shares[:-1]) / 2])
     context = loop.prompt + ends - tokens / 2
     most = np.minimum(np.maximum(seats, 1.0), sequences)[:, None]
     ending = (tokens * step(np.maximum(most * running, 1.0), context[None, :])).sum(axis=1)

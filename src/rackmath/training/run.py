@@ -32,7 +32,7 @@ def step_times(
 ) -> Array:
     """Time of a step of each option. (options,) [s]"""
     again = {way: repeated(architecture, way, recipe.length) for way in set(options.recompute)}
-    left = frozen(architecture, recipe.length, recipe.stored)
+    frozen_parts = frozen(architecture, recipe.length, recipe.stored)
     run = TrainingRun(
         layout=stack_layouts(options.layouts),
         context=options.context,
@@ -42,9 +42,9 @@ def step_times(
         length=recipe.length,
         sharded=np.array([float(sharding == "all") for sharding in options.sharded]),
         recompute=np.array([again[way] for way in options.recompute]),
-        frozen_part=left.part,
-        trained_part=left.trained_part,
-        expansion=left.expansion,
+        frozen_part=frozen_parts.part,
+        trained_part=frozen_parts.trained_part,
+        expansion=frozen_parts.expansion,
     )
     times = step_time(architecture, system, run, timer, exposed)
     return np.broadcast_to(np.asarray(times, dtype=float), (len(options),))

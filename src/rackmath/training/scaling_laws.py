@@ -48,8 +48,8 @@ class LossLaw:
 
     def tokens_for(self, params: float, loss: float) -> float:
         """Tokens that a size needs for a loss; infinite where none suffice."""
-        left = loss - self.floor - self.size * params ** (-self.alpha)
-        return (self.data / left) ** (1 / self.beta) if left > 0 else float("inf")
+        remainder = loss - self.floor - self.size * params ** (-self.alpha)
+        return (self.data / remainder) ** (1 / self.beta) if remainder > 0 else float("inf")
 
     def balance(self, params: float, tokens: float) -> float:
         """Gain of more parameters over that of more tokens, both by the same part: 1 at the compute optimum."""
@@ -70,8 +70,9 @@ class LossLaw:
         """
         if not 0 < flops < 1e40:
             raise InputError("flops", flops, "write a positive number of FLOPs")
-        both = self.alpha + self.beta
-        params = (self.alpha * self.size / (self.beta * self.data)) ** (1 / both) * (flops / 6) ** (self.beta / both)
+        powers = self.alpha + self.beta
+        balance = (self.alpha * self.size / (self.beta * self.data)) ** (1 / powers)
+        params = balance * (flops / 6) ** (self.beta / powers)
         return params, flops / 6 / params
 
     def repeated(self, unique: float, epochs: float) -> float:
@@ -220,8 +221,8 @@ def critical_overhead(law: LossLaw, flops: float, part: float) -> float:
         raise InputError("part", part, "write a part of the optimal size, above 0 and at most 1")
     params, tokens = law.optimal(flops)
     ratio = law.size * params ** (-law.alpha) / (law.data * tokens ** (-law.beta))
-    left = 1 - (part ** (-law.alpha) - 1) * ratio
-    return part * left ** (-1 / law.beta) - 1 if left > 0 else float("inf")
+    remainder = 1 - (part ** (-law.alpha) - 1) * ratio
+    return part * remainder ** (-1 / law.beta) - 1 if remainder > 0 else float("inf")
 
 
 def _positive(**numbers: float) -> None:

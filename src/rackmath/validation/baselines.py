@@ -18,10 +18,10 @@ def ideal_values(questions: Sequence[Question]) -> Array:
     """Values at the ideal bound: nothing lost, prompts never interrupt, all drafts accepted. (questions,)"""
     values = np.full(len(questions), np.nan)
     for group in groups(questions):
-        some = np.ones(len(group.questions))
-        free = Scheduling(interruption=0 * some, queueing=0 * some, acceptance=some)
+        ones = np.ones(len(group.questions))
+        free = Scheduling(interruption=0 * ones, queueing=0 * ones, acceptance=ones)
         timer = engine_timer(group.architecture, group.system, None, group.two_batch)
-        values[group.index], _ = answer(group, timer, QuestionConstants(serving=free, exposed=0 * some), held_by(group))
+        values[group.index], _ = answer(group, timer, QuestionConstants(serving=free, exposed=0 * ones), held_by(group))
     return values
 
 

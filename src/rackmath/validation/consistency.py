@@ -65,8 +65,8 @@ def copies(questions: Sequence[Question]) -> dict[str, str]:
     chips = {run: rows[0].system.chip.name for run, rows in runs.items()}
     return {
         q.row.id: other
-        for same in alike.values()
-        for run, other in permutations(same, 2)
+        for group in alike.values()
+        for run, other in permutations(group, 2)
         if chips[run] != chips[other]
         for q in runs[run]
     }

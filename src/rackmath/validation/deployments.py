@@ -59,13 +59,13 @@ def _pools(row: Row, architecture: Architecture) -> RowDeployment:
             raise NotUnderstood(name, getattr(row, name), "a disaggregated row needs the accelerators of both pools")
     first, readers = _pool(row, "prefill", architecture)
     second, writers = _pool(row, "decode", architecture)
-    stated = row.prefill_workers is not None and row.decode_workers is not None
+    has_pools = row.prefill_workers is not None and row.decode_workers is not None
     return RowDeployment(
         layout=second,
         workers=writers,
         prefill=first,
         prefill_workers=readers,
-        inferred="" if stated else "workers of a pool as their widths make them: the row does not say",
+        inferred="" if has_pools else "workers of a pool as their widths make them: the row does not say",
     )
 
 

@@ -201,14 +201,14 @@ def _minimised(
         curvature = slopes.T @ (pull[:, None] * slopes) + np.diag(1 / width**2)
         gradient = slopes.T @ (pull * residual) + (theta - centre) / width**2
         for _ in range(6):
-            moved = theta - np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-            new, new_residual = cost(moved)
+            candidate = theta - np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
+            new, new_residual = cost(candidate)
             if new < value:
                 break
             damping *= 8
         else:
             break
-        gain, theta, value, residual, damping = value - new, moved, new, new_residual, damping / 4
+        gain, theta, value, residual, damping = value - new, candidate, new, new_residual, damping / 4
         if gain < _CONVERGED * value:
             break
     return theta, curvature
@@ -222,8 +222,8 @@ def _slopes(problem: _Problem, theta: Array, priors: Sequence[Prior], measured: 
     slopes = np.empty((len(residual), len(theta)))
     for i, p in enumerate(priors):
         if p.name not in of_name:
-            changed = (problem.predicted(constants, (p.name, _STEP)) - measured) / _SCATTER
-            of_name[p.name] = (changed - residual) / _STEP
+            shifted = (problem.predicted(constants, (p.name, _STEP)) - measured) / _SCATTER
+            of_name[p.name] = (shifted - residual) / _STEP
         if p.member not in of_member:
             of_member[p.member] = np.array(
                 [not p.member or p.member in e.members for e in problem.engines], dtype=float

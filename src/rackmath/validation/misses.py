@@ -68,8 +68,8 @@ def causes(question: Question, constants: Constants, expected: float, measured: 
     answer: list[Cause] = []
     for term, spread, effect in likely[:_MOST]:
         step = _crossing(partial(predicted, term), base + log(measured / expected), _FARTHEST * spread)
-        needed = None if step is None else constants.value(term.name, engine, step)
-        answer.append(Cause(term=term, part=effect**2 / total, value=constants.value(term.name, engine), needed=needed))
+        value = None if step is None else constants.value(term.name, engine, step)
+        answer.append(Cause(term=term, part=effect**2 / total, value=constants.value(term.name, engine), needed=value))
     return answer
 
 

@@ -74,12 +74,12 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
 
 def _members(questions: Sequence[Question]) -> dict[str, list[str]]:
     """Generations, families and stages with rows enough, most rows first."""
-    counted = {
+    counts = {
         "generation": Counter(q.system.chip.generation for q in questions),
         "family": Counter(q.row.family for q in questions),
         "stage": Counter(q.row.stage for q in questions),
     }
-    return {axis: [m for m, n in c.most_common() if _is_a_kind(m) and n >= FEWEST] for axis, c in counted.items()}
+    return {axis: [m for m, n in c.most_common() if _is_a_kind(m) and n >= FEWEST] for axis, c in counts.items()}
 
 
 def _is_a_kind(member: str) -> bool:

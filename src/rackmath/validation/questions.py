@@ -92,8 +92,8 @@ def question(row: Row) -> Question:
         answer = _inferred(row, system, architecture, alone=kind not in ("full", "server"))
     if answer.inferred:
         assumed.append(answer.inferred)
-    length, limits, named = _of_benchmark(row, kind, architecture)
-    assumed += named
+    length, limits, remarks = _of_benchmark(row, kind, architecture)
+    assumed += remarks
     _check(row, kind, length, limits)
     if kind == "closed" and answer.prefill is not None:
         kind = "pools"
@@ -159,13 +159,13 @@ def _model(row: Row) -> str:
 
 def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[float | None, Limits, list[str]]:
     """Tokens of a prompt and limits of a row, from the published workload of its benchmark where it leaves them out."""
-    named = catalogue.benchmarks().get(architecture.name) if row.benchmark.startswith("mlperf-inference") else None
-    if named is None or kind not in ("full", "server"):
+    benchmark = catalogue.benchmarks().get(architecture.name) if row.benchmark.startswith("mlperf-inference") else None
+    if benchmark is None or kind not in ("full", "server"):
         return row.input_mean, NO_LIMITS, []
-    limits = named.limits.get(row.scenario, NO_LIMITS)
+    limits = benchmark.limits.get(row.scenario, NO_LIMITS)
     if row.input_mean is not None:
         return row.input_mean, limits, []
-    return named.input, limits, [f"prompts of {named.input:g} tokens in the mean: {named.name}"]
+    return benchmark.input, limits, [f"prompts of {benchmark.input:g} tokens in the mean: {benchmark.name}"]
 
 
 def _check(row: Row, kind: str, length: float | None, limits: Limits) -> None:

@@ -49,9 +49,9 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
     unstated = row.tp is None and row.pp is None and row.zero_stage is None
     if unstated:
         assumed.append("weights sharded over all accelerators: the row does not say")
-    left = Frozen()
+    frozen_parts = Frozen()
     if row.task == "lora":
-        left = frozen(with_one_adapter(architecture, _LORA_RANK, _LORA_TARGETS), row.sequence_length, BF16)
+        frozen_parts = frozen(with_one_adapter(architecture, _LORA_RANK, _LORA_TARGETS), row.sequence_length, BF16)
         assumed.append(f"adapters of rank {_LORA_RANK} on {', '.join(_LORA_TARGETS)}: the row does not say")
     run = TrainingRun(
         layout=Layout(
@@ -67,7 +67,7 @@ def training_run(row: Row, architecture: Architecture) -> tuple[TrainingRun, tup
         length=row.sequence_length,
         sharded=float(unstated or (row.zero_stage or 0) >= _SHARDED),
         recompute=_REPEATED.get(row.recompute, 0.0),
-        frozen_part=left.part,
-        trained_part=left.trained_part,
+        frozen_part=frozen_parts.part,
+        trained_part=frozen_parts.trained_part,
     )
     return run, tuple(assumed)

@@ -97,8 +97,8 @@ def _add(app: FastAPI, view: View, pool: Workers) -> None:
     async def found(request: Request, inputs: Any) -> dict[str, Any]:
         if view.heavy:
             values = inputs.model_dump()
-            sent = uploads.shared([v for v in values.values() if isinstance(v, str)])
-            return await pool.answer(view.name, values, sent, request.is_disconnected)
+            files_sent = uploads.shared([v for v in values.values() if isinstance(v, str)])
+            return await pool.answer(view.name, values, files_sent, request.is_disconnected)
         return await run_in_threadpool(lambda: as_json(view.answer(inputs)))
 
     async def answer(request: Request, inputs: Any) -> JSONResponse:

@@ -206,8 +206,8 @@ def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
     for old, new in ({name: name for name in fields} | renamed).items():
         value = _worded(known_fields[old], getattr(inputs, old))
         if value is not None and value != "":
-            sent = isinstance(value, str) and uploads.is_upload(value)
-            values[new] = str(uploads.path_of(value)) if sent else value
+            is_file = isinstance(value, str) and uploads.is_upload(value)
+            values[new] = str(uploads.path_of(value)) if is_file else value
     if isinstance(values.get("on"), str):
         values["on"] = changed_system_name(values["on"], inputs)
     return values

@@ -99,7 +99,7 @@ class Workers:
         finished = False
         try:
             worker.pipe.send((view, dict(values), dict(paths)))
-            start = looked = time.monotonic()
+            start = last_look = time.monotonic()
             while not worker.pipe.poll():
                 await asyncio.sleep(_STEP)
                 now = time.monotonic()
@@ -107,8 +107,8 @@ class Workers:
                     raise TooLong("the process that answered was stopped: ask for less")
                 if now - start > self.longest:
                     raise TooLong(f"took longer than {self.longest:g} s: ask for less, or on the command line")
-                if now - looked > _LEFT:
-                    looked = now
+                if now - last_look > _LEFT:
+                    last_look = now
                     if await left():
                         raise ViewerLeft
             kind, content = worker.pipe.recv()

@@ -276,6 +276,6 @@ def run_simulation(
     Errors: as of :func:`simulate`.
     """
     setup = setup_of(request)
-    started = perf_counter()
+    start = perf_counter()
     outcomes = run(setup, progress, checkpoint)
-    return SimulateResult(setup=setup, outcomes=outcomes, seconds=perf_counter() - started)
+    return SimulateResult(setup=setup, outcomes=outcomes, seconds=perf_counter() - start)

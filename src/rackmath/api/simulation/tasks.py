@@ -44,16 +44,16 @@ def task_facts(
     if tasks is None:
         return {}
     rates = task_rates(tasks)
-    counted = steady_part(tasks)
+    steady = steady_part(tasks)
     times = {
         name: asdict(statistics)
         for name in ("whole", "service", "queueing", "tools")
-        if (statistics := spread(getattr(tasks, name)[counted])) is not None
+        if (statistics := spread(getattr(tasks, name)[steady])) is not None
     }
     return {
         "tasks": {
             "count": len(tasks.whole),
-            "in_statistics": len(counted),
+            "in_statistics": len(steady),
             "offered_rate": rates.offered,
             "served_rate": rates.served,
             "growth": rates.growth,

@@ -52,7 +52,7 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
         raise InputError("--html", out, "end the name with .html")
     from rackmath.lab.budget import TimeLimit
 
-    started = perf_counter()
+    start = perf_counter()
     budget = TimeLimit(seconds if seconds is not None else _QUICK if quick else _WHOLE, render.show_progress)
     experiments: list[Experiment] = []
     stopped = False
@@ -63,14 +63,14 @@ def all_experiments(out: str | None, device: str | None, seconds: float | None, 
         stopped = True
         render.show_note(f"stopped after {len(experiments)} experiments")
     if out is not None and experiments:
-        write_text(Path(out), _page(experiments, perf_counter() - started), "--html")
+        write_text(Path(out), _page(experiments, perf_counter() - start), "--html")
         render.show_note(f"wrote {out}")
     if as_json:
         render.show_json(
             {
                 "date": str(datetime.now(UTC).date()),
                 "version": __version__,
-                "seconds": perf_counter() - started,
+                "seconds": perf_counter() - start,
                 "experiments": [as_data(row) for row in experiments],
             }
         )
@@ -132,6 +132,6 @@ def _page(done: list[Experiment], seconds: float) -> str:
         body += [f"<p>{escape(line)}</p>" for line in row.findings]
         body.append(f"<figure>{svg_text(figure(row))}</figure>")
         if row.ceilings:
-            listed = "; ".join(f"{name} {show(value)}" for name, value in row.ceilings.items())
-            body.append(f'<p class="small">Ceilings, SI: {escape(listed)}</p>')
+            ceilings = "; ".join(f"{name} {show(value)}" for name, value in row.ceilings.items())
+            body.append(f'<p class="small">Ceilings, SI: {escape(ceilings)}</p>')
     return page("The lecture on this machine", body)

@@ -30,9 +30,9 @@ def need_torch() -> None:
 
 def deliver(experiment: Experiment, plot: str | None, as_json: bool) -> None:
     """Save the picture, print."""
-    drawn = check_picture(plot)
-    if drawn is not None:
-        write_figure(figure(experiment), drawn)
+    picture = check_picture(plot)
+    if picture is not None:
+        write_figure(figure(experiment), picture)
     if as_json:
         render.show_json(as_data(experiment))
         return
@@ -83,12 +83,12 @@ def show_panel(title: str, curves: list[ExperimentCurve]) -> None:
     values = [dict(zip(curve.x, curve.measured, strict=True)) for curve in curves]
     places = sorted(set[float]().union(*values))
     rows = _thinned(places, set[float](places).intersection(*values))
-    left = "" if len(rows) == len(places) else f"{len(rows)} of {len(places)} rows; --json has all"
+    omission = "" if len(rows) == len(places) else f"{len(rows)} of {len(places)} rows; --json has all"
     render.show_table(
         f"{title}, {first.up}",
         [f">{first.across}", *(f">{curve.name}" for curve in curves)],
         [(f"{x:,.6g}", *(_number(at[x], first.up) if x in at else "" for at in values)) for x in rows],
-        left,
+        omission,
     )
 
 
@@ -111,7 +111,7 @@ def panels(experiment: Experiment) -> Iterator[tuple[str, list[ExperimentCurve]]
 
 def figure(experiment: Experiment) -> Figure:
     """Measured points with their spread, predicted lines."""
-    drawn: list[Panel] = []
+    panel_list: list[Panel] = []
     for panel, curves in panels(experiment):
         series: list[Series] = []
         for i, curve in enumerate(curves):
@@ -133,7 +133,7 @@ def figure(experiment: Experiment) -> Figure:
                     )
                 )
         first = curves[0]
-        drawn.append(
+        panel_list.append(
             Panel(
                 across=first.across,
                 up=first.up,
@@ -145,7 +145,7 @@ def figure(experiment: Experiment) -> Figure:
         )
     return Figure(
         title=f"{experiment.title}, measured (points) and predicted (lines)",
-        panels=drawn,
+        panels=panel_list,
         note=f"{experiment.machine.text()}; bars from the 10th to the 90th percentile of repeats",
     )
 

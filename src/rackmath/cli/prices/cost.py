@@ -21,10 +21,10 @@ def cost_prices(request: CostRequest, plot: str | None, explain: bool, as_json: 
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_cost(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -32,12 +32,12 @@ def decode_prices(request: PriceRequest, plot: str | None, explain: bool, as_jso
     MODEL is a name that genai-prices knows; all its hosts are read. FILE.csv has the columns model, provider, input,
     output, and may have cached_input; several hosts per model. Without either, give the prices as options.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_decoding(request)
-    if drawn is not None:
+    if picture is not None:
         if len(result.models) > 1:
             raise InputError("--plot", plot, f"draws one model, and the file has {len(result.models)}")
-        write_figure(result.picture(), drawn)
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.to_dict())
         return

@@ -23,12 +23,12 @@ def page_prices(request: PageRequest, plot: str | None, explain: bool, as_json: 
     PROVIDER is a name that genai-prices knows; without one, all of them, a line each. Prices that genai-prices
     does not date are taken to have always held.
     """
-    drawn = check_picture(plot)
-    if drawn is not None and request.provider is None:
+    picture = check_picture(plot)
+    if picture is not None and request.provider is None:
         raise InputError("--plot", plot, "name a PROVIDER: one page is drawn")
     result = run_page(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -38,7 +38,7 @@ def trend_prices(
     FILE.csv has the columns model, benchmark, score, date, input and output (USD per million tokens); without it, the
     package's table of published scores and dated prices is read.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     tables = price_files.capability(Path(source) if source else None)
     if benchmark.lower() not in tables:
         raise InputError("--benchmark", benchmark, f"the table has {', '.join(sorted(tables))}")
@@ -46,8 +46,8 @@ def trend_prices(
     declines = [decline(models, level) for level in ([score] if score is not None else leading_scores(models))]
     if not declines:
         raise InputError("--benchmark", benchmark, "no score of the table was ever reached at a lower price")
-    if drawn is not None:
-        write_figure(_figure(benchmark, models, declines), drawn)
+    if picture is not None:
+        write_figure(_figure(benchmark, models, declines), picture)
     if as_json:
         render.show_json({"benchmark": benchmark.lower(), "blend": BLEND, "scores": [_data(d) for d in declines]})
         return

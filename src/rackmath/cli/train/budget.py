@@ -22,10 +22,10 @@ def budget_command(request: BudgetRequest, plot: str | None, explain: bool, as_j
 
     The loss is given, or that of a model of --params trained on --tokens. Costs are FLOPs at training's utilisation.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_budget(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -22,10 +22,10 @@ def depth_command(request: DepthRequest, plot: str | None, as_json: bool) -> Non
 
     MODEL is a catalogue name, a path to a config.json, or a folder that holds one.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_depth(request)
-    if drawn is not None:
-        write_figure(result.picture(), drawn)
+    if picture is not None:
+        write_figure(result.picture(), picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -26,8 +26,8 @@ def gantt_lines(timeline: Timeline) -> list[str]:
     lines: list[str] = []
     for rank, operations in enumerate(timeline.order.operations):
         busy = [[0.0] * len(LETTERS) for _ in range(_WIDE)]
-        for (kind, *_), begin, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
-            first, last = (begin - start) / cell, (ended - start) / cell
+        for (kind, *_), begin, end in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
+            first, last = (begin - start) / cell, (end - start) / cell
             for place in range(int(first), min(int(last) + 1, _WIDE)):
                 busy[place][kind] += min(last, place + 1) - max(first, place)
         lines.append(f"{rank:3} " + "".join(_letter(parts) for parts in busy))
@@ -76,13 +76,13 @@ def _draw(timeline: Timeline, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     ranks = timeline.order.ranks
-    drawn, axis = plt.subplots(figsize=(12, 1.4 + 0.3 * ranks), layout="constrained")
+    figure, axis = plt.subplots(figsize=(12, 1.4 + 0.3 * ranks), layout="constrained")
     used: dict[int, Any] = {}
     for rank, operations in enumerate(timeline.order.operations):
         for kind in sorted({op[0] for op in operations}):
             bars = [
-                (start, ended - start)
-                for op, start, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True)
+                (start, end - start)
+                for op, start, end in zip(operations, timeline.start[rank], timeline.end[rank], strict=True)
                 if op[0] == kind
             ]
             used[kind] = axis.broken_barh(
@@ -108,5 +108,5 @@ def _draw(timeline: Timeline, path: Path) -> None:
         loc="right",
         fontsize=10,
     )
-    drawn.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(drawn)
+    figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
+    plt.close(figure)

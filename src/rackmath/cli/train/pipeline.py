@@ -27,10 +27,10 @@ def pipeline(request: PipelineRequest, plot: str | None, explain: bool, as_json:
 
     Times are in any unit; a list of them, one per stage or rank, is written with commas.
     """
-    drawn = check_picture(plot)
+    picture = check_picture(plot)
     result = run_pipeline(request)
-    if drawn is not None:
-        save_gantt(result.details, drawn)
+    if picture is not None:
+        save_gantt(result.details, picture)
     if as_json:
         render.show_json(result.facts)
         return

@@ -84,7 +84,7 @@ def workload_of(calls: Sequence[Call], block: int) -> Arrivals:
     prefixes = [(*call.blocks, *answers.get(call.name, ())) for call in sorted_calls]
     number: dict[Hashable, int] = {}
     models = sorted({call.model for call in calls})
-    named = len(models) > 1
+    has_models = len(models) > 1
     return Arrivals(
         arrival=np.array([np.nan if c.waits or c.begins is None else c.begins for c in sorted_calls]),
         prompt=np.array([c.prompt for c in sorted_calls], np.int32),
@@ -102,8 +102,8 @@ def workload_of(calls: Sequence[Call], block: int) -> Arrivals:
             np.array([wait.dispatch for _, _, wait in edges], np.bool_),
         ),
         task=np.array([tasks[k] for k in order], np.int32),
-        service=np.array([models.index(c.model) for c in sorted_calls], np.int32) if named else None,
-        names=tuple(models) if named else (),
+        service=np.array([models.index(c.model) for c in sorted_calls], np.int32) if has_models else None,
+        names=tuple(models) if has_models else (),
     )
 
 

@@ -68,14 +68,14 @@ def _record(event: Object, place: str) -> tuple[Record, int]:
         raise InputError(f"{place}: request.replay", None, "record with DYN_REQUEST_TRACE=1, which writes it")
     context = table(event, "agent_context", place)
     name = text(request, "request_id", place)
-    ended = seconds(event, ("event_time_unix_ms",), place, MS)
+    finish = seconds(event, ("event_time_unix_ms",), place, MS)
     took = seconds(request, ("total_time_ms",), place, MS)
     start = seconds(request, ("request_received_ms",), place, MS)
-    if start is None and (ended is None or took is None):
+    if start is None and (finish is None or took is None):
         raise InputError(f"{place}: request.request_received_ms", start, "say when the request came")
     if start is None:
-        start = (ended or 0.0) - (took or 0.0)
-    end = start + took if took is not None else max(ended or start, start)
+        start = (finish or 0.0) - (took or 0.0)
+    end = start + took if took is not None else max(finish or start, start)
     call = Call(
         name=name,
         place=place,

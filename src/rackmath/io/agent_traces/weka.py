@@ -69,11 +69,11 @@ def _task(entries: Sequence[Object], name: str, place: str, scope: str, block: i
 
 
 def _record(entry: Object, name: str, place: str, session: str, scope: str, block: int, start: float) -> Record:
-    sent = seconds(entry, ("t",), place)
-    if sent is None:
+    sending = seconds(entry, ("t",), place)
+    if sending is None:
         raise InputError(f"{place}: t", None, "say when the request was sent, in s from the task's beginning")
     # Within a subagent times may count from its beginning.
-    sent = sent + start if sent + 1e-6 < start else sent
+    sending = sending + start if sending + 1e-6 < start else sending
     prompt = whole(entry, ("in",), place)
     call = Call(
         name=name,
@@ -85,4 +85,4 @@ def _record(entry: Object, name: str, place: str, session: str, scope: str, bloc
         blocks=[f"{scope}{b}" for b in blocks_of(entry, "hash_ids", place)[: prompt // block]],
         model=text(entry, "model", place),
     )
-    return Record(call, sent, sent + (seconds(entry, ("api_time",), place) or 0.0))
+    return Record(call, sending, sending + (seconds(entry, ("api_time",), place) or 0.0))

@@ -224,8 +224,8 @@ def kernels() -> Figure:
     """Part of the peak that a product of 8,192 x 8,192 reaches, against the rows that meet it."""
     chip, side = catalogue.system("h100-sxm").chip, 8192.0
     rows = np.geomspace(1, 16_384, POINTS)
-    flops, moved = 2 * rows * side * side, 2 * (side * side + 2 * rows * side)
-    compute, read = flops / chip.rate("bf16"), moved / chip.memory_bandwidth
+    flops, elements = 2 * rows * side * side, 2 * (side * side + 2 * rows * side)
+    compute, read = flops / chip.rate("bf16"), elements / chip.memory_bandwidth
     load = KernelLoad(compute, read, rows, 2 / side, 1.0, side, 0.0)
     real = kernel_files.kernels(chip, "vllm").curve("product.wide").seconds(load).total
     return Figure(

@@ -47,9 +47,9 @@ def query_heads(fields: Fields, layer: int = 0) -> int:
 
 def head_dim(fields: Fields, hidden: int, heads: int) -> int:
     """Width of a head: stated, or hidden width divided by heads."""
-    stated = fields.optional(*HEAD_DIM)
-    if stated:
-        return stated
+    width = fields.optional(*HEAD_DIM)
+    if width:
+        return width
     if hidden % heads:
         raise InputError("head_dim", None, f"hidden_size {hidden} does not divide by {heads} heads; give head_dim")
     fields.default("head_dim", f"{hidden // heads} (hidden_size / num_attention_heads)")
@@ -64,11 +64,11 @@ def kv_heads(fields: Fields, heads: int, layer: int) -> int:
     if shared and not new_falcon and not grouped:
         fields.ignore(KV_HEADS)
         return 1
-    stated = fields.per_layer(*KV_HEADS, layer=layer, kind="heads", low=1)
-    if stated is None:
+    count = fields.per_layer(*KV_HEADS, layer=layer, kind="heads", low=1)
+    if count is None:
         fields.default(KV_HEADS[0], f"{heads} (as many as query heads)")
         return heads
-    return stated
+    return count
 
 
 def _grouped(fields: Fields, kind: str, layer: int, hidden: int, convention: Convention) -> Grouped:
@@ -81,9 +81,9 @@ def _grouped(fields: Fields, kind: str, layer: int, hidden: int, convention: Con
         heads, groups, key, value = _window_shape(fields, heads, groups, key, value)
     elif fields.has("global_head_dim"):
         key = value = fields.integer("global_head_dim")
-        stated = fields.optional("num_global_key_value_heads", kind="heads", low=1)
+        global_heads = fields.optional("num_global_key_value_heads", kind="heads", low=1)
         value_from_key = bool(fields.choice("attention_k_eq_v"))
-        groups = stated or groups
+        groups = global_heads or groups
     fields.ignore(("global_head_dim", "num_global_key_value_heads", "attention_k_eq_v"))
     if heads % groups:
         raise InputError(KV_HEADS[0], groups, f"{heads} query heads do not divide into {groups} groups")
@@ -112,8 +112,8 @@ def _gate_width(fields: Fields, convention: Convention, heads: int, value: int) 
     """Width of the gate on the output: one value per element, or one per head."""
     if fields.choice("use_head_wise_attn_gate", "use_attention_gate", "gating"):
         return heads
-    stated = fields.choice("attn_output_gate", "attention_output_gate")
-    gated = convention.output_gate if stated is None else stated
+    gate = fields.choice("attn_output_gate", "attention_output_gate")
+    gated = convention.output_gate if gate is None else gate
     return heads * value if gated else 0
 
 
@@ -136,28 +136,28 @@ def _window_shape(fields: Fields, heads: int, groups: int, key: int, value: int)
 def _biases(fields: Fields, convention: Convention) -> tuple[bool, bool, bool]:
     """Biases on queries, on keys and values, and on the output."""
     every = fields.choice("use_bias", "bias", "enable_bias", "add_bias_linear")
-    stated = fields.choice("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias")
-    query = stated if stated is not None else (every if every is not None else convention.query_bias)
+    bias = fields.choice("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias")
+    query = bias if bias is not None else (every if every is not None else convention.query_bias)
     if convention.query_bias and convention.out_bias is False:
         # The class has the bias whatever the general switch says (Qwen2, Qwen).
-        query = True if stated is None else query
+        query = True if bias is None else query
     kv = convention.kv_bias if convention.kv_bias is not None else query
     out = fields.choice("attention_out_bias", "attention_output_bias")
     if out is None:
-        own = every if stated is None or fields.has("add_qkv_bias") else stated
+        own = every if bias is None or fields.has("add_qkv_bias") else bias
         out = convention.out_bias if convention.out_bias is not None and every is None else bool(own)
-    if out is False and every is None and stated is None and convention.out_bias is None:
+    if out is False and every is None and bias is None and convention.out_bias is None:
         out = query
     return query, kv, bool(out)
 
 
 def _qk_norm(fields: Fields, convention: Convention, heads: int, groups: int, dim: int) -> int:
     """Elements of the norms on queries and keys."""
-    stated = fields.choice("use_qk_norm", "qk_layernorm", "add_qk_norm", "qk_norm")
-    kind = convention.qk_norm if stated is None else (convention.qk_norm_if_on if stated else "none")
-    named = fields.text("qk_norm_type")
-    if named is not None and kind not in ("none", "free"):
-        kind = {"per_layer": "full", "per_head": "head"}.get(named, kind)
+    switch = fields.choice("use_qk_norm", "qk_layernorm", "add_qk_norm", "qk_norm")
+    kind = convention.qk_norm if switch is None else (convention.qk_norm_if_on if switch else "none")
+    norm_type = fields.text("qk_norm_type")
+    if norm_type is not None and kind not in ("none", "free"):
+        kind = {"per_layer": "full", "per_head": "head"}.get(norm_type, kind)
     if kind == "head":
         return 2 * dim * max(1, convention.norm_vectors)
     return (heads + groups) * dim if kind == "full" else 0
@@ -166,8 +166,8 @@ def _qk_norm(fields: Fields, convention: Convention, heads: int, groups: int, di
 def _sinks(fields: Fields, kind: str, convention: Convention) -> bool:
     name = "add_swa_attention_sink_bias" if kind == "window" else "add_full_attention_sink_bias"
     fields.ignore(("add_swa_attention_sink_bias", "add_full_attention_sink_bias"))
-    stated = fields.choice(name)
-    return convention.sinks if stated is None else stated
+    switch = fields.choice(name)
+    return convention.sinks if switch is None else switch
 
 
 def _block_index(fields: Fields, layer: int) -> BlockIndex | None:
@@ -229,11 +229,11 @@ def _indexer(fields: Fields, layer: int) -> Indexer | None:
     if not fields.has("index_topk"):
         return None
     types = fields.items("indexer_types")
-    owned = True
+    has_own = True
     if types:
         if layer >= len(types):
             raise InputError("indexer_types", f"{len(types)} entries", f"give one entry for layer {layer} too")
-        owned = types[layer] == "full"
+        has_own = types[layer] == "full"
     elif fields.has("index_topk_freq"):
         # A trimmed copy: the frequency is there, the list is not.
         fields.default("indexer_types", "full on every layer")
@@ -241,7 +241,7 @@ def _indexer(fields: Fields, layer: int) -> Indexer | None:
         heads=fields.integer("index_n_heads", kind="heads"),
         dim=fields.integer("index_head_dim"),
         topk=fields.integer("index_topk", kind="tokens"),
-        owned=owned,
+        owned=has_own,
     )
 
 

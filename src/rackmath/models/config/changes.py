@@ -56,11 +56,11 @@ def changed_config(config: Mapping[str, Any], key: str, value: str) -> dict[str,
     new = old * parse(value[:-1], "1", f"model.{key}") if value.endswith("x") else parse(value, "1", f"model.{key}")
     if not 1 <= new <= 1e9:
         raise InputError(f"model.{key}", value, "write a number from 1 to 1e9")
-    changed = {**config, field: round(new)}
+    new_config = {**config, field: round(new)}
     if field in LAYERS:
         layers = checked_integer(f"model.{key}", round(new), kind="layers", low=1)
-        changed = {name: _per_layer(entry, round(old), layers) for name, entry in changed.items()}
-    return changed
+        new_config = {name: _per_layer(entry, round(old), layers) for name, entry in new_config.items()}
+    return new_config
 
 
 def numbers_of(config: Mapping[str, Any]) -> list[str]:

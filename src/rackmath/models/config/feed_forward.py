@@ -119,15 +119,15 @@ def experts(fields: Fields, layer: int, hidden: int, convention: Convention) -> 
 
 def _shared(fields: Fields, layer: int, width: int, convention: Convention) -> tuple[int, bool]:
     """Width of all shared experts together, and whether a gate scales them (Qwen)."""
-    stated = fields.find(*SHARED_WIDTH)
+    width_field = fields.find(*SHARED_WIDTH)
     count = fields.per_layer(*SHARED_COUNT, layer=layer, kind="experts")
-    if stated is not None:
-        total = fields.per_layer(stated[0], layer=layer) or 0
+    if width_field is not None:
+        total = fields.per_layer(width_field[0], layer=layer) or 0
         if count == 0:
             total = 0
         gated = convention.shared_gate
         if gated is None:
-            gated = stated[0] == "shared_expert_intermediate_size"
+            gated = width_field[0] == "shared_expert_intermediate_size"
         return total, gated and total > 0
     if count is None:
         count = convention.shared_experts
@@ -136,9 +136,9 @@ def _shared(fields: Fields, layer: int, width: int, convention: Convention) -> t
 
 def _gated(fields: Fields, convention: Convention) -> bool:
     """Whether the block has a gate: by its activation, else by the habit of its class."""
-    named = fields.text("mlp_type")
-    if named is not None:
-        return named != "default"
+    kind = fields.text("mlp_type")
+    if kind is not None:
+        return kind != "default"
     act = fields.text("mlp_hidden_act", "hidden_act", "hidden_activation", "activation_function", "activation")
     if act in _UNGATED:
         return False
@@ -146,8 +146,8 @@ def _gated(fields: Fields, convention: Convention) -> bool:
 
 
 def _bias(fields: Fields, convention: Convention) -> bool:
-    stated = fields.choice("mlp_bias", "use_bias", "bias", "add_bias_linear", "enable_bias")
-    return convention.mlp_bias if stated is None else stated
+    switch = fields.choice("mlp_bias", "use_bias", "bias", "add_bias_linear", "enable_bias")
+    return convention.mlp_bias if switch is None else switch
 
 
 def _adjusted(fields: Fields, width: int) -> int:

@@ -78,8 +78,8 @@ def _mixers(fields: Fields, kind: str, layer: int, hidden: int, convention: Conv
 
 def _cross_layers(fields: Fields) -> set[int]:
     """Layers of Mllama that attend to vision tokens instead of text."""
-    listed = fields.items("cross_attention_layers") or []
-    return {checked_integer("cross_attention_layers", entry, kind="layers", low=0) for entry in listed}
+    entries = fields.items("cross_attention_layers") or []
+    return {checked_integer("cross_attention_layers", entry, kind="layers", low=0) for entry in entries}
 
 
 def _feed_forwards(
@@ -123,8 +123,8 @@ def _norms(
         norms += 3
     falcon = fields.has("parallel_attn")
     if falcon and parallel:
-        stated = fields.optional("num_ln_in_parallel_attn", kind="count", low=1)
-        norms = stated or (2 if fields.choice("new_decoder_architecture") else 1)
+        count = fields.optional("num_ln_in_parallel_attn", kind="count", low=1)
+        norms = count or (2 if fields.choice("new_decoder_architecture") else 1)
     if fields.choice("use_sandwich_norm"):
         norms = 4
     gates = 2 if layer in _cross_layers(fields) else 0
@@ -133,8 +133,8 @@ def _norms(
 
 
 def _parallel(fields: Fields, convention: Convention) -> bool:
-    stated = fields.choice("parallel_attn", "use_parallel_residual")
-    return convention.parallel if stated is None else stated
+    switch = fields.choice("parallel_attn", "use_parallel_residual")
+    return convention.parallel if switch is None else switch
 
 
 def _first_sharing_layer(fields: Fields, count: int) -> int:

@@ -112,8 +112,8 @@ def _one_based(fields: Fields, layers: int) -> list[str] | None:
         raise InputError("linear_attn_config", sorted(nested), "give full_attn_layers or kda_layers")
     full_layers = {checked_integer("full_attn_layers", i, kind="layers", low=1) for i in full or []}
     if full is None:
-        listed = {checked_integer("kda_layers", i, kind="layers", low=1) for i in linear or []}
-        full_layers = set(range(1, layers + 1)) - listed
+        linear_layers = {checked_integer("kda_layers", i, kind="layers", low=1) for i in linear or []}
+        full_layers = set(range(1, layers + 1)) - linear_layers
     return ["full" if i + 1 in full_layers else "recurrent" for i in range(layers)]
 
 
@@ -221,9 +221,9 @@ def _window_kinds(fields: Fields, layers: int, convention: Convention) -> list[s
 
 def feed_forward_kinds(fields: Fields, layers: int) -> list[str]:
     """Return dense or moe per layer of a model that has experts."""
-    listed = fields.items("mlp_layer_types")
-    if listed:
-        words = ["dense" if _word("mlp_layer_types", e) in ("dense", "mlp") else "moe" for e in listed]
+    entries = fields.items("mlp_layer_types")
+    if entries:
+        words = ["dense" if _word("mlp_layer_types", e) in ("dense", "mlp") else "moe" for e in entries]
         return _fitted("mlp_layer_types", words, layers, fields)
     enumerated = fields.items("moe_layers_enum", "moe_layers")
     if enumerated:

@@ -279,10 +279,10 @@ def _cache_format(block: Mapping[str, Any] | None, side: object) -> Format:
         if not isinstance(source, Mapping):
             continue
         data = cast("Mapping[str, Any]", source)
-        named = data.get("kv_cache_quant_algo") or data.get("kv_cache_scheme")
-        if isinstance(named, str):
-            return cache_format(named, "kv_cache_quant_algo")
-        if isinstance(named, Mapping):
-            bits = Fields(cast("Mapping[str, Any]", named)).integer("num_bits", kind="count", default=8)
+        scheme = data.get("kv_cache_quant_algo") or data.get("kv_cache_scheme")
+        if isinstance(scheme, str):
+            return cache_format(scheme, "kv_cache_quant_algo")
+        if isinstance(scheme, Mapping):
+            bits = Fields(cast("Mapping[str, Any]", scheme)).integer("num_bits", kind="count", default=8)
             return PURE_FP8 if bits == 8 else cache_format("nvfp4")
     return BF16

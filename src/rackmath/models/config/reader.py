@@ -102,11 +102,11 @@ def read_config(
     drafted = fields.optional("draft_vocab_size", kind="vocabulary", low=1)
     if drafted is not None:
         architecture = as_head(architecture, fields.integer("target_hidden_size", default=hidden), drafted)
-    implied = total_params(architecture)
-    if implied > _LARGEST_MODEL:
+    total = total_params(architecture)
+    if total > _LARGEST_MODEL:
         raise InputError(
             "config",
-            f"{implied:.2g} parameters",
+            f"{total:.2g} parameters",
             f"no model exceeds {_LARGEST_MODEL:.0e}: check widths, layers and experts",
         )
     return replace(
@@ -147,9 +147,9 @@ def _text_part(config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def _class_names(config: Mapping[str, Any]) -> list[str]:
     """Return ``model_type``, then guesses from ``architectures`` (Qwen3ForCausalLM -> qwen3)."""
     names: list[str] = []
-    stated = config.get("model_type")
-    if isinstance(stated, str):
-        names.append(stated)
+    model_type = config.get("model_type")
+    if isinstance(model_type, str):
+        names.append(model_type)
     classes = config.get("architectures")
     if isinstance(classes, list):
         for entry in cast("list[Any]", classes):
@@ -160,30 +160,30 @@ def _class_names(config: Mapping[str, Any]) -> list[str]:
 
 
 def _tied(fields: Fields, outer: Mapping[str, Any], convention: Convention) -> bool:
-    stated = fields.choice("tie_word_embeddings", "tie_embeddings")
-    if stated is None and isinstance(outer.get("tie_word_embeddings"), bool):
-        stated = bool(outer["tie_word_embeddings"])
-    if stated is None:
+    switch = fields.choice("tie_word_embeddings", "tie_embeddings")
+    if switch is None and isinstance(outer.get("tie_word_embeddings"), bool):
+        switch = bool(outer["tie_word_embeddings"])
+    if switch is None:
         fields.default("tie_word_embeddings", convention.tied)
         return convention.tied
-    return stated
+    return switch
 
 
 def _element_format(fields: Fields, outer: Mapping[str, Any]) -> Format:
     """Format of tensors that no quantisation touches."""
-    stated = fields.text("torch_dtype", "dtype")
-    if stated is None:
+    dtype = fields.text("torch_dtype", "dtype")
+    if dtype is None:
         value = outer.get("torch_dtype") or outer.get("dtype")
-        stated = value if isinstance(value, str) else None
-    if stated is None:
+        dtype = value if isinstance(value, str) else None
+    if dtype is None:
         fields.default("torch_dtype", "bfloat16")
         return weight_format("bf16")
-    return weight_format(stated, "torch_dtype")
+    return weight_format(dtype, "torch_dtype")
 
 
 def _state_format(fields: Fields) -> Format:
     """Format of recurrent states; delta-rule and matrix memories without a field are kept in 32 bit."""
-    stated = fields.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype", "inference_state_dtype")
-    if stated is not None:
-        return weight_format(stated, "mamba_ssm_cache_dtype")
+    dtype = fields.text("mamba_ssm_cache_dtype", "mamba_ssm_dtype", "inference_state_dtype")
+    if dtype is not None:
+        return weight_format(dtype, "mamba_ssm_cache_dtype")
     return weight_format("fp32" if fields.has("linear_attn_config") else "bf16")

@@ -42,9 +42,9 @@ def _head(fields: Fields, hidden: int) -> int:
     latent = fields.optional("qk_rope_head_dim")
     if latent is not None:
         return latent
-    stated = fields.optional("rotary_dim")
-    if stated:
-        return stated
+    rotary_dim = fields.optional("rotary_dim")
+    if rotary_dim:
+        return rotary_dim
     head = fields.optional(*HEAD_DIM)
     if not head:
         heads = fields.per_layer(*HEADS, layer=0, kind="heads", low=1)
@@ -54,12 +54,12 @@ def _head(fields: Fields, hidden: int) -> int:
 
 def _scalings(fields: Fields) -> list[Mapping[str, Any]]:
     """How each kind of layer scales positions; one entry where all do alike."""
-    stated = fields.mapping("rope_parameters", "rope_scaling") or {}
-    nested = [cast("Mapping[str, Any]", part) for part in stated.values() if isinstance(part, Mapping)]
+    parameters = fields.mapping("rope_parameters", "rope_scaling") or {}
+    nested = [cast("Mapping[str, Any]", part) for part in parameters.values() if isinstance(part, Mapping)]
     if nested:
         return nested
     local = fields.find("rope_local_base_freq")
-    return [stated] if local is None else [stated, {"rope_theta": local[1]}]
+    return [parameters] if local is None else [parameters, {"rope_theta": local[1]}]
 
 
 def _table(scaling: Mapping[str, Any], positions: int, width: int) -> tuple[int, int, tuple[str, float, str]]:

@@ -93,17 +93,17 @@ def shared_block(fields: Fields, hidden: int, index: int, convention: Convention
 
     The first ``num_mem_blocks`` of these own the weights; adapters are each layer's own.
     """
-    owned = index < fields.integer("num_mem_blocks", kind="count", default=1)
+    is_own = index < fields.integer("num_mem_blocks", kind="count", default=1)
     width = fields.optional("attention_hidden_size") or 2 * hidden
     mixer = attention(fields, "full", 0, hidden, convention)
     if isinstance(mixer, Grouped):
-        mixer = replace(mixer, input_width=width, owned=owned)
+        mixer = replace(mixer, input_width=width, owned=is_own)
     feed = dense(fields, 0, hidden, convention)
     adapters = fields.choice("use_shared_mlp_adapter")
     rank = fields.integer("adapter_rank", default=128) if adapters is not False else 0
     extras = [matrix("linear", "other", hidden, hidden)]
     fields.ignore(("use_shared_attention_adapter",))
-    if owned:
+    if is_own:
         extras.append(vector("shared.norms", "norm", width + hidden))
     if isinstance(mixer, Grouped) and fields.choice("use_shared_attention_adapter"):
         for outputs in (
@@ -115,7 +115,7 @@ def shared_block(fields: Fields, hidden: int, index: int, convention: Convention
             extras.append(matrix("adapter.up", "other", rank, outputs))
     return Layer(
         mixers=(mixer, recurrent_mixer(fields, hidden)),
-        feed_forwards=(Dense(width=feed.width, gated=feed.gated, bias=feed.bias, owned=owned, adapter_rank=rank),),
+        feed_forwards=(Dense(width=feed.width, gated=feed.gated, bias=feed.bias, owned=is_own, adapter_rank=rank),),
         norm_elements=hidden,
         extras=tuple(extras),
     )

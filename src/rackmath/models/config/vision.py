@@ -73,8 +73,8 @@ def _patch(tower: Fields, frames: int = 1) -> int:
 
 def _attention(tower: Fields, width: int, bias: bool = True, norms: int = 0) -> Grouped:
     """Attention of all patches to all of an image; ``width`` is that of all heads."""
-    stated = tower.optional("num_attention_heads", "num_heads", "vt_num_attention_heads", kind="heads", low=1)
-    heads = gcd(stated or 16, width)
+    head_count = tower.optional("num_attention_heads", "num_heads", "vt_num_attention_heads", kind="heads", low=1)
+    heads = gcd(head_count or 16, width)
     return Grouped(
         query_heads=heads,
         kv_heads=heads,

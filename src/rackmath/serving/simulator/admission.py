@@ -31,12 +31,12 @@ def admit(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) ->
     until = horizon(f, s, r)
     # Schedulers of today admit no more than the next step begins to read.
     bound = mixes(f) or f.preemption == RETRACT
-    left = step_tokens(f, s, r) - prompt_work(f, s, q, r)[0]
+    budget = step_tokens(f, s, r) - prompt_work(f, s, q, r)[0]
     k = next_class(f, s, q, r, until)
     while k != NONE:
         i = s.queue[r, k, 0]
         request = q[i]
-        if bound and piece(f, max(request.todo, 1), request.stored, left) == 0:
+        if bound and piece(f, max(request.todo, 1), request.stored, budget) == 0:
             return
         room = _room(f, s, q, c, r, i) if me.running + me.reading < f.seats else NONE
         if room == NONE:
@@ -45,7 +45,7 @@ def admit(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) ->
         unlink(s.queue[r], q, k, i)
         me.waiting -= 1
         me.last = k
-        left -= _begin(f, s, q, c, r, i, room, left)
+        budget -= _begin(f, s, q, c, r, i, room, budget)
         k = next_class(f, s, q, r, until)
 
 
@@ -92,13 +92,13 @@ def unseen(f: RunConstants, s: Replicas, q: Requests, r: int) -> int:
 def prompt_work(f: RunConstants, s: Replicas, q: Requests, r: int) -> tuple[int, float]:
     """Prompt tokens of the next step, and their pairs with tokens before them."""
     me = s.own[r]
-    left = step_tokens(f, s, r)
+    budget = step_tokens(f, s, r)
     tokens, pairs = 0, 0.0
     for at in range(me.reading):
         request = q[s.prompts[r, at]]
         if request.ready > me.clock:
             continue
-        n = piece(f, request.todo, request.stored, left - tokens)
+        n = piece(f, request.todo, request.stored, budget - tokens)
         if n == 0:
             break
         tokens += n

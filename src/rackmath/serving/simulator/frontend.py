@@ -28,10 +28,10 @@ def passed_on(first: F, place: I4, frontend: F) -> F:
     answered = np.flatnonzero(np.isfinite(first))
     order = answered[np.lexsort((first[answered], place[answered]))]
     begins = np.flatnonzero(np.diff(place[order], prepend=-1))
-    for some in np.split(order, begins[1:]):
-        if len(some):
-            queue = np.arange(len(some)) * frontend[place[some[0]]]
-            passed[some] = np.maximum.accumulate(first[some] - queue) + queue
+    for group in np.split(order, begins[1:]):
+        if len(group):
+            queue = np.arange(len(group)) * frontend[place[group[0]]]
+            passed[group] = np.maximum.accumulate(first[group] - queue) + queue
     return passed
 
 

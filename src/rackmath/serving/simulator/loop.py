@@ -89,8 +89,8 @@ def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, to
         # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
         written = b * f.verified
         all_tokens = min(tokens + written, f.budget)
-        added = f.prompt[all_tokens] - f.prompt[min(written, f.budget)] + f.pair * pairs
-        time = max(f.base[b] + f.slope[b] * me.attended + f.share * added, f.start[all_tokens])
+        seconds = f.prompt[all_tokens] - f.prompt[min(written, f.budget)] + f.pair * pairs
+        time = max(f.base[b] + f.slope[b] * me.attended + f.share * seconds, f.start[all_tokens])
     # Who takes part is settled before anybody finishes.
     n, spent = 0, 0
     for at in range(me.reading):

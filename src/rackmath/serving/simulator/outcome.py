@@ -65,15 +65,15 @@ def request_times(
         When requests were sent, where they came to these replicas later. (requests,) [s]
     """
     q = outcome.requests
-    sent = q["arrival"] if arrival is None else arrival
+    sending = q["arrival"] if arrival is None else arrival
     rest = np.maximum(output - 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         per_token = np.where(rest > 0, (q["finish"] - q["first"]) / rest, np.nan)
     return RequestTimes(
         queueing=q["admitted"] - q["arrival"],
-        first=q["first"] - sent + outside,
+        first=q["first"] - sending + outside,
         per_token=per_token,
-        whole=q["finish"] - sent + outside,
+        whole=q["finish"] - sending + outside,
     )
 
 
@@ -223,10 +223,12 @@ def spread_over(start: F, stop: F, amount: F, edges: F) -> F:
     order_start, order_stop = np.argsort(start), np.argsort(stop)
     # Integral at t: sum of rate (t - start) over those begun, less rate (t - stop) over those ended.
     started_before = np.searchsorted(start[order_start], edges, side="right")
-    ended = np.searchsorted(stop[order_stop], edges, side="right")
+    stopped_before = np.searchsorted(stop[order_stop], edges, side="right")
     rates, starts = _sums(rate[order_start]), _sums((rate * start)[order_start])
     off, stops = _sums(rate[order_stop]), _sums((rate * stop)[order_stop])
-    integral = edges * rates[started_before] - starts[started_before] - edges * off[ended] + stops[ended]
+    integral = (
+        edges * rates[started_before] - starts[started_before] - edges * off[stopped_before] + stops[stopped_before]
+    )
     return np.diff(integral)
 
 

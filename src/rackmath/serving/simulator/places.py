@@ -109,12 +109,12 @@ def steps_of_room(f: RunConstants, s: Replicas, r: int) -> int:
     me = s.own[r]
     free, b = me.free, me.running
     cycles = free // b
-    left = free - cycles * b
+    remainder = free - cycles * b
     k = cycles * f.block
     at = me.iteration % f.block
     for _ in range(f.block):
-        left -= s.phase[r, at]
-        if left < 0:
+        remainder -= s.phase[r, at]
+        if remainder < 0:
             break
         k += 1
         at = at + 1 if at + 1 < f.block else 0

@@ -78,18 +78,18 @@ def _take_pieces(f: RunConstants, s: Replicas, q: Requests, r: int) -> bool:
     """Blocks for what the next step reads of the prompts that have begun; false where there are too few."""
     me = s.own[r]
     if in_pieces(f):
-        left = step_tokens(f, s, r)
+        budget = step_tokens(f, s, r)
         for at in range(me.reading):
             i = s.prompts[r, at]
             request = q[i]
             if request.ready > me.clock:
                 continue
-            n = piece(f, request.todo, request.stored, left)
+            n = piece(f, request.todo, request.stored, budget)
             if n == 0:
                 break
             if not take_piece(f, s, q, r, i, n):
                 return False
-            left -= n
+            budget -= n
     return True
 
 

@@ -59,7 +59,7 @@ def converse(
     # Of a replica that failed some were refused by others.
     _let_go_on(s, q, e, due, who, count)
     while True:
-        sent = due[0] if count[0] else inf
+        next_due = due[0] if count[0] else inf
         r, other = NONE, inf
         for column in range(len(s.own)):
             if load(s, column):
@@ -69,20 +69,20 @@ def converse(
                 else:
                     other = min(other, s.own[column].clock)
         behind = s.own[r].clock if r != NONE else inf
-        if min(sent, behind) >= until:
+        if min(next_due, behind) >= until:
             return
-        if behind < sent:
-            if not once(kinds[s.own[r].kind], s, q, c, r, min(min(sent, until), max(other, behind + 1e-12))):
+        if behind < next_due:
+            if not once(kinds[s.own[r].kind], s, q, c, r, min(min(next_due, until), max(other, behind + 1e-12))):
                 # What waits cannot be admitted before somebody else leaves: nobody is there.
                 return
             _let_go_on(s, q, e, due, who, count)
         else:
             i = _first(due, who, count)
             column = q[i]
-            column.arrival = sent
-            place = _choose(kinds, s, q, c, i, sent, router, dice[i % len(dice)], turn)
-            enqueue(kinds[s.own[place].kind], s, q, place, i, sent)
-            _allow(q, e, due, who, count, i, sent, True)
+            column.arrival = next_due
+            place = _choose(kinds, s, q, c, i, next_due, router, dice[i % len(dice)], turn)
+            enqueue(kinds[s.own[place].kind], s, q, place, i, next_due)
+            _allow(q, e, due, who, count, i, next_due, True)
             _let_go_on(s, q, e, due, who, count)
 
 

@@ -150,10 +150,10 @@ def _along(before: I8, values: Sequence[F]) -> list[F]:
     """Sums of values over a request and all before it on its path: paths are halved until each has one member."""
     sums, before = [value.copy() for value in values], before.copy()
     while (before >= 0).any():
-        reached = before >= 0
+        has_parent = before >= 0
         for total in sums:
-            total[reached] += total[before[reached]]
-        before[reached] = before[before[reached]]
+            total[has_parent] += total[before[has_parent]]
+        before[has_parent] = before[before[has_parent]]
     return sums
 
 

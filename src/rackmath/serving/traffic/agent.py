@@ -104,12 +104,12 @@ def _check(context: Context, place: str, shares: list[float]) -> None:
     if context.compact_at is not None:
         _between(f"{place}: compact_to", context.compact_to, 1, context.compact_at - context.prefix - 1)
     for tool in context.tools:
-        named = f"{place}, tool {tool.name}"
+        subject = f"{place}, tool {tool.name}"
         for name, low, high in (
             ("share", 0, 1), ("time", 0, 1e7), ("time_spread", 0, 10), ("tokens", 0, LONGEST), ("tokens_spread", 0, 10),
             ("calls", 1, 1000),
         ):  # fmt: skip
-            _between(f"{named}: {name}", getattr(tool, name), low, high)
+            _between(f"{subject}: {name}", getattr(tool, name), low, high)
     every = [tool.share for tool in context.tools] + shares
     if every and abs(sum(every) - 1) > _ALL:
         raise InputError(f"{place}: share", sum(every), "shares of tools and subagents add up to 1")
@@ -169,23 +169,23 @@ def draw_tasks(agent: AgentModel, requests: int, block: int, random: np.random.G
     block : int
         Tokens of a prefix block. [tokens]
     """
-    drawn = _Requests(block)
-    own, *shared = [drawn.names(kind.prefix // block) for kind in (agent, *agent.subagents)]
+    calls = _Requests(block)
+    own, *shared = [calls.names(kind.prefix // block) for kind in (agent, *agent.subagents)]
     parts: list[int] = []
-    while len(drawn.prompt) < requests:
-        before = len(drawn.prompt)
-        _context(drawn, agent, _History(agent.prefix, own), [], shared, random)
-        parts.append(len(drawn.prompt) - before)
-    edges = np.array(drawn.edges, np.float64).reshape(-1, 3)
-    count = len(drawn.prompt)
+    while len(calls.prompt) < requests:
+        before = len(calls.prompt)
+        _context(calls, agent, _History(agent.prefix, own), [], shared, random)
+        parts.append(len(calls.prompt) - before)
+    edges = np.array(calls.edges, np.float64).reshape(-1, 3)
+    count = len(calls.prompt)
     return Arrivals(
         arrival=np.full(count, np.nan),
-        prompt=np.array(drawn.prompt, np.int32),
-        output=np.array(drawn.output, np.int32),
+        prompt=np.array(calls.prompt, np.int32),
+        output=np.array(calls.output, np.int32),
         rank=np.zeros(count, np.int32),
-        start=np.concatenate(([0], np.cumsum([len(call_blocks) for call_blocks in drawn.blocks]))).astype(np.int64),
-        blocks=np.concatenate(drawn.blocks),
-        answer_blocks=np.array(drawn.answer_blocks, np.int32),
+        start=np.concatenate(([0], np.cumsum([len(call_blocks) for call_blocks in calls.blocks]))).astype(np.int64),
+        blocks=np.concatenate(calls.blocks),
+        answer_blocks=np.array(calls.answer_blocks, np.int32),
         block=block,
         graph=graph_of(count, edges[:, 0].astype(np.int64), edges[:, 1].astype(np.int64), edges[:, 2]),
         task=np.repeat(np.arange(len(parts), dtype=np.int32), parts),
@@ -215,10 +215,10 @@ def _context(
     turns = min(_length(kind.turns, kind.turns_spread, random), _TURNS)
     answers = lengths(kind.output, kind.output_spread, turns, random).tolist()
     parts = np.cumsum([*(tool.share for tool in kind.tools), *(subagent.share for subagent in subagents)])
-    added = _length(kind.first, kind.first_spread, random)
+    length = _length(kind.first, kind.first_spread, random)
     last = -1
     for n, answer in enumerate(answers):
-        history.length += added
+        history.length += length
         if kind.compact_at is not None and history.length > kind.compact_at:
             # A summary shares with what was said only what all contexts begin with.
             history = _History(kind.prefix + kind.compact_to, history.names[: kind.prefix // drawn.block])
@@ -226,16 +226,16 @@ def _context(
         history.length += round(kind.answer_in_context * answer)
         if kind.answer_in_context < 1:
             history.names = history.names[: drawn.prompt[last] // drawn.block]
-        added, waits = 0, [(last, 0.0)]
+        length, waits = 0, [(last, 0.0)]
         if n + 1 == turns or not len(parts):
             continue
         choice = min(int(np.searchsorted(parts, random.random(), side="right")), len(parts) - 1)
         if choice < len(kind.tools):
-            added, time = _called(kind.tools[choice], random)
+            length, time = _called(kind.tools[choice], random)
             waits = [(last, time)]
         else:
             which = choice - len(kind.tools)
-            added, waits = _forked(drawn, subagents[which], history, last, shared[which], random)
+            length, waits = _forked(drawn, subagents[which], history, last, shared[which], random)
     return last
 
 

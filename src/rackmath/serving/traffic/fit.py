@@ -142,9 +142,9 @@ def _common(work: Arrivals, count: I8) -> tuple[int, NDArray[np.bool_]]:
         ids, times = np.unique(work.blocks[work.start[longer] + depth], return_counts=True)
         if times.max() < _MANY * len(work):
             break
-        same = np.zeros(len(work), np.bool_)
-        same[longer] = work.blocks[work.start[longer] + depth] == ids[times.argmax()]
-        having, depth = same, depth + 1
+        is_common = np.zeros(len(work), np.bool_)
+        is_common[longer] = work.blocks[work.start[longer] + depth] == ids[times.argmax()]
+        having, depth = is_common, depth + 1
     return depth, having & (depth > 0)
 
 
@@ -169,10 +169,10 @@ def _prefixes(work: Arrivals) -> SharedPrefixes:
 
 def _reuse(longest: float, mine: NDArray[np.bool_], own: I8, shared: I8, age: I8) -> Reuse:
     users = np.flatnonzero(mine & (shared > 0))
-    none = not len(users)
+    no_users = not len(users)
     return Reuse(
         longest=longest,
         share=len(users) / max(int(mine.sum()), 1),
-        part=tuple((np.zeros(len(PARTS)) if none else np.quantile(shared[users] / own[users], PARTS)).tolist()),
-        age=tuple((np.ones(len(PARTS)) if none else np.quantile(age[users], PARTS)).tolist()),
+        part=tuple((np.zeros(len(PARTS)) if no_users else np.quantile(shared[users] / own[users], PARTS)).tolist()),
+        age=tuple((np.ones(len(PARTS)) if no_users else np.quantile(age[users], PARTS)).tolist()),
     )

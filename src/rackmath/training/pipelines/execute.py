@@ -86,12 +86,12 @@ def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
     lanes = [_lane(order, rank, spans, times.send) for rank in range(order.ranks)]
     end_of: list[float] = [_NOT_YET] * (2 * len(order.place) * order.microbatches) + [0.0, 0.0]
     begins: list[list[float]] = [[] for _ in lanes]
-    ended: list[list[float]] = [[] for _ in lanes]
+    finishes: list[list[float]] = [[] for _ in lanes]
     waiting: dict[int, list[int]] = {}
     ready = list(range(order.ranks))
     while ready:
         rank = ready.pop()
-        starts, ends = begins[rank], ended[rank]
+        starts, ends = begins[rank], finishes[rank]
         clock = ends[-1] if ends else 0.0
         first, first_lag, second, second_lag, span, first_ops, other = lanes[rank]
         for at in range(len(ends), len(span)):
@@ -109,10 +109,10 @@ def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
                     ready += waiting.pop(slot)
         # The last slot is written by operations that nobody waits for.
         end_of[-1] = 0.0
-    for rank, ends in enumerate(ended):
+    for rank, ends in enumerate(finishes):
         if len(ends) < len(order.operations[rank]):
             raise InputError("order", order.name, f"waits for itself: rank {rank} stops at operation {len(ends)}")
-    return _timeline(order, begins, ended, spans, kept)
+    return _timeline(order, begins, finishes, spans, kept)
 
 
 def _apart(operations: tuple[Op, ...]) -> tuple[Op, ...]:
@@ -192,8 +192,8 @@ def _durations(order: Order, times: StageTimes) -> Array:
         if not (isfinite(value) and value >= 0):
             raise InputError("times", value, "write times that are not negative")
     ahead, back, own = np.array(durations)
-    both = ahead + back + own if times.overlapped is None else np.full(stages, times.overlapped * order.part)
-    return np.stack([ahead, back, own, back + own, both])
+    overlap_time = ahead + back + own if times.overlapped is None else np.full(stages, times.overlapped * order.part)
+    return np.stack([ahead, back, own, back + own, overlap_time])
 
 
 def _timeline(order: Order, begun: list[list[float]], ended: list[list[float]], spans: Array, kept: float) -> Timeline:

@@ -21,8 +21,8 @@ def dualpipe(ranks: int, microbatches: int, _: int) -> Order:
     def operations(rank: int) -> tuple[Op, ...]:
         near = min(rank, ranks - 1 - rank)
         first, second = rank, 2 * ranks - 1 - rank
-        both = (first, second) if rank < ranks // 2 else (second, first)
-        return tuple(_TwoWayRank(both).operations(ranks // 2, near, microbatches // 2, microbatches // 2 - ranks))
+        stages = (first, second) if rank < ranks // 2 else (second, first)
+        return tuple(_TwoWayRank(stages).operations(ranks // 2, near, microbatches // 2, microbatches // 2 - ranks))
 
     return Order(
         name="dualpipe",
@@ -44,8 +44,8 @@ def dualpipe_v(ranks: int, microbatches: int, _: int) -> Order:
         raise InputError("--microbatches", microbatches, f"dualpipev needs at least twice its stages, {2 * ranks}")
 
     def operations(rank: int) -> tuple[Op, ...]:
-        both = (rank, 2 * ranks - 1 - rank)
-        return tuple(_TwoWayRank(both).operations(ranks, rank, microbatches, microbatches - 2 * ranks))
+        stages = (rank, 2 * ranks - 1 - rank)
+        return tuple(_TwoWayRank(stages).operations(ranks, rank, microbatches, microbatches - 2 * ranks))
 
     return Order(
         name="dualpipev",

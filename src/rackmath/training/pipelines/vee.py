@@ -123,10 +123,10 @@ def _weights_of(
     times: tuple[int, int, int, int], stages: tuple[int, int]
 ) -> list[tuple[int, tuple[Callable[[int, int], Op], int]]]:
     """Weights' gradients in the two units that are left, each after its inputs' one."""
-    left = [unit for unit in range(_UNITS) if unit not in {time % _UNITS for time in times}]
+    free_units = [unit for unit in range(_UNITS) if unit not in {time % _UNITS for time in times}]
     later = [(times[2], stages[1]), (times[3], stages[0])]
     best = min(
-        permutations(left),
+        permutations(free_units),
         key=lambda units: sum((unit - time) % _UNITS for unit, (time, _) in zip(units, later, strict=True)),
     )
     return [(time + (unit - time) % _UNITS, (weights, stage)) for unit, (time, stage) in zip(best, later, strict=True)]

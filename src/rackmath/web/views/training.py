@@ -108,7 +108,7 @@ def budget(i: BudgetInputs) -> PageContent:
     fields = ("law", "tokens", "rl_share", "success", "decode_efficiency")
     answer = answered("train budget", BudgetRequest(**values_of(i, *fields, **_CALLED)))
     f = answer.facts
-    named = (
+    columns = (
         ("least cost", f),
         ("equal costs", f["heuristic"]),
         ("compute optimum", f["compute_optimal"]),
@@ -122,7 +122,7 @@ def budget(i: BudgetInputs) -> PageContent:
             f"{item['overtraining']:.3g}",
             *(f"{item[key]:.3g}" for key in ("cost_pretrain", "cost_rl", "cost_inference", "total")),
         )
-        for name, item in named
+        for name, item in columns
         if item is not None
     ]
     return PageContent(
@@ -209,10 +209,10 @@ def _gantt(name: str, timeline: Timeline, until: float) -> dict[str, Any]:
     bars: dict[int, tuple[list[float], list[float], list[int], list[str]]] = {}
     count = 0
     for rank, operations in enumerate(timeline.order.operations):
-        for (kind, *rest), start, ended in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
+        for (kind, *rest), start, end in zip(operations, timeline.start[rank], timeline.end[rank], strict=True):
             base, length, row, text = bars.setdefault(kind, ([], [], [], []))
             base.append(start)
-            length.append(ended - start)
+            length.append(end - start)
             row.append(rank)
             text.append(f"micro-batch {rest[-1]}" if rest else "")
             count += 1

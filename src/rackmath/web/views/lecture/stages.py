@@ -41,7 +41,7 @@ def stages(i: StagesInputs) -> PageContent:
         L=i.context,
         kv=i.kv,
     )
-    both = curve(
+    sides = curve(
         "pipeline-memory",
         N_total=i.total * 1e9,
         w=i.stored,
@@ -51,12 +51,12 @@ def stages(i: StagesInputs) -> PageContent:
         L=i.context,
         kv=i.kv,
     )
-    cache = both - weights
+    cache = sides - weights
     P = round(i.stages)
     flushed = np.unique(np.round(np.geomspace(1, 256, 60)))
     bubble = curve("pipeline-bubble", P=P, m=flushed)
     return PageContent(
-        figures=drawn(_figure(i, count, weights, cache, both, flushed, bubble)),
+        figures=drawn(_figure(i, count, weights, cache, sides, flushed, bubble)),
         pairs=[
             (
                 "weights of an accelerator",
