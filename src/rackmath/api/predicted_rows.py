@@ -50,7 +50,7 @@ def predicted_rows(
     progress
         Told how many rows are predicted.
     workers
-        Processes that share the parts of the table.
+        Processes that may share the parts of the table; each gets two or more of them.
     """
     parts = [
         _Part(
@@ -64,7 +64,8 @@ def predicted_rows(
     ]
     computed: list[Prediction] = []
     predictions: list[Prediction] = []
-    for alone, near in _answered(parts, min(workers, len(parts))):
+    # A process takes as long to start as a part does.
+    for alone, near in _answered(parts, max(min(workers, len(parts) // 2), 1)):
         computed += alone
         predictions += near
         progress(f"{len(computed):,} of {len(table):,} rows predicted")
