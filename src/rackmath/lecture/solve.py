@@ -281,10 +281,8 @@ def _number(key: str, text: str | float, unit: str) -> float:
 
 def _inserted(line: Any, values: Mapping[str, Interval]) -> Step:
     """Write a line with numbers in place of symbols, not yet worked out."""
-    placeholders = {
-        QUANTITIES[k].symbol: sp.Symbol(_spread(low, high), positive=True) for k, (low, high) in values.items()
-    }
-    filled = line.xreplace(placeholders)
+    spans = {QUANTITIES[k].symbol: sp.Symbol(_spread(low, high), positive=True) for k, (low, high) in values.items()}
+    filled = line.xreplace(spans)
     return Step(_plain(filled), latex(filled), "numbers in")
 
 
