@@ -25,18 +25,13 @@ from rackmath.web import equations, stills, uploads
 from rackmath.web.book import OLD, pieces
 from rackmath.web.pages import pages, views
 from rackmath.web.quiz import add_quiz, picture_of
-from rackmath.web.rendering import claims_of, fields_of, render_page, said
+from rackmath.web.rendering import MODULES, claims_of, fields_of, render_page, said
 from rackmath.web.security import HEADERS, SameOrigin, SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import TooBusy, TooLong, ViewerLeft, Workers
 
 _STATIC: Mapping[str, str] = {
-    "board.js": "text/javascript",
-    "beside.js": "text/javascript",
-    "dom.js": "text/javascript",
-    "legend.js": "text/javascript",
-    "sketch.js": "text/javascript",
-    "quiz.js": "text/javascript",
+    **{f"{name}.js": "text/javascript" for name in ("board", "quiz", *MODULES)},
     "board.css": "text/css",
 }
 _FOREVER = "public, max-age=31536000, immutable"
