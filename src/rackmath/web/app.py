@@ -25,13 +25,15 @@ from rackmath.web import equations, stills, uploads
 from rackmath.web.book import OLD, pieces
 from rackmath.web.pages import pages, views
 from rackmath.web.quiz import add_quiz, picture_of
-from rackmath.web.rendering import MODULES, claims_of, fields_of, render_page, said
+from rackmath.web.rendering import claims_of, fields_of, render_page, said
+from rackmath.web.script import page_script
 from rackmath.web.security import HEADERS, SameOrigin, SecureHeaders
 from rackmath.web.shown import View, as_json
 from rackmath.web.workers import TooBusy, TooLong, ViewerLeft, Workers
 
 _STATIC: Mapping[str, str] = {
-    **{f"{name}.js": "text/javascript" for name in ("board", "quiz", *MODULES)},
+    "quiz.js": "text/javascript",
+    "dom.js": "text/javascript",
     "board.css": "text/css",
 }
 _FOREVER = "public, max-age=31536000, immutable"
@@ -162,6 +164,8 @@ def _add_pages(app: FastAPI) -> None:
         if name == "plotly.min.js":
             body, kind = _plotly(), "text/javascript"
             return Response(body, media_type=kind, headers={"cache-control": _FOREVER, "content-encoding": "gzip"})
+        if name == "board.js":
+            return Response(page_script(), media_type="text/javascript", headers={"cache-control": _FOREVER})
         if name not in _STATIC:
             raise HTTPException(404)
         body = files("rackmath.web").joinpath("static", name).read_bytes()

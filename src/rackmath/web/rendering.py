@@ -23,8 +23,6 @@ from rackmath.web.controls import controls
 from rackmath.web.pages import Page, pages, views
 from rackmath.web.shown import View, as_json
 
-MODULES = ("address", "beside", "chosen", "dom", "equation", "legend", "notebook", "picture", "sketch", "theme", "view")
-"""Parts of the script of a page."""
 _LONGEST = 80
 """Letters of what is searched for."""
 _environment = Environment(loader=PackageLoader("rackmath.web", "templates"), autoescape=True, trim_blocks=True)
@@ -32,13 +30,7 @@ _environment = Environment(loader=PackageLoader("rackmath.web", "templates"), au
 
 def render_page(path: str, query: Mapping[str, str], token: str) -> str:
     """A page with the state that its address holds, and the token with which it may send files."""
-    common = {
-        "version": __version__,
-        "modules": MODULES,
-        "pages": list(pages().values()),
-        "path": path,
-        "token": token,
-    }
+    common = {"version": __version__, "pages": list(pages().values()), "path": path, "token": token}
     if path == "/":
         return _environment.get_template("index.html").render(common)
     page = pages()[path]

@@ -1,0 +1,33 @@
+"""The script of a page: its modules as one file, since a browser asks for each in turn before it draws anything."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from importlib.resources import files
+
+MODULES = (
+    "dom",
+    "theme",
+    "beside",
+    "legend",
+    "sketch",
+    "picture",
+    "notebook",
+    "chosen",
+    "address",
+    "equation",
+    "view",
+    "board",
+)
+"""Each after those that it imports; no two have a name of their own in common."""
+_IMPORT = re.compile(r"^import .*\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def page_script() -> str:
+    """All modules one after the other, without imports and exports."""
+    folder = files("rackmath.web").joinpath("static")
+    texts = (folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
