@@ -146,6 +146,13 @@ def test_many_configurations_are_answered_as_each_alone(
         assert answer.rows.tolist() == seen[alone.rows].tolist()
 
 
+def test_correlation_is_covariance_over_the_variance_of_a_residual() -> None:
+    """A row of the same configuration has 1; one of another model what the engine's part explains: 0.09 of 0.13."""
+    answer = asked([replace(AT, model="other"), AT], [0.1, 0.2], [0.05, 0.05], AT)
+    assert answer.rows.tolist() == [1, 0]
+    assert answer.correlation == pytest.approx([1.0, 0.09 / 0.13])
+
+
 def test_names_that_nobody_knows_are_explained_by_no_row() -> None:
     book = book_of([AT])
     base = Base(columns_of([AT], book), np.array([2.0]), np.array([0.05]))

@@ -151,10 +151,10 @@ def _solved_together(
         )
         reach = order[cross[i, order] > _REACH * prior]
         yield Posterior(
-            expected=float(answer.expected[0]),
-            deviation=float(answer.deviation[0]),
-            unexplained=float(answer.unexplained[0]),
-            unknown_source=bool(answer.unknown_source[0]),
+            expected=answer.expected.item(),
+            deviation=answer.deviation.item(),
+            unexplained=answer.unexplained.item(),
+            unknown_source=answer.unknown_source.item(),
             rows=reach,
             correlation=cross[i, reach] / prior,
         )
