@@ -169,8 +169,8 @@ def _ranges(law: LossLaw, base: tuple[float, float], life: Life) -> dict[str, An
     """90 % ranges over resamples of the law's runs; None for laws whose runs are not at hand."""
     if law.name != law_files.RESAMPLED:
         return None
-    resampled = [cheapest(law, float(law.loss(*base)), life) for law in law_files.resampled()]
-    columns = {field: np.array([getattr(law, field) for law in resampled]) for field in _FIELDS}
+    resamples = [cheapest(law, float(law.loss(*base)), life) for law in law_files.resampled()]
+    columns = {field: np.array([getattr(law, field) for law in resamples]) for field in _FIELDS}
     columns["inference_over_pretrain"] = columns["cost_inference"] / columns["cost_pretrain"]
     quantiles = {field: np.quantile(values, _AT) for field, values in columns.items()}
     return {

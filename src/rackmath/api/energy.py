@@ -98,16 +98,16 @@ def energy_of_run(
 
 def energy_of_parts(parts: Sequence[dict[str, Any] | None]) -> dict[str, Any] | None:
     """Energy of a run whose parts have theirs by :func:`energy_of_run`, and the mean power of an accelerator."""
-    present = [part for part in parts if part is not None]
-    if not present:
+    energies = [part for part in parts if part is not None]
+    if not energies:
         return None
-    kwh = sum(part["kwh"] for part in present)
-    hours = sum(part["kwh"] / part["power_per_gpu"] for part in present)
+    kwh = sum(part["kwh"] for part in energies)
+    hours = sum(part["kwh"] / part["power_per_gpu"] for part in energies)
     return {
         "power_per_gpu": kwh / hours,
         "kwh": kwh,
-        "kwh_range": [sum(part["kwh_range"][end] for part in present) for end in (0, 1)],
-        "kg_co2": None if present[0]["kg_co2"] is None else sum(part["kg_co2"] for part in present),
+        "kwh_range": [sum(part["kwh_range"][end] for part in energies) for end in (0, 1)],
+        "kg_co2": None if energies[0]["kg_co2"] is None else sum(part["kg_co2"] for part in energies),
     }
 
 

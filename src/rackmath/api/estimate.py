@@ -119,8 +119,8 @@ class EstimateResult:
         form = narrower_format(dict(self.system.chip.rates), self.architecture.narrowest_bits)
         if form is None or not self.fits or self.request.weights is not None:
             return None
-        narrow = requantise(self.architecture, weights=weight_format(form))
-        return form, float(timed_pass(narrow, self.system, self.layout, self.settings).time) / self.time
+        narrow_model = requantise(self.architecture, weights=weight_format(form))
+        return form, float(timed_pass(narrow_model, self.system, self.layout, self.settings).time) / self.time
 
     @property
     def summary(self) -> list[str]:

@@ -209,11 +209,11 @@ def run_add(request: AddRequest) -> Result:
     named_rows = [
         {"id": f"own-{_number(row)}", **run, **{k: v for k, v in row.items() if k in COLUMNS and v}} for row in rows
     ]
-    questions, refused = usable(named_rows)
+    questions, refusals = usable(named_rows)
     questions, impossible = possible(questions)
-    refused += impossible
+    refusals += impossible
     if not questions:
-        why = refused[0][1] if refused else "it is empty"
+        why = refusals[0][1] if refusals else "it is empty"
         raise InputError("FILE", request.file, f"holds no measurement that can be used: {why}")
     usable_ids = {q.row.id for q in questions}
     by_id = {row["id"]: row for row in evidence_files.own_rows()}
@@ -225,7 +225,7 @@ def run_add(request: AddRequest) -> Result:
         "replaced": len(usable_ids) - (len(by_id) - before),
         "kept": len(by_id),
         "path": str(path),
-        "refused": [{"row": name, "reason": reason} for name, reason in refused],
+        "refused": [{"row": name, "reason": reason} for name, reason in refusals],
         "rows": _verdicts(questions),
     }
     return Result(request=request, facts=facts)

@@ -69,9 +69,9 @@ def measured_services(
     written = written.otherwise(pl.col("at_output") / (pl.col("at_input") + pl.col("at_output")))
     share = pl.when(pl.col("per") == "gpu").then(1.0).otherwise(1 / pl.col("at_gpus"))
     rates = rates.select("run_id", tokens_per_second_per_gpu=pl.col("value") * written * share)
-    joint = speeds.join(rates, on="run_id").with_columns(tokens_per_second_per_user=1 / pl.col("value"))
+    joint_table = speeds.join(rates, on="run_id").with_columns(tokens_per_second_per_user=1 / pl.col("value"))
     columns = ("tokens_per_second_per_user", "tokens_per_second_per_gpu", *_NAMED)
-    return joint.sort("id").head(_MOST).select(*columns).to_dicts()
+    return joint_table.sort("id").head(_MOST).select(*columns).to_dicts()
 
 
 def _of(architecture: Architecture, system: System) -> pl.DataFrame:

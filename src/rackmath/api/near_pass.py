@@ -20,8 +20,8 @@ def question_of(phase: str, engine: EngineVersion) -> str:
     """
     if phase == "prefill":
         return "prompt pass"
-    shipped = constants_file.constants()
-    alone = shipped.rows(engine, "decode") and not shipped.rows(engine, "serving")
+    shipped_constants = constants_file.constants()
+    alone = shipped_constants.rows(engine, "decode") and not shipped_constants.rows(engine, "serving")
     return "decode pass" if alone else "time per token"
 
 

@@ -16,16 +16,19 @@ def corrected_rows(predictions: Sequence[Prediction]) -> list[Prediction]:
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
-    answered = [p for p in predictions if p.question is not None and p.predicted is not None]
-    near = iter(near_questions([p.question for p in answered if p.question is not None]))
-    return [_corrected(p, next(near)) if p.question is not None and p.predicted is not None else p for p in predictions]
+    # A row with a question is a row with a prediction.
+    questions = {i: p.question for i, p in enumerate(predictions) if p.question is not None}
+    result = list(predictions)
+    for i, at in zip(questions, near_questions(list(questions.values())), strict=True):
+        result[i] = _corrected(predictions[i], questions[i].quantity, at)
+    return result
 
 
-def _corrected(prediction: Prediction, at: NearMeasurements) -> Prediction:
-    question, value = prediction.question, prediction.predicted
-    if question is None or value is None or at.posterior.distance == FAR:
+def _corrected(prediction: Prediction, quantity: str, at: NearMeasurements) -> Prediction:
+    value = prediction.predicted
+    if value is None or at.posterior.distance == FAR:
         return prediction
-    if question.quantity in TIMES:
+    if quantity in TIMES:
         middle, low, high = value * at.factor, value * at.low, value * at.high
     else:
         middle, low, high = value / at.factor, value / at.high, value / at.low

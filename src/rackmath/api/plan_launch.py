@@ -6,7 +6,7 @@ from typing import Any
 
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine.layout import Layout, expert_count
-from rackmath.engine.sharding import USABLE, memory
+from rackmath.engine.sharding import USABLE
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture
 from rackmath.models.eagle import EAGLE3
@@ -14,6 +14,7 @@ from rackmath.serving.deployment_files import dynamo_yaml
 from rackmath.serving.launch import ENCODERS, ENGINES, HEAD, OWN, TEXT, LaunchedWorker, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
 from rackmath.serving.plan import Plan
+from rackmath.serving.startup.held import memory_shares
 
 
 def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[LaunchedWorker, int]]:
@@ -26,9 +27,7 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
     chunk, units = float(p.chunk[place]), int(p.units[place])
 
     def server(layout: Layout, role: str, batch: float) -> LaunchedWorker:
-        tokens = chunk * float(layout.data)
-        capacity = question.system.chip.memory_capacity
-        occupied = memory(variant.architecture, layout, 0.0, work.input, tokens / float(layout.data), capacity)
+        weights, activations = memory_shares(variant.architecture, question.system, [layout], [chunk])
         return LaunchedWorker(
             model=repository(question.request.model),
             layout=layout,
@@ -44,8 +43,8 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
             cache=variant.kv,
             cached=work.cached > 0,
             memory=USABLE,
-            activations=float(occupied.activations) / capacity,
-            weights=float(occupied.weights) / capacity,
+            activations=float(activations[0, 0]),
+            weights=float(weights[0, 0]),
             redundant=0 if a.routing is None else a.routing.redundant or 0,
             interval=None if a.routing is None or a.routing.redundant is None else a.routing.interval,
             adapters=a.adapters,

@@ -105,8 +105,8 @@ def _listed(listing: Listing) -> dict[str, Any]:
 
 def _group(kind: str, value: float, start: float, members: Sequence[tuple[float, RatioEvidence]]) -> dict[str, Any]:
     """A ratio with the hypotheses, for the model in the middle by price."""
-    ascending = sorted(members, key=lambda member: member[0])
-    middle = ascending[(len(ascending) - 1) // 2][1]
+    sorted_members = sorted(members, key=lambda member: member[0])
+    middle = sorted_members[(len(sorted_members) - 1) // 2][1]
     return {
         "kind": kind,
         "value": value,

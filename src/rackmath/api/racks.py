@@ -108,17 +108,17 @@ def _rack_figure(systems: list[System], facts: list[dict[str, Any]], form: str) 
         most = f["memory"] / weight_format(form).bytes_per_element
         sizes = _sizes(1e11, max(most, 1.1e11))
         fits = domain_fits(system, sizes, [1.0], weight_format(form))
-        fitting = [m for m in fits if m.fits]
+        fitting_models = [m for m in fits if m.fits]
         series.append(
             Series(
                 name=f"{f['system']} ({f['year']})",
-                x=[m.total_params / 1e12 for m in fitting],
-                y=[m.alone * 1e3 for m in fitting],
+                x=[m.total_params / 1e12 for m in fitting_models],
+                y=[m.alone * 1e3 for m in fitting_models],
                 colour=colour,
             )
         )
-        if fitting:
-            last = fitting[-1]
+        if fitting_models:
+            last = fitting_models[-1]
             series.append(
                 Series(
                     name=f"memory of {f['system']} is full",

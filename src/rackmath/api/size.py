@@ -152,10 +152,10 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
     for plan in plans:
         request, best = plan.question.request, plan.plan.best
         points = list(zip(plan.points, map(int, plan.plan.frontier), strict=True))
-        fast_enough = [(p, i) for p, i in points if request.tpot is None or p["time_per_output_token"] <= request.tpot]
-        fast_enough.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
+        fast_points = [(p, i) for p, i in points if request.tpot is None or p["time_per_output_token"] <= request.tpot]
+        fast_points.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
         planned = [] if plan.best is None or best is None else [(plan.best.planned, best)]
-        for point, place in [*planned, *fast_enough]:
+        for point, place in [*planned, *fast_points]:
             key = (
                 *(point[name] for name in ("layout", "weights", "kv")),
                 str(point["drafted"]),

@@ -227,7 +227,7 @@ def _facts(
     r: TrainRequest,
 ) -> dict[str, Any]:
     """The quickest option that fits; where none does, the one that needs least memory."""
-    occupied = training_memory(architecture, system, options, recipe)
+    memory_use = training_memory(architecture, system, options, recipe)
     losses, exposed, low, high = None, 0.0, 1.0, 1.0
     if not r.ideal:
         engine = constants_file.framework_of(architecture, system, r.framework, r.year)
@@ -235,10 +235,10 @@ def _facts(
         exposed = constants_file.constants().value("exposed", engine)
         low, high = constants_file.range_of(system, engine, "training")
     timer = engine_timer(architecture, system, losses, two_batch=1.0)
-    fits = np.broadcast_to(occupied.fits, (len(options),))
+    fits = np.broadcast_to(memory_use.fits, (len(options),))
     candidates = _taken(options, np.flatnonzero(fits)) if fits.any() else options
     times = step_times(architecture, system, candidates, recipe, timer, exposed)
-    best = int(times.argmin()) if fits.any() else int(occupied.total.argmin())
+    best = int(times.argmin()) if fits.any() else int(memory_use.total.argmin())
     at = int(np.flatnonzero(fits)[best]) if fits.any() else best
     step = float(times[best])
     flops = model_flops(architecture, recipe.length)
@@ -266,7 +266,7 @@ def _facts(
         "hfu": rate * flops * (1 + again / 3) / used / peak,
         "seconds": r.tokens / rate,
         "range": [low, high],
-        **_memory(occupied, at),
+        **_memory(memory_use, at),
     }
 
 

@@ -67,16 +67,18 @@ def best_lifetime(hold: float, again: float, survival: Callable[[Array], Array],
     if not 0 < longest < inf:
         raise InputError("longest", longest, "write a positive finite time")
     times = np.concatenate([[0.0], np.geomspace(longest * _FINEST, longest, _GRID)])
-    surviving = np.asarray(survival(times), dtype=float)
+    survival_chances = np.asarray(survival(times), dtype=float)
     if (
-        surviving.shape != times.shape
-        or np.any(surviving < 0)
-        or np.any(surviving > 1)
-        or np.any(np.diff(surviving) > 0)
+        survival_chances.shape != times.shape
+        or np.any(survival_chances < 0)
+        or np.any(survival_chances > 1)
+        or np.any(np.diff(survival_chances) > 0)
     ):
-        raise InputError("survival", float(surviving.min()), "a chance that falls from 1 towards 0")
-    token_seconds = np.concatenate([[0.0], np.cumsum(np.diff(times) * (surviving[1:] + surviving[:-1]) / 2)])
-    costs = hold * token_seconds + again * surviving
+        raise InputError("survival", float(survival_chances.min()), "a chance that falls from 1 towards 0")
+    token_seconds = np.concatenate(
+        [[0.0], np.cumsum(np.diff(times) * (survival_chances[1:] + survival_chances[:-1]) / 2)]
+    )
+    costs = hold * token_seconds + again * survival_chances
     place = int(np.argmin(costs))
     # Where nothing is left to come, all long times cost the same but for the error of the integral.
     always = costs[-1] <= costs[place] * (1 + _SAME)

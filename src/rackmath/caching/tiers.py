@@ -124,15 +124,15 @@ def tier_costs(
     for tier in tiers:
         rent = tier.price * tier.capacity / lifetime
         wait = max(kv_bytes / min(tier.bandwidth, network), own / link)
-        waiting = 0.0 if overlapped else wait * group
+        wait_time = 0.0 if overlapped else wait * group
         costs.append(
             TierCost(
                 name=tier.name,
                 drain_time=tier.drain_time,
                 hold=kv_bytes / tier.capacity * rent,
-                retrieve=wait * rent + waiting * price,
+                retrieve=wait * rent + wait_time * price,
                 wait=wait,
-                accelerator_seconds=waiting,
+                accelerator_seconds=wait_time,
             )
         )
     return costs

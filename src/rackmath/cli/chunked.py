@@ -34,12 +34,12 @@ def run(chunks: Iterable[Chunk], count: int, folder: Folder, workers: int | None
     finished_chunks = folder.done()
     if finished_chunks:
         render.show_note(f"sweep: {len(finished_chunks)} of {count} chunks are there already")
-    remaining = (chunk for chunk in chunks if chunk.name not in finished_chunks)
+    pending_chunks = (chunk for chunk in chunks if chunk.name not in finished_chunks)
     finished = len(finished_chunks)
     # With one chunk to compute, starting processes would take longer than the work.
     fewest = 1 if count - len(finished_chunks) <= 1 and workers is None else workers
     try:
-        for chunk, result in results(remaining, fewest, cluster):
+        for chunk, result in results(pending_chunks, fewest, cluster):
             folder.keep(chunk, result)
             finished += 1
             render.show_progress(f"sweep: {finished} of {count} chunks")

@@ -84,7 +84,7 @@ def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd
 
     fast = mode(result.fast, _why_fast(result))
     drain = question.system.chip.memory_capacity / question.system.chip.memory_bandwidth
-    closed, simulated = expected_waits(drain), simulated_waits(drain, 1000 / drain, _ARRIVALS)
+    closed, simulation = expected_waits(drain), simulated_waits(drain, 1000 / drain, _ARRIVALS)
     return {
         "model": question.architecture.name,
         "system": question.system.name,
@@ -102,8 +102,8 @@ def _facts(question: PlanQuestion, result: Modes, usual: float, peak: float, usd
             "period": drain,
             "median": closed.median,
             "worst": closed.worst,
-            "simulated_median": simulated.median,
-            "simulated_worst": simulated.worst,
+            "simulated_median": simulation.median,
+            "simulated_worst": simulation.worst,
             "arrivals": _ARRIVALS,
         },
         "assumptions": [

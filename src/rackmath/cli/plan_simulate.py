@@ -72,9 +72,9 @@ def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
     """The point of most throughput of each deployment and format, of those that keep the limit on average."""
     limit, planned = result.question.request.tpot, result.best
     points: list[Mapping[str, Any]] = [*result.points, *([planned.planned] if planned else [])]
-    fast_enough = [point for point in points if limit is None or point["time_per_output_token"] <= limit]
+    fast_points = [point for point in points if limit is None or point["time_per_output_token"] <= limit]
     best: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for point in sorted(fast_enough or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
+    for point in sorted(fast_points or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
         best.setdefault(_deployment(point), point)
     if planned:
         # The plan's own choice is always among them, at its own batch.

@@ -115,9 +115,9 @@ def _session(request: QuizRequest, limit: int) -> None:
 
 
 def _kept(progress: dict[str, fsrs.Card], card: Card, rating: int) -> dict[str, fsrs.Card]:
-    after = quiz_files.reviewed(progress, card.id, rating, datetime.now(UTC))
-    quiz_files.write_progress(after)
-    return after
+    new_progress = quiz_files.reviewed(progress, card.id, rating, datetime.now(UTC))
+    quiz_files.write_progress(new_progress)
+    return new_progress
 
 
 def _asked(card: Card) -> int | None:

@@ -138,12 +138,12 @@ def _show(model: str, name: str, rows: list[dict[str, Any]]) -> None:
         + ([">task p50", ">task p99", ">$ per task"] if tasks else []),
         [(*_row(row), *(_task_cells(row) if tasks else ())) for row in rows],
     )
-    differing = [row for row in rows[1:] if row.get("difference")]
-    if differing:
+    differing_rows = [row for row in rows[1:] if row.get("difference")]
+    if differing_rows:
         render.show_table(
             f"difference from {rows[0]['value']} on the same draws, with its 95 % interval",
-            [name, *(f">{label} {p}" for label, _ in _compared(differing[0]["difference"]) for p in COMPARED)],
-            [(str(row["value"]), *_changes(row["difference"])) for row in differing],
+            [name, *(f">{label} {p}" for label, _ in _compared(differing_rows[0]["difference"]) for p in COMPARED)],
+            [(str(row["value"]), *_changes(row["difference"])) for row in differing_rows],
         )
 
 

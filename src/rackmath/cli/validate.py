@@ -23,8 +23,13 @@ _SHOWN = 12
     "leave value empty to predict only)",
 )
 @request_options(PredictRequest)
-@click.option("--out", type=click.Path(path_type=Path), help="CSV to write: the rows and four columns.")
-@click.option("--explain", "row_id", metavar="ID", help="Row to explain instead: as read, its constants, its seconds.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV to write: rows with predicted, low, high and reason.")
+@click.option(
+    "--explain",
+    "row_id",
+    metavar="ID",
+    help="Id of a row to explain instead: cells, constants, time by terms.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def predict_rows(request: PredictRequest, out: Path | None, row_id: str | None, as_json: bool) -> None:
     """Predict every row of a table of measurements, with a 90 % range or a reason to decline.

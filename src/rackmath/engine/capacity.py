@@ -34,13 +34,13 @@ def largest_batch(
     Over all data-parallel groups and pipeline stages. Broadcasts.
     """
     wide = as_floats(layout)
-    empty = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
+    empty_memory = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
     single = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
-    weights, cache = empty.weights, single.cache
+    weights, cache = empty_memory.weights, single.cache
     if draft is not None:
         beside = memory(draft, draft_layout(draft, wide), 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
         weights, cache = weights + beside.weights, cache + beside.cache
-    free = USABLE * empty.capacity - weights - empty.activations
+    free = USABLE * empty_memory.capacity - weights - empty_memory.activations
     per_sequence = maximum(cache + single.activations, 1.0)
-    hold = np.less_equal(empty.experts, USABLE * empty.capacity) * 1.0
+    hold = np.less_equal(empty_memory.experts, USABLE * empty_memory.capacity) * 1.0
     return wide.data * hold * np.floor(maximum(free, 0.0) / per_sequence)

@@ -194,8 +194,8 @@ def engine_key(engine: EngineVersion) -> tuple[str, str]:
 def inward(value: float, scale: str) -> float:
     """Physical value -> inner scale: log-odds of parts, log of the excess of factors, else log."""
     if scale == PART:
-        clipped = min(max(value, _NEAR), 1 - _NEAR)
-        return log(clipped / (1 - clipped))
+        clipped_value = min(max(value, _NEAR), 1 - _NEAR)
+        return log(clipped_value / (1 - clipped_value))
     if scale == FACTOR:
         return log(max(value - 1, _NEAR))
     return log(max(value, _LEAST))
@@ -203,7 +203,7 @@ def inward(value: float, scale: str) -> float:
 
 def outward(inner: float, scale: str) -> float:
     """Inner scale -> physical value."""
-    clipped = min(max(inner, -70.0), 40.0)
+    clipped_value = min(max(inner, -70.0), 40.0)
     if scale == PART:
-        return 1 / (1 + exp(-clipped))
-    return exp(clipped) + (1.0 if scale == FACTOR else 0.0)
+        return 1 / (1 + exp(-clipped_value))
+    return exp(clipped_value) + (1.0 if scale == FACTOR else 0.0)

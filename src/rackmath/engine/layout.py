@@ -95,10 +95,10 @@ def parse_layout(text: str, gpus: int | None, architecture: Architecture) -> Lay
     if "ffn" in widths:
         widths = {"ep": widths["ffn"], "mb": _MICRO_BATCHES} | widths
     if "dp" not in widths and gpus is not None:
-        per_replica, remaining = widths.get("tp", 1) * widths.get("pp", 1), gpus - widths.get("ffn", 0)
-        if remaining < per_replica or remaining % per_replica:
-            raise InputError("layout", text, f"{remaining} accelerators do not divide into groups of {per_replica}")
-        widths["dp"] = remaining // per_replica
+        per_replica, accelerators = widths.get("tp", 1) * widths.get("pp", 1), gpus - widths.get("ffn", 0)
+        if accelerators < per_replica or accelerators % per_replica:
+            raise InputError("layout", text, f"{accelerators} accelerators do not divide into groups of {per_replica}")
+        widths["dp"] = accelerators // per_replica
     layout = Layout(**{_NAMES[k]: v for k, v in widths.items()})
     if gpus is not None and layout.gpus != gpus:
         raise InputError("layout", text, f"uses {layout.gpus} accelerators, --gpus says {gpus}")

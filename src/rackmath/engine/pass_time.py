@@ -100,8 +100,8 @@ def apart_time(work: PassWork, micro_batches: Number, layout: Layout, losses: Lo
         )
         for name in TERMS
     }
-    sending = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, micro_batches)
-    terms["communication"] = terms["communication"] + sending
+    send_time = bounds.of_pools({"dispatch": ideal["dispatch"], "combine": ideal["combine"]}, micro_batches)
+    terms["communication"] = terms["communication"] + send_time
     exchange = maximum(ideal["dispatch"], ideal["combine"])
     overlapped = maximum(maximum(parts["attention"].overlapped, parts["experts"].overlapped), exchange)
     attention_part, experts_part = layout.tensor * layout.data / layout.gpus, layout.ffn / layout.gpus
@@ -151,8 +151,8 @@ def _lost(
     alone = replace(k, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0, software=1.0, own_kernels=1.0)
     more = {name: lost_seconds(pool, alone) for name, pool in zip(("attention", "experts"), pools, strict=True)}
     for way in ("dispatch", "combine"):
-        sending = dispatch_time(getattr(work.wire, way), getattr(work.latency, way), k.kernels) * k.exchange
-        more[way] = {"network": maximum(sending - ideal[way], 0.0)}
+        send_time = dispatch_time(getattr(work.wire, way), getattr(work.latency, way), k.kernels) * k.exchange
+        more[way] = {"network": maximum(send_time - ideal[way], 0.0)}
     actual = {pool: ideal[pool] + _total(more[pool]) for pool in POOLS}
     bounds = _Bounds.of(actual, micro_batches)
     causes = {

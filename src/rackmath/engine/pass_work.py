@@ -66,8 +66,8 @@ class PassWork:
         for op in self.operators:
             local = local + op.time
         tensor = self.wire.tensor + self.latency.tensor
-        exposed = self.wire.total + self.latency.total - self.training * minimum(local, tensor)
-        return maximum(exposed - self.hideable(local, self.experts), 0.0)
+        exposed_time = self.wire.total + self.latency.total - self.training * minimum(local, tensor)
+        return maximum(exposed_time - self.hideable(local, self.experts), 0.0)
 
     @property
     def experts(self) -> Number:

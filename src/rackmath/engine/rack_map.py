@@ -173,10 +173,10 @@ def _stage_bytes(
     """Of a stage on the fullest rank: weights inside layers but for routed experts, these, a sequence's cache. [B]"""
     part = replace(architecture, layers=tuple(architecture.layers[i] for i in layers))
     alone = replace(layout, pipeline=1.0)
-    occupied = memory(part, alone, 1.0, context, 0.0, 0.0)
+    memory_use = memory(part, alone, 1.0, context, 0.0, 0.0)
     routed = sum(float(count * expert_bytes(part, layer, layout)) for layer, count in part.groups)
-    inside = float(occupied.weights) - float(outside_bytes(part, alone)[0])
-    return inside - (0.0 if layout.ffn else routed), routed, float(occupied.cache)
+    inside = float(memory_use.weights) - float(outside_bytes(part, alone)[0])
+    return inside - (0.0 if layout.ffn else routed), routed, float(memory_use.cache)
 
 
 def _expert_rank(layout: Layout, group: int, place: int) -> int:

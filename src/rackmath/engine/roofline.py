@@ -113,13 +113,13 @@ def local_pass(
         return Pass(phase=phase, sequences=own, new_tokens=new, context=context, expert_tokens=shared)
     parts = layout.pipeline * layout.micro_batches
     micro = maximum(largest_part(held_sequences(batch, layout), parts), 1.0)
-    present = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * parts))
+    local_sequences = minimum(micro * layout.expert_groups, batch * layout.expert_groups / (layout.data * parts))
     return Pass(
         phase=phase,
         sequences=micro,
         new_tokens=new,
         context=context,
-        expert_tokens=maximum(micro, present) * new,
+        expert_tokens=maximum(micro, local_sequences) * new,
         absorbed=absorbed,
     )
 

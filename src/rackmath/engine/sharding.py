@@ -118,8 +118,8 @@ def memory(
     for layer, count in architecture.groups:
         for role, part in _owned_bytes(architecture, layer, layout):
             size = count * in_stage * part
-            apart = layout.apart if role == "experts" else 0.0
-            weights, experts = weights + (1 - apart) * size, experts + apart * size
+            apart_share = layout.apart if role == "experts" else 0.0
+            weights, experts = weights + (1 - apart_share) * size, experts + apart_share * size
     if architecture.adapters is not None:
         weights = weights + architecture.adapters.resident * adapter_bytes(architecture, architecture.adapters, layout)
     if architecture.images is not None:

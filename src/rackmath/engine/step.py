@@ -154,7 +154,7 @@ def estimate(
     shape = np.broadcast_shapes(*(np.shape(value) for value in point.values()))
     call = _Call(architecture, system, phase, absorbed, losses)
     if draft is not None:
-        common: dict[str, Any] = {
+        shared_arguments: dict[str, Any] = {
             "batch": batch,
             "context": context,
             "phase": phase,
@@ -162,9 +162,11 @@ def estimate(
             "losses": losses,
             "threads": threads,
         }
-        own = estimate(draft, system, draft_layout(draft, layout), **common)
+        own = estimate(draft, system, draft_layout(draft, layout), **shared_arguments)
         verified: dict[str, Any] = {"drafted": drafted, "accepted": accepted}
-        alone = estimate(architecture, system, layout, **common, **verified, two_batch=two_batch, absorbed=absorbed)
+        alone = estimate(
+            architecture, system, layout, **shared_arguments, **verified, two_batch=two_batch, absorbed=absorbed
+        )
         return _with_draft(alone, own, drafted if phase == "decode" else 1.0)
     parts = list(pieces(point, shape))
     if len(parts) == 1:

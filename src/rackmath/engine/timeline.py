@@ -76,9 +76,9 @@ def step_parts(
         # What measurements correct is no one part's.
         parts.append(StepPart(name="measurements", kind="gaps", time=float(step.lost[CORRECTION]), ideal=0.0))
     if drafting:
-        whole = estimate(architecture, system, layout, **settings)
-        extra, ideal = float(whole.time - step.time), float(whole.time_ideal - step.time_ideal)
-        parts.append(StepPart(name="draft model", kind="kernels", time=extra, ideal=ideal))
+        whole_step = estimate(architecture, system, layout, **settings)
+        draft_time, ideal = float(whole_step.time - step.time), float(whole_step.time_ideal - step.time_ideal)
+        parts.append(StepPart(name="draft model", kind="kernels", time=draft_time, ideal=ideal))
     return [part for part in parts if part.time != 0.0]
 
 

@@ -121,16 +121,15 @@ def posteriors(
     without : sequence of sequences of int, optional
         Places of rows that may not be looked at, by configuration: the row itself, or its group.
     """
-    answers: list[Posterior | None] = [None] * len(at)
     hidden = [np.array([] if without is None else without[i], dtype=np.intp) for i in range(len(at))]
     # Neighbours in this order share most of their nearest rows, whose covariances are then computed once.
     order = np.lexsort([at.names[:, NAMES.index(name)] for name in reversed(_ORDER)])
+    answers: list[Posterior] = []
     for start in range(0, len(at), _TOGETHER):
-        places: list[int] = order[start : start + _TOGETHER].tolist()
-        together = _solved_together(process, base, at.take(np.array(places)), [hidden[i] for i in places])
-        for i, answer in zip(places, together, strict=True):
-            answers[i] = answer
-    return [answer for answer in answers if answer is not None]
+        places = order[start : start + _TOGETHER]
+        unseen: list[NDArray[np.intp]] = [hidden[i] for i in places.tolist()]
+        answers += _solved_together(process, base, at.take(places), unseen)
+    return [answers[i] for i in np.argsort(order).tolist()]
 
 
 def _solved_together(
@@ -141,11 +140,11 @@ def _solved_together(
         cross[i, hidden] = -1.0
     orders = [_nearest_first(process, row) for row in cross]
     nearest = [order[:NEAREST][row[order[:NEAREST]] >= 0.0] for order, row in zip(orders, cross, strict=True)]
-    gathered = np.unique(np.concatenate(nearest))
-    gram = _gram(process, base, gathered)
+    near_rows = np.unique(np.concatenate(nearest))
+    gram = _gram(process, base, near_rows)
     prior = prior_variance(process.parts)
     for i, (order, near) in enumerate(zip(orders, nearest, strict=True)):
-        local = np.searchsorted(gathered, near)
+        local = np.searchsorted(near_rows, near)
         answer = _solved(
             process, at.take(np.array([i])), cross[i : i + 1, near], base.residuals[near], gram[np.ix_(local, local)]
         )

@@ -87,18 +87,18 @@ def measured_series(x: Sequence[float], y: Sequence[float], rows: Sequence[Mappi
 def roofline_figure(title: str, system: System, timed: Sequence[OperatorTime], note: str) -> Figure:
     """Operators on the chip's roofline: FLOPs per byte against FLOP/s at the bound."""
     chip = system.chip
-    drawable = [t for t in timed if float(t.time) > 0 and float(t.compute) > 0 and float(t.memory) > 0]
-    rates = {t.operator.compute for t in drawable}
+    drawable_operators = [t for t in timed if float(t.time) > 0 and float(t.compute) > 0 and float(t.memory) > 0]
+    rates = {t.operator.compute for t in drawable_operators}
     series: list[Series] = []
-    flops = {id(t): float(t.compute) * chip.rate(t.operator.compute) for t in drawable}
-    intensity = {id(t): flops[id(t)] / (float(t.memory) * chip.memory_bandwidth) for t in drawable}
+    flops = {id(t): float(t.compute) * chip.rate(t.operator.compute) for t in drawable_operators}
+    intensity = {id(t): flops[id(t)] / (float(t.memory) * chip.memory_bandwidth) for t in drawable_operators}
     low = min(intensity.values(), default=1.0) / 3
     high = max([*intensity.values(), chip.rate("bf16") / chip.memory_bandwidth]) * 3
     across = np.geomspace(low, high, 200)
     for precision in sorted(rates):
         roof = np.minimum(across * chip.memory_bandwidth, chip.rate(precision))
         series.append(Series(name=f"roof at {chip.runs_at(precision)}", x=list(across), y=list(roof / 1e12)))
-    spots = _spots(drawable, intensity)
+    spots = _spots(drawable_operators, intensity)
     longest = sorted(spots, key=lambda spot: -sum(float(t.time) for t in spot))[:_LABELS]
     series.append(
         Series(

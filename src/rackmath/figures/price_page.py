@@ -13,8 +13,10 @@ def page_figure(facts: Mapping[str, Any]) -> Figure:
     """Published ratios beside what each hypothesis foretells; of each kind the one that most models share."""
     common: dict[str, Mapping[str, Any]] = {}
     for reading in facts["readings"]:
-        longest = common.get(reading["kind"])
-        if reading["kind"] != page.CLIFF and (longest is None or len(reading["models"]) > len(longest["models"])):
+        longest_reading = common.get(reading["kind"])
+        if reading["kind"] != page.CLIFF and (
+            longest_reading is None or len(reading["models"]) > len(longest_reading["models"])
+        ):
             common[reading["kind"]] = reading
     hypotheses = [
         (f"{kind} {reading['value']:g}\n{hypothesis['hypothesis']}", reading["value"], hypothesis["predicted"])

@@ -51,8 +51,8 @@ def simulation_figure(
     shares = np.concatenate((np.linspace(0.01, 0.9, 60), np.linspace(0.9, 0.999, 40)))
 
     def quantiles(values: Any, name: str) -> Series:
-        finite = values[np.isfinite(values)]
-        return Series(name=name, x=list(np.quantile(finite, shares)), y=list(100 * shares))
+        finite_values = values[np.isfinite(values)]
+        return Series(name=name, x=list(np.quantile(finite_values, shares)), y=list(100 * shares))
 
     moments = list(over["time"])
     waits = [quantiles(times.first, "to the first token"), quantiles(times.whole, "to the last token")]

@@ -116,11 +116,11 @@ PHASES = {"training": "training", "prompt pass": "prefill", "decode pass": "deco
 
 def losses_of(system: System, engine: EngineVersion, kind: str) -> Losses:
     """Losses of an engine on a system, with the range of one class of questions and what no row says of it."""
-    shipped = constants()
+    shipped_constants = constants()
     chip, phase = system.chip, PHASES.get(kind, "serving")
     low, high = range_of(system, engine, kind)
-    losses = shipped.losses(engine, kernel_files.kernels(chip, engine.family), low, high)
-    return replace(losses, assumptions=tuple(unseen(shipped, system, engine, phase)))
+    losses = shipped_constants.losses(engine, kernel_files.kernels(chip, engine.family), low, high)
+    return replace(losses, assumptions=tuple(unseen(shipped_constants, system, engine, phase)))
 
 
 def unseen_notes(system: System, engine: EngineVersion, kind: str) -> list[str]:
@@ -143,8 +143,8 @@ def unseen(known: Constants, system: System, engine: EngineVersion, phase: str) 
 
 def scheduling_of(engine: EngineVersion) -> Scheduling:
     """How an engine mixes prompts and answers."""
-    shipped = constants()
-    fitted = {name: shipped.value(name, engine) for name in OF_SCHEDULING}
+    shipped_constants = constants()
+    fitted = {name: shipped_constants.value(name, engine) for name in OF_SCHEDULING}
     return Scheduling(**fitted, **scheduling_rules(engine))
 
 

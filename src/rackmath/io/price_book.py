@@ -86,9 +86,9 @@ def price_list(model: str, provider: str | None = None, at: date | None = None, 
             matches = _plain(entry.id) == plain_name or (host.id == provider and entry.is_match(model))
             if matches and host.id not in by_host:
                 rates = entry.get_prices(moment)
-                priced = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
+                price_count = sum(getattr(rates, key, None) is not None for key in _KEYS.values())
                 if rates.input_mtok and rates.output_mtok:
-                    by_host[host.id] = priced + bool(entry.price_variants), entry
+                    by_host[host.id] = price_count + bool(entry.price_variants), entry
     if not by_host:
         near = _near(plain_name, names)
         raise InputError("MODEL", model, f"nobody in genai-prices asks a price for it; near names: {near}")

@@ -274,8 +274,8 @@ def _services(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np
     if "model" not in named.columns:
         return None, ()
     names = named["model"].gather(order)
-    distinct = names.unique().cast(pl.String).sort()
-    return names.cast(pl.Enum(distinct)).to_physical().to_numpy().astype(np.int32), tuple(distinct)
+    distinct_names = names.unique().cast(pl.String).sort()
+    return names.cast(pl.Enum(distinct_names)).to_physical().to_numpy().astype(np.int32), tuple(distinct_names)
 
 
 def _prefixes(named: pl.DataFrame, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -71,11 +71,11 @@ class TimeLimit:
 
         A point is taken to last as long as the one before, times the ratio of their costs.
         """
-        ascending = sorted(points, key=cost)
+        sorted_points = sorted(points, key=cost)
         lasted = 0.0
-        for place, point in enumerate(ascending):
-            if place and lasted * cost(point) / cost(ascending[place - 1]) > self.left:
-                self.omitted.append(f"{name} {', '.join(str(other) for other in ascending[place:])}")
+        for place, point in enumerate(sorted_points):
+            if place and lasted * cost(point) / cost(sorted_points[place - 1]) > self.left:
+                self.omitted.append(f"{name} {', '.join(str(other) for other in sorted_points[place:])}")
                 return
             start = perf_counter()
             yield point

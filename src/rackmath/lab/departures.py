@@ -112,11 +112,11 @@ def run(
 ) -> tuple[Array, Array, int, int]:
     """Waits and times from arrival to token, by request; late trains, and all trains. [s]"""
     work = subject.pass_of("decode", seats, _CONTEXT)
-    remaining, waiting = deque(arrivals.tolist()), deque[float]()
+    arrival_queue, waiting = deque(arrivals.tolist()), deque[float]()
     wait: list[float] = []
     total: list[float] = []
     start, train, late = perf_counter(), 0, 0
-    while remaining or waiting:
+    while arrival_queue or waiting:
         train += 1
         due = start + train * period
         early = due - perf_counter()
@@ -124,8 +124,8 @@ def run(
             sleep(early)
         late += early < 0
         departs = perf_counter() - start
-        while remaining and remaining[0] <= departs:
-            waiting.append(remaining.popleft())
+        while arrival_queue and arrival_queue[0] <= departs:
+            waiting.append(arrival_queue.popleft())
         aboard = [waiting.popleft() for _ in range(min(seats, len(waiting)))]
         work()
         synchronise(machine.device)

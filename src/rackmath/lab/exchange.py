@@ -110,11 +110,11 @@ def _sizes(
     tokens: Sequence[int], ranks: int, slowest: System, budget: TimeLimit, starting: float
 ) -> tuple[list[int], int]:
     """Tokens and repeats that end in time, by what two racks would take; the fewest tokens stay in any case."""
-    ascending = sorted(tokens)
+    sorted_tokens = sorted(tokens)
     # One rack takes no longer than two, and the reductions about as long: three times the slowest.
-    lasting = [3 * _predicted(slowest, ranks, count) for count in ascending]
+    lasting = [3 * _predicted(slowest, ranks, count) for count in sorted_tokens]
     room = max(budget.left - starting, 0.0)
-    selection = budget.fitting(ascending, lasting, room / _LEAST, "tokens")
+    selection = budget.fitting(sorted_tokens, lasting, room / _LEAST, "tokens")
     return selection, int(np.clip(room / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
 
 

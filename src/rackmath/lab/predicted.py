@@ -52,8 +52,8 @@ def pass_time(
         That the program runs in a pass; 0 where a graph launches them all at once.
     """
     arguments = {"batch": batch, "context": context, "phase": phase}
-    occupied = estimate(architecture, system_of(ceilings), Layout(), **arguments).memory
-    working_set = float(occupied.weights) + float(occupied.cache)
+    memory_use = estimate(architecture, system_of(ceilings), Layout(), **arguments).memory
+    working_set = float(memory_use.weights) + float(memory_use.cache)
     tokens = batch * (1.0 if phase == "decode" else context)
     system = system_of(ceilings, working_set, tokens * _met(architecture))
     attention = KernelCurve(stream=min(ceilings.attention / system.chip.memory_bandwidth, 1.0))

@@ -176,9 +176,9 @@ def _received(source: int, tag: int, shape: Sequence[int] = (_TOKENS, _WIDTH)) -
 
 
 def _until(moment: float) -> None:
-    remaining = moment - perf_counter()
-    if remaining > 0:
-        sleep(remaining)
+    pause = moment - perf_counter()
+    if pause > 0:
+        sleep(pause)
 
 
 def _resident() -> float:

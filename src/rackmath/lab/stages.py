@@ -93,11 +93,11 @@ def experiment(
 
 def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: TimeLimit) -> tuple[list[int], int]:
     """Micro-batches and repeats whose passes fill half of the time; the fewest micro-batches stay in any case."""
-    ascending = sorted(microbatches)
+    sorted_counts = sorted(microbatches)
     # A forward and a backward pass take three paces, and the pipeline fills and drains once.
-    lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in ascending]
+    lasting = [len(SCHEDULES) * 3 * pace * (count + stages - 1) for count in sorted_counts]
     room = budget.left / 2
-    selection = budget.fitting(ascending, lasting, room / 2, "micro-batches")
+    selection = budget.fitting(sorted_counts, lasting, room / 2, "micro-batches")
     # One more than the repeats, to warm up.
     return selection, int(np.clip(room / sum(lasting[: len(selection)]) - 1, 1, _REPEATS))
 

@@ -43,8 +43,8 @@ def _weights_tb(name: str) -> float:
 
 def _fits_five_trillion() -> str:
     rack, node = catalogue.system("gb300-nvl72"), catalogue.system("h200-sxm")
-    stored = 5e12 * 1.0
-    return "yes/no" if stored < rack.domain_capacity and stored > node.domain_capacity else "otherwise"
+    stored_bytes = 5e12 * 1.0
+    return "yes/no" if stored_bytes < rack.domain_capacity and stored_bytes > node.domain_capacity else "otherwise"
 
 
 ENTRIES: dict[str, Entry] = {

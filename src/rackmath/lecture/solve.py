@@ -193,8 +193,8 @@ def _closed_forms(equality: Any, unknown: sp.Symbol) -> list[Any]:
     bases = {p.base: sp.Dummy(positive=True) for p in equality.atoms(sp.Pow) if unknown in p.exp.free_symbols}
     try:
         solutions = sp.solve(equality.subs(bases), unknown)
-    # So SymPy says that it knows no closed form; bisection follows.
     except NotImplementedError:
+        # SymPy's way to say that it knows no closed form: bisection follows.
         return []
     back = {dummy: base for base, dummy in bases.items()}
     return [sp.simplify(s.subs(back)) if back else s for s in solutions]

@@ -68,8 +68,8 @@ class Adapters:
         """
         chance, many = self._popularity
         draws = np.asarray(requests, dtype=float)[..., np.newaxis]
-        expected = (many * -np.expm1(draws * np.log1p(-np.minimum(self.share * chance, 1 - 1e-15)))).sum(axis=-1)
-        return minimum(expected, float(self.resident))
+        expected_count = (many * -np.expm1(draws * np.log1p(-np.minimum(self.share * chance, 1 - 1e-15)))).sum(axis=-1)
+        return minimum(expected_count, float(self.resident))
 
     @property
     def missing(self) -> float:

@@ -40,5 +40,5 @@ def requantise(
 
 def _converted(layer: Layer, hidden: int, form: Format, roles: tuple[str, ...]) -> Layer:
     names = [w.name for w in layer_weights(layer, hidden) if w.columns and w.role in roles]
-    unchanged = tuple(pair for pair in layer.formats if pair[0] not in names)
-    return replace(layer, formats=unchanged + tuple((name, form) for name in dict.fromkeys(names)))
+    other_formats = tuple(pair for pair in layer.formats if pair[0] not in names)
+    return replace(layer, formats=other_formats + tuple((name, form) for name in dict.fromkeys(names)))

@@ -43,14 +43,14 @@ def session_bill(prices: PriceList, calls: Turns, keep: float) -> Bill:
     over hits is exact.
     """
     cached = calls.hit * calls.prefix if keep else np.zeros_like(calls.prefix)
-    rest, nothing = calls.prompt - cached, np.zeros_like(cached)
+    rest, no_tokens = calls.prompt - cached, np.zeros_like(cached)
     return bill(
         prices,
         Tokens(
-            input=nothing if keep else rest,
+            input=no_tokens if keep else rest,
             cached=cached,
-            write=rest if 0 < keep < HOUR else nothing,
-            write_hour=rest if keep >= HOUR else nothing,
+            write=rest if 0 < keep < HOUR else no_tokens,
+            write_hour=rest if keep >= HOUR else no_tokens,
             output=calls.output,
         ),
     )

@@ -131,9 +131,9 @@ def read(
 def mass(story: RatioDraws, ratio: Ratio, weights: Array) -> float:
     """Chance of a ratio's cell under a hypothesis, its slack included. Sums to at most 1 over cells."""
     predicted = np.broadcast_to(story.predicted, weights.shape)
-    finite = np.isfinite(predicted)
-    at = np.round(CELLS * np.log10(np.where(finite, predicted, 1.0)))
-    inside = float(weights[finite & (at == cell(ratio.value))].sum())
+    is_finite = np.isfinite(predicted)
+    at = np.round(CELLS * np.log10(np.where(is_finite, predicted, 1.0)))
+    inside = float(weights[is_finite & (at == cell(ratio.value))].sum())
     return (1 - SLACK) * inside + SLACK * _even(ratio)
 
 
@@ -163,11 +163,11 @@ def _evidence(story: RatioDraws, ratio: Ratio, weights: Array, usual: float) -> 
 
 def _interval(values: Array, weights: Array) -> Interval | None:
     """Middle and ranges of the finite ones; None where there are none."""
-    finite = np.isfinite(values)
-    total = float(weights[finite].sum())
+    is_finite = np.isfinite(values)
+    total = float(weights[is_finite].sum())
     if not total > 0:
         return None
     low90, low50, median, high50, high90 = (
-        float(value) for value in quantiles(values[finite], weights[finite] / total, _AT)
+        float(value) for value in quantiles(values[is_finite], weights[is_finite] / total, _AT)
     )
     return Interval(median=median, low50=low50, high50=high50, low90=low90, high90=high90)

@@ -94,12 +94,12 @@ def curve(
     margin : float
         Part of the price that is kept.
     """
-    finite = np.isfinite(written.gpu_seconds)
+    is_finite = np.isfinite(written.gpu_seconds)
     reads, writes = (priced(price * 1e6, part, margin) for part in used)
-    into, into_low, into_high = (side[finite] * reads for side in (read.seconds, read.low, read.high))
-    out, out_low, out_high = (side[finite] * writes for side in (written.gpu_seconds, written.low, written.high))
+    into, into_low, into_high = (side[is_finite] * reads for side in (read.seconds, read.low, read.high))
+    out, out_low, out_high = (side[is_finite] * writes for side in (written.gpu_seconds, written.low, written.high))
     return CostCurve(
-        contexts=contexts[finite],
+        contexts=contexts[is_finite],
         input=into,
         input_low=into_low,
         input_high=into_high,

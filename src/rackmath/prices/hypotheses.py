@@ -175,13 +175,13 @@ def _cached(question: RatioContext, m: Population) -> list[RatioDraws]:
 
 
 def _write(question: RatioContext, m: Population) -> list[RatioDraws]:
-    stored = m.cache * HELD[question.ratio.kind]
+    stored_cache = m.cache * HELD[question.ratio.kind]
     price = question.input / 1e6
-    rent = np.maximum(question.ratio.value - 1, 0.0) * price / stored * 3600e9
+    rent = np.maximum(question.ratio.value - 1, 0.0) * price / stored_cache * 3600e9
     return [
         RatioDraws(
             hypothesis=name,
-            predicted=1 + stored * usual / price,
+            predicted=1 + stored_cache * usual / price,
             implies="rent of storage, $ per GB and hour",
             implied=_positive(rent),
         )

@@ -98,9 +98,9 @@ def pareto_shape(weights: Array) -> float:
 
     Source: Zhang and Stephens 2009, the estimator; Vehtari et al. 2024, which weights count as the tail.
     """
-    ascending = np.sort(weights)
-    tail = int(min(0.2 * len(ascending), 3 * np.sqrt(len(ascending))))
-    excess = ascending[-tail:] - ascending[-tail - 1]
+    sorted_weights = np.sort(weights)
+    tail = int(min(0.2 * len(sorted_weights), 3 * np.sqrt(len(sorted_weights))))
+    excess = sorted_weights[-tail:] - sorted_weights[-tail - 1]
     if not excess[0] > 0:
         excess = excess[excess > 0]
     if len(excess) < 5:

@@ -96,8 +96,8 @@ def bill(prices: PriceList, tokens: Tokens) -> Bill:
         """Price per token of each request."""
         rates = [getattr(tier, field) for tier in prices.tiers]
         plain = [tier.input for tier in prices.tiers]
-        complete = [own if own is not None else other for own, other in zip(rates, plain, strict=True)]
-        return np.array(complete)[tier] / 1e6
+        complete_rates = [own if own is not None else other for own, other in zip(rates, plain, strict=True)]
+        return np.array(complete_rates)[tier] / 1e6
 
     minutes = tokens.write * rate("write")
     hours = tokens.write_hour * (rate("write_hour") if prices.tiers[0].write_hour is not None else rate("write"))

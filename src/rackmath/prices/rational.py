@@ -56,8 +56,8 @@ def two_tier(contexts: Array, costs: Array, tokens: Array) -> TwoTier:
         raise InputError("tokens", whole, "nobody asks for any of these contexts")
     up_to = np.maximum.accumulate(costs, axis=1)[:, :-1]
     beyond = np.maximum.accumulate(costs[:, ::-1], axis=1)[:, ::-1][:, 1:]
-    cumulative = np.cumsum(tokens, axis=1)
-    below, above = cumulative[:, :-1], cumulative[:, -1:] - cumulative[:, :-1]
+    cumulative_tokens = np.cumsum(tokens, axis=1)
+    below, above = cumulative_tokens[:, :-1], cumulative_tokens[:, -1:] - cumulative_tokens[:, :-1]
     paid = np.sum(up_to * below + beyond * above, axis=0)
     at = int(paid.argmin())
     flat = costs.max(axis=1)

@@ -103,7 +103,7 @@ def cost_against_context(
         least = None if fits[:, 0, :].any() else float(np.min(cost.memory.total)) * gpus
         raise _refusal(architecture, system, gpus, float(contexts[0]), slowest, least)
     at_layout, at_batch = np.divmod(place, len(batches))
-    cheapest = (at_layout, np.arange(len(contexts)), at_batch)
+    cheapest_place = (at_layout, np.arange(len(contexts)), at_batch)
     end = len(contexts) if servable.all() else int(np.argmin(servable))
     stopped = "" if end == len(contexts) else ("time per token" if fits[:, end, :].any() else "memory")
     edge = float("inf")
@@ -114,16 +114,16 @@ def cost_against_context(
     low, high, memory_time, compute_time = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in times)
     return ContextCost(
         contexts=contexts,
-        gpu_seconds=np.where(servable, spent[cheapest], np.nan),
-        low=np.where(servable, low[cheapest], np.nan),
-        high=np.where(servable, high[cheapest], np.nan),
+        gpu_seconds=np.where(servable, spent[cheapest_place], np.nan),
+        low=np.where(servable, low[cheapest_place], np.nan),
+        high=np.where(servable, high[cheapest_place], np.nan),
         batch=np.where(servable, batches[at_batch], np.nan),
         layout=tuple(
             layouts[int(i)].text() if ok else "" for i, ok in zip(at_layout.tolist(), servable.tolist(), strict=True)
         ),
-        time=np.where(servable, time[cheapest], np.nan),
-        memory_time=np.where(servable, memory_time[cheapest], np.nan),
-        compute_time=np.where(servable, compute_time[cheapest], np.nan),
+        time=np.where(servable, time[cheapest_place], np.nan),
+        memory_time=np.where(servable, memory_time[cheapest_place], np.nan),
+        compute_time=np.where(servable, compute_time[cheapest_place], np.nan),
         servable_to=edge,
         stopped_by=stopped,
     )

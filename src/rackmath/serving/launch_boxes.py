@@ -86,9 +86,9 @@ def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], sy
         else:
             blocks.append((text, [box]))
     parts = [f"{_heading(places, boxes)}{text}" for text, places in blocks if text]
-    addressed = [place for place in placed if place.server.role != FFN]
-    if len(addressed) > 1:
-        parts.append(_router(engine, addressed, name))
+    addressed_places = [place for place in placed if place.server.role != FFN]
+    if len(addressed_places) > 1:
+        parts.append(_router(engine, addressed_places, name))
     return "\n\n".join(parts)
 
 

@@ -101,14 +101,14 @@ def modes(
     standard = _standard(p, places, speed)
     target = p.time_per_output_token[standard] / speedup
     fast = [int(i) for i in places if p.time_per_output_token[i] <= target]
-    slow, fastest = int(places[-1]), int(places[0])
-    best = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
+    slow, fastest_place = int(places[-1]), int(places[0])
+    best_place = max(fast, key=lambda i: p.per_gpu[i]) if fast else None
     return Modes(
         search=search_result,
         standard=standard,
-        fast=best,
+        fast=best_place,
         slow=slow,
-        fastest=fastest,
+        fastest=fastest_place,
         saved_by_waiting=1 - float(p.per_gpu[standard] / p.per_gpu[slow]),
         reread=_reread(system, work, space, losses, search_result, standard),
     )
@@ -177,13 +177,13 @@ def levers(
                 dtype=np.int64,
             )
         quick = inside[q.time_per_output_token[inside] <= target]
-        fastest = (
+        fastest_place = (
             int(quick[np.argmax(q.per_gpu[quick])])
             if len(quick)
             else int(inside[np.argmin(q.time_per_output_token[inside])])
         )
-        speed_ratio, price = _ratio(q, fastest, p, standard)
-        yield Lever(name=name, reached=speed_ratio, price=price, place=fastest if other is result else None)
+        speed_ratio, price = _ratio(q, fastest_place, p, standard)
+        yield Lever(name=name, reached=speed_ratio, price=price, place=fastest_place if other is result else None)
 
 
 def _deployment(search: SearchResult, place: int) -> tuple[str, float, float]:

@@ -109,8 +109,8 @@ def _moves(architecture: Architecture, sequences: float, context: float) -> Iter
         size = _bytes(architecture, layer, experts=True)
         if size:
             mixture = next(block for block in layer.feed_forwards if isinstance(block, Experts))
-            touched = 1 - (1 - mixture.expected_active / mixture.experts) ** sequences
-            yield _Move(size=size, read=touched * size, experts=True)
+            touched_share = 1 - (1 - mixture.expected_active / mixture.experts) ** sequences
+            yield _Move(size=size, read=touched_share * size, experts=True)
     for layer in reversed(architecture.layers):
         weights = _bytes(architecture, layer, experts=False)
         cache = sequences * sum(

@@ -168,8 +168,8 @@ def at_rate(
         + alone
         + prompts_met(t, running, busy, load, layout.data)
     )
-    finite = np.isfinite(load.concurrency)
-    late = np.where(finite, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
+    is_finite = np.isfinite(load.concurrency)
+    late = np.where(is_finite, load.concurrency, 0.0) * maximum(1 / served - 1 / rate, 0.0) / 2
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=unmet + late,

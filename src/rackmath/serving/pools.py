@@ -75,7 +75,7 @@ def two_pools(
         Undominated points of each pairing of sizes and of each layout that writes, points evaluated, points that hold.
     """
     frontiers: list[Points] = []
-    count = fitting = 0
+    count = fit_count = 0
     sizes = np.unique(prefill.gpus)
     readers = {g: _best_readers(prefill, g) for g in sizes}
     if len(sizes) > FEW_SIZES:
@@ -87,9 +87,9 @@ def two_pools(
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
                 points, pairs, good = block.points(space, limits.time_to_first_token)
-                count, fitting = count + pairs, fitting + good
+                count, fit_count = count + pairs, fit_count + good
                 frontiers.append(points)
-    return joined(frontiers), count, fitting
+    return joined(frontiers), count, fit_count
 
 
 def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:

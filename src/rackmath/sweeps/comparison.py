@@ -138,8 +138,8 @@ def cases_of(r: CompareRequest) -> list[dict[str, Any]]:
     Errors: :class:`InputError` for what is unknown, and for more plans than one comparison may ask for.
     """
     fields = ("gpus", "input", "output", "speed", "cost", "weights", "ttft", "basis")
-    common = {name: getattr(r, name) for name in fields}
-    cases = list(plans.cases(common, r.keys))
+    common_fields = {name: getattr(r, name) for name in fields}
+    cases = list(plans.cases(common_fields, r.keys))
     if "usd-per-gpu-hour" not in r.keys:
         cases = [{**case, "usd-per-gpu-hour": r.price_of(case["on"])} for case in cases]
     if len(cases) > _LARGEST:

@@ -75,10 +75,12 @@ def _tables(
         for chunk in chunks:
             if chunk.name in finished_chunks:
                 tables[chunk.name] = pl.read_parquet(folder.path / f"part-{chunk.name}.parquet")
-    remaining = [chunk for chunk in chunks if chunk.name not in tables]
+    pending_chunks = [chunk for chunk in chunks if chunk.name not in tables]
     # With one run to do, starting processes would take longer than the work.
-    workers = 1 if len(remaining) == 1 and where.workers is None else where.workers
-    source = on_this_machine(remaining, workers) if where.cluster is None else on_cluster(remaining, where.cluster)
+    workers = 1 if len(pending_chunks) == 1 and where.workers is None else where.workers
+    source = (
+        on_this_machine(pending_chunks, workers) if where.cluster is None else on_cluster(pending_chunks, where.cluster)
+    )
     for chunk, table in source:
         if folder is not None:
             folder.keep(chunk, table)

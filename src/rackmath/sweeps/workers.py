@@ -123,8 +123,8 @@ def _cluster_results(api: Any, chunks: Iterable[Chunk]) -> Iterator[Result]:
             flying[task.remote(chunk.text)] = chunk
         if not flying:
             return
-        ready, _ = api.wait(list(flying), num_returns=1)
-        for reference in ready:
+        ready_references, _ = api.wait(list(flying), num_returns=1)
+        for reference in ready_references:
             results = api.get(reference)
             yield flying.pop(reference), pl.read_ipc(io.BytesIO(results))
 

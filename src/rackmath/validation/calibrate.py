@@ -66,23 +66,23 @@ def usable(table: Sequence[Mapping[str, str]]) -> tuple[list[Question], list[tup
     A row is left out where it cannot be asked, has no value, or is flagged as flawed.
     """
     questions: list[Question] = []
-    refused: list[tuple[str, str]] = []
+    refusals: list[tuple[str, str]] = []
     for i, cells in enumerate(table):
         name = cells.get("id", "") or f"line {i + 2}"
         try:
             answerable = question(read_row(cells, i + 2))
             answerable.system.require_network(int(float(answerable.deployment.layout.gpus)))
         except RackmathError as error:
-            refused.append((name, str(error)))
+            refusals.append((name, str(error)))
             continue
         flaw = next((flag for flag in FLAWED if answerable.row.flag(flag)), "")
         if flaw:
-            refused.append((name, f"flagged: {flaw}"))
+            refusals.append((name, f"flagged: {flaw}"))
         elif answerable.row.value:
             questions.append(answerable)
         else:
-            refused.append((name, "no measured value"))
-    return questions, refused
+            refusals.append((name, "no measured value"))
+    return questions, refusals
 
 
 def calibrate(
@@ -105,16 +105,16 @@ def calibrate(
 
     Errors: :class:`InputError` for fewer than ``FEWEST`` usable rows.
     """
-    questions, refused = usable(table)
+    questions, refusals = usable(table)
     questions, impossible = possible(questions)
-    refused += impossible
+    refusals += impossible
     if len(questions) < FEWEST:
-        why = refused[0][1] if refused else "the table is empty"
+        why = refusals[0][1] if refusals else "the table is empty"
         raise InputError(
             "rows", len(questions), f"calibration needs {FEWEST} usable rows; the first was refused: {why}"
         )
     if shipped is None:
-        return _from_scratch(questions, refused, progress)
+        return _from_scratch(questions, refusals, progress)
     own_priors = [_narrowed(p, shipped, spread or {}) for p in _shipped_priors(shipped, questions)]
     fitted = fit(questions, weights(questions), own_priors, progress=progress, rounds=2, shrink=False)
     constants = replace(
@@ -125,7 +125,7 @@ def calibrate(
         basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own",
     )
     return Calibration(
-        constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(refused)
+        constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(refusals)
     )
 
 
@@ -224,7 +224,7 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
     labels = [_labels(q) if q.kind in _LASTING else None for q in questions]
     wrong = {label for label, b in zip(labels, beats, strict=True) if b and label is not None}
     contradicted, copied = beyond_users(questions), copies(questions)
-    answerable: list[Question] = []
+    answerable_questions: list[Question] = []
     reasons: list[tuple[str, str]] = []
     for q, b, limit, label in zip(questions, beats, bound, labels, strict=True):
         if not np.isfinite(limit):
@@ -249,8 +249,8 @@ def possible(questions: list[Question]) -> tuple[list[Question], list[tuple[str,
                 (q.row.id, "another run of the same source, model, formats and accelerators beats its bound")
             )
         else:
-            answerable.append(q)
-    return answerable, reasons
+            answerable_questions.append(q)
+    return answerable_questions, reasons
 
 
 _ROUNDING = 0.9

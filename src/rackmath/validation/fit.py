@@ -222,8 +222,8 @@ def _slopes(problem: _Problem, theta: Array, priors: Sequence[Prior], measured: 
     slopes = np.empty((len(residual), len(theta)))
     for i, p in enumerate(priors):
         if p.name not in of_name:
-            shifted = (problem.predicted(constants, (p.name, _STEP)) - measured) / _SCATTER
-            of_name[p.name] = (shifted - residual) / _STEP
+            shifted_residual = (problem.predicted(constants, (p.name, _STEP)) - measured) / _SCATTER
+            of_name[p.name] = (shifted_residual - residual) / _STEP
         if p.member not in of_member:
             of_member[p.member] = np.array(
                 [not p.member or p.member in e.members for e in problem.engines], dtype=float

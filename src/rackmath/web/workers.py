@@ -96,7 +96,7 @@ class Workers:
         self, view: str, values: Mapping[str, Any], paths: Mapping[str, str], left: Callable[[], Awaitable[bool]]
     ) -> dict[str, Any]:
         worker = self.idle.pop() if self.idle else await asyncio.to_thread(_Worker)
-        finished = False
+        is_done = False
         try:
             worker.pipe.send((view, dict(values), dict(paths)))
             start = last_look = time.monotonic()
@@ -112,9 +112,9 @@ class Workers:
                     if await left():
                         raise ViewerLeft
             kind, content = worker.pipe.recv()
-            finished = True
+            is_done = True
         finally:
-            if finished:
+            if is_done:
                 self.idle.append(worker)
             else:
                 worker.stop()

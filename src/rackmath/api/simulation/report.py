@@ -62,7 +62,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
     within_limits = good(times, r.ttft or np.inf, r.tpot or np.inf)
     rates = _rates(setup, outcomes, tasks)
-    warm, steady = _counted(setup, last, arrival, times, rates)
+    warm, sample = _counted(setup, last, arrival, times, rates)
     written = float(setup.work.output[last.answered].sum())
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
@@ -80,10 +80,10 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "replicas": [group.replicas for group in members],
         "requests": len(setup.work),
         "warm_up_requests": warm,
-        "time_to_first_token": spread_facts(times.first[steady]),
-        "time_per_output_token": spread_facts(times.per_token[steady]),
-        "latency": spread_facts(times.whole[steady]),
-        "queueing": spread_facts(queued[steady]),
+        "time_to_first_token": spread_facts(times.first[sample]),
+        "time_per_output_token": spread_facts(times.per_token[sample]),
+        "latency": spread_facts(times.whole[sample]),
+        "queueing": spread_facts(queued[sample]),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
@@ -92,7 +92,7 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "throughput": rates.tokens,
         "requests_per_second": rates.served,
         "goodput": float((within_limits & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
-        "good_share": float(within_limits[steady].mean()),
+        "good_share": float(within_limits[sample].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[last.answered].sum()),
@@ -110,9 +110,9 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_per_million_tokens": dollars_per_million(members, paid, written, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": service_facts(setup, last, times, within_limits, paid, steady) if len(setup.pools[0]) > 1 else [],
-        **class_facts(setup, times, within_limits, steady),
-        **refusals(r, last, steady),
+        "services": service_facts(setup, last, times, within_limits, paid, sample) if len(setup.pools[0]) > 1 else [],
+        **class_facts(setup, times, within_limits, sample),
+        **refusals(r, last, sample),
     }
 
 
@@ -134,11 +134,11 @@ def _counted(
 def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> Balance:
     """Rates of requests, and whether they keep up; where there are tasks, whether those do."""
     served = outcomes[-1].answered
-    q, sending = outcomes[-1].requests[served], outcomes[0].requests["arrival"]
+    q, send_times = outcomes[-1].requests[served], outcomes[0].requests["arrival"]
     closed = setup.request.users is not None
-    rates = balance(sending[served], q["first"], q["finish"], setup.work.output[served], closed=closed)
+    rates = balance(send_times[served], q["first"], q["finish"], setup.work.output[served], closed=closed)
     if rates.offered is not None and not served.all():
-        rates = replace(rates, offered=rates.offered * (len(sending) - 1) / max(len(q) - 1, 1))
+        rates = replace(rates, offered=rates.offered * (len(send_times) - 1) / max(len(q) - 1, 1))
     return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
 
 

@@ -44,16 +44,16 @@ def task_facts(
     if tasks is None:
         return {}
     rates = task_rates(tasks)
-    steady = steady_part(tasks)
+    steady_tasks = steady_part(tasks)
     times = {
         name: asdict(statistics)
         for name in ("whole", "service", "queueing", "tools")
-        if (statistics := spread(getattr(tasks, name)[steady])) is not None
+        if (statistics := spread(getattr(tasks, name)[steady_tasks])) is not None
     }
     return {
         "tasks": {
             "count": len(tasks.whole),
-            "in_statistics": len(steady),
+            "in_statistics": len(steady_tasks),
             "offered_rate": rates.offered,
             "served_rate": rates.served,
             "growth": rates.growth,

@@ -69,11 +69,11 @@ def _task(entries: Sequence[Object], name: str, place: str, scope: str, block: i
 
 
 def _record(entry: Object, name: str, place: str, session: str, scope: str, block: int, start: float) -> Record:
-    sending = seconds(entry, ("t",), place)
-    if sending is None:
+    send_time = seconds(entry, ("t",), place)
+    if send_time is None:
         raise InputError(f"{place}: t", None, "say when the request was sent, in s from the task's beginning")
     # Within a subagent times may count from its beginning.
-    sending = sending + start if sending + 1e-6 < start else sending
+    send_time = send_time + start if send_time + 1e-6 < start else send_time
     prompt = whole(entry, ("in",), place)
     call = Call(
         name=name,
@@ -85,4 +85,4 @@ def _record(entry: Object, name: str, place: str, session: str, scope: str, bloc
         blocks=[f"{scope}{b}" for b in blocks_of(entry, "hash_ids", place)[: prompt // block]],
         model=text(entry, "model", place),
     )
-    return Record(call, sending, sending + (seconds(entry, ("api_time",), place) or 0.0))
+    return Record(call, send_time, send_time + (seconds(entry, ("api_time",), place) or 0.0))

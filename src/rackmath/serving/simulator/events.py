@@ -42,12 +42,12 @@ class RequestQueue:
         self.sent = 0
         self.looked = 0.0
         self.open = work.graph is None
-        ready = np.flatnonzero(q["awaits"] == 0)
+        ready_places = np.flatnonzero(q["awaits"] == 0)
         self.due, self.who = np.full(len(work) + 1, inf), np.zeros(len(work) + 1, np.int64)
         self.count = np.zeros(1, np.int64)
         if not self.open:
             # A sorted list is a heap.
-            order = ready[np.argsort(work.arrival[ready], kind="stable")]
+            order = ready_places[np.argsort(work.arrival[ready_places], kind="stable")]
             self.due[: len(order)], self.who[: len(order)] = work.arrival[order], order
             self.count[0] = len(order)
 

@@ -87,8 +87,8 @@ def chains(requests: int, step: int, delay: F) -> Graph:
 def first_edges(graph: Graph, requests: int) -> Graph:
     """Edges between the first so many requests."""
     source, to = graph.source, graph.to.astype(np.int64)
-    inside = (to < requests) & (source < requests)
-    return graph_of(requests, source[inside], to[inside], graph.delay[inside], graph.dispatch[inside])
+    is_inside = (to < requests) & (source < requests)
+    return graph_of(requests, source[is_inside], to[is_inside], graph.delay[is_inside], graph.dispatch[is_inside])
 
 
 def no_edges(requests: int) -> Graph:

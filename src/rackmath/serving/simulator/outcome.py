@@ -65,15 +65,15 @@ def request_times(
         When requests were sent, where they came to these replicas later. (requests,) [s]
     """
     q = outcome.requests
-    sending = q["arrival"] if arrival is None else arrival
+    send_times = q["arrival"] if arrival is None else arrival
     rest = np.maximum(output - 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         per_token = np.where(rest > 0, (q["finish"] - q["first"]) / rest, np.nan)
     return RequestTimes(
         queueing=q["admitted"] - q["arrival"],
-        first=q["first"] - sending + outside,
+        first=q["first"] - send_times + outside,
         per_token=per_token,
-        whole=q["finish"] - sending + outside,
+        whole=q["finish"] - send_times + outside,
     )
 
 
@@ -87,13 +87,13 @@ def spread(values: F) -> Spread | None:
     take to fill, are too short for it.
     """
     in_order = values[np.isfinite(values)]
-    ascending = np.sort(in_order)
-    if not len(ascending):
+    sorted_values = np.sort(in_order)
+    if not len(sorted_values):
         return None
-    percentiles = {f"p{round(100 * p)}": float(np.quantile(ascending, p)) for p in PERCENTILES}
+    percentiles = {f"p{round(100 * p)}": float(np.quantile(sorted_values, p)) for p in PERCENTILES}
     return Spread(
-        mean=float(ascending.mean()),
-        confidence={f"p{round(100 * p)}": _interval(in_order, ascending, p) for p in PERCENTILES},
+        mean=float(sorted_values.mean()),
+        confidence={f"p{round(100 * p)}": _interval(in_order, sorted_values, p) for p in PERCENTILES},
         **percentiles,
     )
 
@@ -135,7 +135,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
 
     rest = np.maximum(output - 1, 0).astype(float)
     # An answer's tokens are spread evenly from its first to its last.
-    written = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
+    token_counts = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
     tokens = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
     found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][served].astype(float))[0]
@@ -144,7 +144,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
         "arrivals": np.histogram(outcome.requests["arrival"], edges)[0] / width,
         "waiting": below(q["arrival"]) - below(q["admitted"]),
         "decoding": below(q["first"]) - below(q["finish"]),
-        "tokens_per_second": written / width,
+        "tokens_per_second": token_counts / width,
         **_waits_over_time(q, edges),
         "cached_share": np.divide(found_before, tokens, out=np.zeros_like(tokens), where=tokens > 0),
         **{

@@ -41,10 +41,10 @@ def warm_up(values: F, *, empty: bool) -> int | None:
         return 0
     means = values[: count * _BATCH].reshape(count, _BATCH).mean(1)
     # Sums over what is left after each cut.
-    remaining = np.arange(count, 0, -1)
+    lengths = np.arange(count, 0, -1)
     total, squares = np.cumsum(means[::-1])[::-1], np.cumsum((means**2)[::-1])[::-1]
     last = int(count * _LATEST)
-    error = ((squares - total**2 / remaining) / remaining**2)[: last + 1]
+    error = ((squares - total**2 / lengths) / lengths**2)[: last + 1]
     cut = int(error.argmin())
     if empty and cut and means[:cut].mean() >= means[cut:].mean():
         return 0

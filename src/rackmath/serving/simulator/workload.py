@@ -60,8 +60,8 @@ class Arrivals:
     @property
     def span(self) -> float:
         """From the first to the last arrival. [s]"""
-        finite = self.arrival[np.isfinite(self.arrival)]
-        return float(finite.max() - finite.min()) if len(finite) else 0.0
+        finite_arrivals = self.arrival[np.isfinite(self.arrival)]
+        return float(finite_arrivals.max() - finite_arrivals.min()) if len(finite_arrivals) else 0.0
 
     @property
     def tasks(self) -> int:
@@ -268,8 +268,8 @@ def renumbered(work: Arrivals) -> tuple[I8, I4, int]:
         # The same text has another cache under every model.
         used = np.unique(used, return_inverse=True)[1] * (int(work.service.max()) + 1)
         used = used + np.repeat(work.service, np.diff(work.start))
-    distinct, ids = np.unique(used, return_inverse=True)
-    return work.start, ids.astype(np.int32).reshape(-1), len(distinct)
+    distinct_blocks, ids = np.unique(used, return_inverse=True)
+    return work.start, ids.astype(np.int32).reshape(-1), len(distinct_blocks)
 
 
 def of_classes(work: Arrivals, shares: Sequence[float], random: np.random.Generator) -> Arrivals:

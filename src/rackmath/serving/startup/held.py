@@ -28,7 +28,7 @@ def sequences_held(
     layout: Layout,
     server: EngineStart,
     context: float,
-    beside: Resident | None = None,
+    placement: Resident | None = None,
 ) -> float:
     """Sequences of ``context`` tokens that one replica holds at once; 0 where nothing is left for a cache. [sequences]
 
@@ -40,7 +40,7 @@ def sequences_held(
         How its engine is started.
     context : float
         Tokens that a sequence holds. [tokens]
-    beside : Resident, optional
+    placement : Resident, optional
         As of :func:`~rackmath.serving.startup.memory.start`.
 
     Over all data-parallel groups. Prompts have been read: windows hold what a decode step needs. Of engines whose start
@@ -49,7 +49,7 @@ def sequences_held(
     if not is_known(server.family) or layout.ffn:
         tokens = server.tokens or _STEP
         return float(largest_batch(architecture, system, layout, context=context, tokens=tokens, draft=server.draft))
-    account = start(architecture, system.chip, layout, server, beside)
+    account = start(architecture, system.chip, layout, server, placement)
     per_sequence = max(account.blocks.per_sequence(context, _STEP), 1.0)
     return float(layout.data) * floor(account.count[0] / per_sequence)
 
@@ -82,11 +82,11 @@ def held_as_launched(
     result = np.zeros(shape)
     parts = launched_parts(architecture, system, layouts, budgets, server.family)
     for i, layout in enumerate(layouts):
-        beside = placed(architecture, system.chip, layout, server)
+        placement = placed(architecture, system.chip, layout, server)
         for k, fraction in enumerate(parts[i].tolist()):
             if 0 < fraction < 1:
                 launch = replace(server, fraction=fraction, tokens=float(tokens[k]))
-                result[i, k] = sequences_held(architecture, system, layout, launch, context, beside)
+                result[i, k] = sequences_held(architecture, system, layout, launch, context, placement)
     return result
 
 
@@ -94,13 +94,21 @@ def launched_parts(
     architecture: Architecture, system: System, layouts: Sequence[Layout], budgets: Sequence[float], family: str
 ) -> NDArray[np.float64]:
     """What launch lines of plans say of an engine's part of the memory, by layout and budget. (layouts, budgets) [1]"""
-    tokens = np.array(budgets, dtype=float)
-    used = memory(architecture, stack_layouts(layouts, 2), 0.0, 1.0, tokens, system.chip.memory_capacity)
-    weights, activations = (
-        np.broadcast_to(np.asarray(part) / used.capacity, (len(layouts), len(tokens)))
-        for part in (used.weights, used.activations)
-    )
+    weights, activations = memory_shares(architecture, system, layouts, budgets)
     parts = np.empty(weights.shape)
     for at in np.ndindex(parts.shape):
         parts[at] = launch_fraction(family, USABLE, float(weights[at]), float(activations[at]))
     return parts
+
+
+def memory_shares(
+    architecture: Architecture, system: System, layouts: Sequence[Layout], budgets: Sequence[float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weights and activations as parts of an accelerator's memory, by layout and budget. (layouts, budgets) [1]"""
+    tokens = np.array(budgets, dtype=float)
+    used = memory(architecture, stack_layouts(layouts, 2), 0.0, 1.0, tokens, system.chip.memory_capacity)
+    shape = len(layouts), len(tokens)
+    return (
+        np.broadcast_to(np.asarray(used.weights) / used.capacity, shape),
+        np.broadcast_to(np.asarray(used.activations) / used.capacity, shape),
+    )

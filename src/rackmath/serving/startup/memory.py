@@ -118,7 +118,7 @@ class Startup:
 
 
 def start(
-    architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart, beside: Resident | None = None
+    architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart, placement: Resident | None = None
 ) -> Startup:
     """Account for the memory of one accelerator after a start.
 
@@ -126,7 +126,7 @@ def start(
     ----------
     layout : Layout
         Of plain integers.
-    beside : Resident, optional
+    placement : Resident, optional
         What :func:`placed` says, where it is known already: it is the same for all budgets and parts of the memory.
 
     Each stage of a pipeline holds as many layers; the account is of the last one, which has the head and samples, or
@@ -142,7 +142,7 @@ def start(
     total = MemoryLine.within(visible_bytes, (_DRIVERS if chip.visible_memory else DRAWN) * visible_bytes)
     wide = 1.0 if rules.measured and chip.generation == "hopper" else _UNMEASURED
     nvidia = chip.vendor == "NVIDIA"
-    placement = placed(architecture, chip, layout, server) if beside is None else beside
+    placement = placement or placed(architecture, chip, layout, server)
     size = placement.size
     error = size * 0.005 * wide * (1 if architecture.encoder_exact else 4)
     weights = MemoryLine.within(size, error, error if nvidia else max(error, _OTHER_KERNELS * size))

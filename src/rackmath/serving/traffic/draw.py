@@ -52,8 +52,8 @@ def _arrivals(model: TrafficModel, requests: int, random: np.random.Generator) -
     profile = np.array(model.profile) / np.mean(model.profile)
     edges = np.linspace(0.0, model.period, len(profile) + 1)
     whole, rest = np.divmod(target, model.period)
-    cumulative = np.append(passed(edges[:-1], profile, model.period), model.period)
-    arrival = whole * model.period + np.interp(rest, cumulative, edges)
+    profile_integral = np.append(passed(edges[:-1], profile, model.period), model.period)
+    arrival = whole * model.period + np.interp(rest, profile_integral, edges)
     return arrival - arrival[0]
 
 

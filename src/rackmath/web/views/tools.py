@@ -93,15 +93,15 @@ def _range(f: Mapping[str, Any], key: str, unit: str) -> str:
 
 
 def _parts(title: str, parts: Mapping[str, float]) -> dict[str, Any]:
-    positive = sorted(((name, value) for name, value in parts.items() if value > 0), key=lambda pair: pair[1])
+    positive_parts = sorted(((name, value) for name, value in parts.items() if value > 0), key=lambda pair: pair[1])
     return {
         "title": title,
         "data": [
             {
                 "type": "bar",
                 "orientation": "h",
-                "x": [value * 1e3 for _, value in positive],
-                "y": [name for name, _ in positive],
+                "x": [value * 1e3 for _, value in positive_parts],
+                "y": [name for name, _ in positive_parts],
                 "marker": {"color": COLOURS[0]},
                 "showlegend": False,
                 "name": "ms",
