@@ -255,7 +255,7 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", catalogue.model_names())
 def test_every_catalogue_model_runs_on_a_rack(capsys, name: str) -> None:
     status, out, err = run(
-        capsys, "estimate", name, "--on", "gb200-nvl72", "--batch", "720", "--context", "4096", "--json"
+        capsys, "estimate", name, "--on", "gb200-nvl72", "--batch", "72", "--context", "4096", "--json"
     )
     assert (status, err) == (0, "")
     facts = json.loads(out)

@@ -7,7 +7,7 @@ from typing import Any
 from rackmath.api.plan_question import PlanQuestion
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.engine.sharding import USABLE
-from rackmath.io import catalogue
+from rackmath.io import model_names
 from rackmath.models.architecture import Architecture
 from rackmath.models.eagle import EAGLE3
 from rackmath.serving.deployment_files import dynamo_yaml
@@ -89,7 +89,7 @@ def _drafter(model: str | Architecture) -> str:
 
 def repository(model: str | Architecture) -> str:
     """What an engine is told to load."""
-    return catalogue.repository(model.name if isinstance(model, Architecture) else str(model))
+    return model_names.repository(model.name if isinstance(model, Architecture) else str(model))
 
 
 def slug(name: str) -> str:

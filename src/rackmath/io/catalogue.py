@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from rackmath.errors import InputError
 from rackmath.hardware import Chip, MemoryTier, System
+from rackmath.io import model_names as names_of_models
+from rackmath.io import system_names as names_of_systems
 from rackmath.io import tables
 from rackmath.io.catalogue_files import (
     BenchmarkFile,
@@ -26,31 +24,28 @@ from rackmath.io.catalogue_files import (
     toml_text,
 )
 from rackmath.io.changed_names import changed_by, changed_name, with_changes
+from rackmath.io.names import DATA, near, stems
 from rackmath.io.paths import bounded_file, is_file, is_folder
 from rackmath.io.system_files import chip_of, cited, system_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.config import read_config
 from rackmath.models.config.changes import changed_config, numbers_of
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.totals import from_totals
+from rackmath.models.totals import totals_of_config
 from rackmath.serving.fleet import RackCost
 from rackmath.serving.workload import Benchmark, Limits
 
 _LARGEST_CONFIG = 16 * 2**20
 """No config of a model comes near it. [B]"""
-_VARIANT = re.compile(r"[-_](?:instruct|chat|it|base|hf)(?=$|[-_])", re.IGNORECASE)
-"""Parts of a repository's name that tell how a model was tuned; its architecture is the same."""
-_DATA: Traversable = files("rackmath") / "data"
 
 
 def system_names() -> list[str]:
     """Names of all catalogue systems, sorted."""
-    return list(_stems("systems", ".toml").values())
+    return list(stems("systems", ".toml").values())
 
 
 def model_names() -> list[str]:
     """Names of all catalogue models, sorted."""
-    return list(_stems("models", ".json").values())
+    return list(stems("models", ".json").values())
 
 
 def system(name: str) -> System:
@@ -66,14 +61,13 @@ def system(name: str) -> System:
         return replace(base_system, name=changed_name(base_system.name, *changes))
     if name.endswith(".toml") or "/" in name:
         return system_of(_toml(Path(name), "on"), Path(name).stem, chip)
-    plain_name = _plain(name)
-    stem = _stems("systems", ".toml").get(plain_name)
+    stem = names_of_systems.stem_of(name)
     if stem is not None:
         return _catalogue_system(stem)
-    aliases = _aliases()
-    if plain_name in aliases:
-        return _catalogue_system(aliases[plain_name])
-    raise InputError("SYSTEM", name, _near(name, (*system_names(), *aliases), "systems"))
+    counted = names_of_systems.without_count(name)
+    if counted is not None:
+        raise InputError("SYSTEM", name, f"write {counted[0]}, and {counted[1]} as the number of accelerators (--gpus)")
+    raise InputError("SYSTEM", name, near(name, (*system_names(), *names_of_systems.aliases()), "systems"))
 
 
 def chip(name: str) -> Chip:
@@ -82,10 +76,10 @@ def chip(name: str) -> Chip:
 
 
 def _chip_table(name: str) -> dict[str, Any]:
-    path = _DATA / "chips" / f"{name}.toml"
+    path = DATA / "chips" / f"{name}.toml"
     if "/" in name or not is_file(Path(str(path))):
-        stems = sorted(_stem(entry.name) for entry in (_DATA / "chips").iterdir())
-        raise InputError("chip", name, _near(name, tuple(stems), "systems") + "; or write a table [chip]")
+        chips = tuple(stems("chips", ".toml").values())
+        raise InputError("chip", name, near(name, chips, "systems") + "; or write a table [chip]")
     return tomllib.loads(path.read_text())
 
 
@@ -97,7 +91,7 @@ def system_toml(name: str) -> str:
     if with_changes(name)[1]:
         raise InputError("SYSTEM", name, "print the system itself, and change its numbers in the file")
     stem = system(name).name
-    raw = tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text())
+    raw = tomllib.loads((DATA / "systems" / f"{stem}.toml").read_text())
     raw.pop("aliases", None)
     return toml_text(raw | {"chip": _chip_table(raw["chip"])})
 
@@ -105,7 +99,7 @@ def system_toml(name: str) -> str:
 @lru_cache(maxsize=1)
 def tiers() -> dict[str, MemoryTier]:
     """Memory tiers beside the accelerator, by name."""
-    data = tomllib.loads((_DATA / "tiers.toml").read_text())
+    data = tomllib.loads((DATA / "tiers.toml").read_text())
     entries: dict[str, MemoryTier] = {}
     for key, raw in data.items():
         entry = TierFile.model_validate(raw)
@@ -114,11 +108,7 @@ def tiers() -> dict[str, MemoryTier]:
             capacity=entry.capacity.number("B", f"{key}.capacity"),
             bandwidth=entry.bandwidth.number("B/s", f"{key}.bandwidth"),
             price=entry.price.number("USD/B", f"{key}.price"),
-            sources={
-                "capacity": entry.capacity.source,
-                "bandwidth": entry.bandwidth.source,
-                "price": entry.price.source,
-            },
+            sources=dict(cited("", entry)),
         )
     return entries
 
@@ -126,7 +116,7 @@ def tiers() -> dict[str, MemoryTier]:
 @lru_cache(maxsize=1)
 def sources() -> dict[str, SourceFile]:
     """Where the catalogue's numbers come from, by id."""
-    data = tomllib.loads((_DATA / "sources.toml").read_text())
+    data = tomllib.loads((DATA / "sources.toml").read_text())
     return {key: SourceFile.model_validate(raw) for key, raw in data.items()}
 
 
@@ -161,7 +151,7 @@ def source_text(key: str) -> str:
 @lru_cache(maxsize=1)
 def bills() -> dict[str, RackCost]:
     """What racks cost, by name of the system."""
-    raw = tomllib.loads((_DATA / "bills.toml").read_text(encoding="utf-8"))
+    raw = tomllib.loads((DATA / "bills.toml").read_text(encoding="utf-8"))
     entries = {name: BillFile.model_validate(entry) for name, entry in raw.items()}
     return {
         name: RackCost(
@@ -178,7 +168,7 @@ def bills() -> dict[str, RackCost]:
 @lru_cache(maxsize=1)
 def benchmarks() -> dict[str, Benchmark]:
     """Published workloads, by the catalogue name of the model that each is served with."""
-    raw = tomllib.loads((_DATA / "benchmarks.toml").read_text(encoding="utf-8"))
+    raw = tomllib.loads((DATA / "benchmarks.toml").read_text(encoding="utf-8"))
     entries = [BenchmarkFile.model_validate(entry) for entry in raw.values()]
     return {
         entry.model: Benchmark(
@@ -208,7 +198,7 @@ def model(name: str) -> Architecture:
     Errors: :class:`InputError` for unknown names, unreadable files and bad fields.
     """
     base, changes = with_changes(name)
-    stem = None if _file_of(base) else _stem_of(base.rsplit("/", maxsplit=1)[-1])
+    stem = None if _file_of(base) else names_of_models.stem_of(base)
     if stem is not None and not changes:
         return _catalogue_model(stem)
     config, label, sidecar = _config_of(base)
@@ -230,10 +220,10 @@ def _config_of(name: str) -> tuple[Mapping[str, Any], str, Mapping[str, Any] | N
     path = _file_of(name)
     if path is not None:
         return tables.read_json(path, "MODEL", _LARGEST_CONFIG), _model_label(path), _sidecar(path)
-    stem = _stem_of(name.rsplit("/", maxsplit=1)[-1])
+    stem = names_of_models.stem_of(name)
     if stem is None:
-        raise InputError("MODEL", name, _near(name, tuple(model_names()), "models") + " or a path to a config.json")
-    raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
+        raise InputError("MODEL", name, _way_out(name))
+    raw = json.loads((DATA / "models" / f"{stem}.json").read_text())
     return raw["config"], stem, raw.get("quantization_sidecar")
 
 
@@ -255,51 +245,19 @@ def model_of_config(config: Mapping[str, Any], name: str) -> Architecture:
     return _model_of(config, name, None)
 
 
-def _stem_of(name: str) -> str | None:
-    """Key of a catalogue model by its key, another name, or either with a variant behind it."""
-    plain_name = _plain(name)
-    stem = _stems("models", ".json").get(plain_name)
-    if stem is not None:
-        return stem
-    aliases = _model_aliases()
-    if plain_name in aliases:
-        return aliases[plain_name]
-    base = _VARIANT.sub("", name)
-    return _stem_of(base) if base and _plain(base) != plain_name else None
-
-
-def repository(name: str) -> str:
-    """What an engine is told to load: the repository on Hugging Face of a catalogue model, or the folder of a path.
-
-    A name with its owner stands for itself; a model that nobody published keeps its name.
-    """
-    path = Path(name)
-    if is_folder(path):
-        return name
-    if path.suffix == ".json" or is_file(path):
-        return str(path.parent)
-    stem = None if "/" in name else _stem_of(name)
-    if stem is None:
-        return name
-    raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
-    return str(raw.get("repository", name))
+def _way_out(name: str) -> str:
+    """What to write in place of a name of a model that nothing has."""
+    stored = names_of_models.without_format(name)
+    if stored is not None:
+        stem, form = stored
+        return f"write {stem} with --weights {form or 'and the type of the file, as q4_k_m'}"
+    return f"{near(name, tuple(model_names()), 'models')}; or write the path of a config.json"
 
 
 def model_source(name: str) -> str:
     """Where a catalogue model's config comes from."""
-    raw = json.loads((_DATA / "models" / f"{name}.json").read_text())
+    raw = json.loads((DATA / "models" / f"{name}.json").read_text())
     return str(raw["source"])
-
-
-@lru_cache(maxsize=1)
-def _model_aliases() -> dict[str, str]:
-    """Other names that a catalogue model goes by, such as that of its repository."""
-    entries: dict[str, str] = {}
-    for stem in model_names():
-        raw = json.loads((_DATA / "models" / f"{stem}.json").read_text())
-        published = [raw["repository"].rsplit("/", maxsplit=1)[-1]] if "repository" in raw else []
-        entries.update({_plain(alias): stem for alias in (*published, *raw.get("aliases", ()))})
-    return entries
 
 
 @cache
@@ -309,29 +267,8 @@ def _catalogue_model(stem: str) -> Architecture:
 
 def _model_of(config: Mapping[str, Any], name: str, sidecar: Mapping[str, Any] | None) -> Architecture:
     if "total_params" in config and "hidden_size" not in config:
-        return _totals_of(config, name)
+        return totals_of_config(config, name)
     return read_config(config, name, sidecar)
-
-
-_MOST_COUNTED = 1e18
-"""Parameters or bytes that a model by totals may state."""
-
-
-def _totals_of(config: Mapping[str, Any], name: str) -> Architecture:
-    numbers: dict[str, float] = {}
-    for key in ("total_params", "active_params", "kv_bytes_per_token"):
-        value = config.get(key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InputError(key, value, "a model by totals needs this number")
-        if not abs(value) <= _MOST_COUNTED:
-            raise InputError(key, value, f"write a number of at most {_MOST_COUNTED:g}")
-        numbers[key] = float(value)
-    return from_totals(
-        name,
-        **numbers,
-        weights=weight_format(str(config.get("weights", "bf16"))),
-        cache=cache_format(str(config.get("kv", "bf16"))),
-    )
 
 
 def _sidecar(path: Path) -> Mapping[str, Any] | None:
@@ -357,38 +294,4 @@ def _toml(path: Path, field: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _catalogue_system(stem: str) -> System:
-    return system_of(tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text()), stem, chip)
-
-
-@lru_cache(maxsize=1)
-def _aliases() -> dict[str, str]:
-    entries: dict[str, str] = {}
-    for stem in system_names():
-        raw = tomllib.loads((_DATA / "systems" / f"{stem}.toml").read_text())
-        for alias in raw.get("aliases", ()):
-            entries[_plain(alias)] = stem
-    return entries
-
-
-@cache
-def _stems(folder: str, suffix: str) -> dict[str, str]:
-    """Names of the catalogue's files in a folder, sorted, by what they are without case and signs."""
-    names = sorted(_stem(entry.name) for entry in (_DATA / folder).iterdir() if entry.name.endswith(suffix))
-    return {_plain(name): name for name in names}
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _stem(filename: str) -> str:
-    return filename.rsplit(".", maxsplit=1)[0]
-
-
-@lru_cache(maxsize=256)
-def _near(name: str, known: tuple[str, ...], command: str) -> str:
-    """Say which names are near, or where all of them are."""
-    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
-    close += [k for k in known if _plain(name) in _plain(k) and k not in close][:3]
-    hint = f"did you mean {', '.join(close)}?" if close else "unknown"
-    return f"{hint} `rackmath {command}` lists all"
+    return system_of(tomllib.loads((DATA / "systems" / f"{stem}.toml").read_text()), stem, chip)

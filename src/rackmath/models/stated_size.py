@@ -50,7 +50,9 @@ def size_warnings(architecture: Architecture) -> tuple[str, ...]:
         # Some names state the active size alone, or first.
         counts = actives if size.active else (*totals, *actives)
         near = max(TOLERANCE * size.params, size.half_unit)
-        if any(abs(count - size.params) <= near for count in counts):
+        # Others, as gemma-7b, leave the embedding out and round down.
+        is_cut = 0 <= total - embedding - size.params < 2 * size.half_unit
+        if is_cut or any(abs(count - size.params) <= near for count in counts):
             continue
         what = "active parameters" if size.active else "parameters"
         value = active if size.active else total

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
+from typing import Any
 
 from rackmath.errors import InputError
 from rackmath.models.architecture import Architecture, Layer, ParameterTotals
-from rackmath.models.formats import BF16, Format
+from rackmath.models.formats import BF16, Format, cache_format, weight_format
 from rackmath.models.mixers import PooledCache
 
 
@@ -61,4 +63,29 @@ def from_totals(
         head=False,
         cache_format=cache,
         source="totals",
+    )
+
+
+_MOST_COUNTED = 1e18
+"""Parameters or bytes that a model by totals may state."""
+
+
+def totals_of_config(config: Mapping[str, Any], name: str) -> Architecture:
+    """Read a model of which a file states ``total_params``, ``active_params`` and ``kv_bytes_per_token``.
+
+    Errors: :class:`~rackmath.errors.InputError` for a number that is missing, and as of :func:`from_totals`.
+    """
+    numbers: dict[str, float] = {}
+    for key in ("total_params", "active_params", "kv_bytes_per_token"):
+        value = config.get(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(key, value, "a model by totals needs this number")
+        if not abs(value) <= _MOST_COUNTED:
+            raise InputError(key, value, f"write a number of at most {_MOST_COUNTED:g}")
+        numbers[key] = float(value)
+    return from_totals(
+        name,
+        **numbers,
+        weights=weight_format(str(config.get("weights", "bf16"))),
+        cache=cache_format(str(config.get("kv", "bf16"))),
     )

@@ -9,6 +9,7 @@ from rackmath.engine.sharding import memory
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.hardware import System
 from rackmath.io import catalogue
+from rackmath.io.model_names import stem_of, without_format
 from rackmath.models.architecture import Architecture
 from rackmath.serving.engines import default_budget, default_seats, reads_own_files, seats_of_stages
 from rackmath.serving.workload import Limits
@@ -149,12 +150,19 @@ def _cached(row: Row, length: float) -> float:
 
 
 def _model(row: Row) -> str:
-    """Name of the model in the catalogue: as the row says, else its id on Hugging Face."""
-    try:
-        catalogue.model(row.model)
-    except InputError:
-        return row.model_hf or row.model
-    return row.model
+    """Name of the model in the catalogue: as the row says, else its id on Hugging Face.
+
+    The format of weights in a name, as of ``Llama-3.1-8B-Instruct-FP8``, is what the column says.
+    """
+    for name in (row.model, row.model_hf):
+        stored = without_format(name) if row.weights else None
+        name = name if stored is None or stem_of(name) else stored[0]
+        try:
+            catalogue.model(name)
+        except InputError:
+            continue
+        return name
+    return row.model_hf or row.model
 
 
 def _of_benchmark(row: Row, kind: str, architecture: Architecture) -> tuple[float | None, Limits, list[str]]:
