@@ -41,7 +41,7 @@ def test_what_a_constant_alone_would_have_to_be_gives_the_measured_value(metric:
     constants = constants_file.constants()
     expected = float(evaluate([q], constants)[0][0])
     measured = expected * 1.03
-    cause = next(c for c in causes(q, constants, expected, measured) if c.term.name == term)
+    cause = next(c for c in causes([q], constants, [expected], [measured])[0] if c.term.name == term)
     assert cause.needed is not None
     assert cause.value == constants.value(term, engine_of(q))
     step = inward(cause.needed, TERM[term].scale) - inward(cause.value, TERM[term].scale)
@@ -53,7 +53,7 @@ def test_what_a_constant_alone_would_have_to_be_gives_the_measured_value(metric:
 def test_slower_asks_for_more_of_a_cost_and_faster_for_less() -> None:
     q, constants = question(), constants_file.constants()
     expected = float(evaluate([q], constants)[0][0])
-    slow, fast = (causes(q, constants, expected, expected * ratio) for ratio in (1.03, 0.97))
+    slow, fast = (causes([q], constants, [expected], [expected * ratio])[0] for ratio in (1.03, 0.97))
     assert [c.term.name for c in slow] == [c.term.name for c in fast]
     for more, less in zip(slow, fast, strict=True):
         assert more.part == less.part
@@ -64,6 +64,22 @@ def test_slower_asks_for_more_of_a_cost_and_faster_for_less() -> None:
 def test_a_rate_asks_the_other_way_round() -> None:
     q, constants = question(metric="output_throughput", per="system", value="300"), constants_file.constants()
     expected = float(evaluate([q], constants)[0][0])
-    host = next(c for c in causes(q, constants, expected, expected * 1.02) if c.term.name == "host")
+    host = next(c for c in causes([q], constants, [expected], [expected * 1.02])[0] if c.term.name == "host")
     assert host.needed is not None
     assert host.needed < host.value
+
+
+def test_measurements_asked_together_have_the_causes_that_each_has_alone() -> None:
+    # Passes alone, which are asked a hundred times in a second.
+    alone_cells = {"arrivals": "", "concurrency": "", "phase": "decode", "metric": "decode_speed", "statistic": ""}
+    alone_cells |= {"batch": "16", "context": "2000", "per": "system", "value": "2000"}
+    rows = [question(**alone_cells), question(**alone_cells | {"batch": "64", "hardware": "A100-SXM-80GB"})]
+    constants = constants_file.constants()
+    expected = [float(value) for value in evaluate(rows, constants)[0]]
+    measured = [value * ratio for value, ratio in zip(expected, (1.1, 0.9), strict=True)]
+    together = causes(rows, constants, expected, measured)
+    alone = [causes([row], constants, [e], [m])[0] for row, e, m in zip(rows, expected, measured, strict=True)]
+    assert [[c.term for c in part] for part in together] == [[c.term for c in part] for part in alone]
+    for some, others in zip(together, alone, strict=True):
+        assert some
+        assert [c.part for c in some] == pytest.approx([c.part for c in others], rel=1e-9)

@@ -25,7 +25,7 @@ from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
 from rackmath.validation import measured_files, prometheus
 from rackmath.validation.calibrate import possible, usable
-from rackmath.validation.misses import causes
+from rackmath.validation.misses import Cause, causes
 from rackmath.validation.predict import Prediction
 from rackmath.validation.rows import COLUMNS
 
@@ -251,21 +251,31 @@ def _verdicts(questions: Sequence[Question]) -> list[dict[str, Any]]:
         for q in questions
     ]
     predictions = predict(cells).predictions
-    return [_verdict(q, p) for q, p in zip(questions, predictions, strict=True)]
+    outside = [
+        place for place, p in enumerate(predictions) if p.inside is False and p.predicted and questions[place].row.value
+    ]
+    explanations = causes(
+        [questions[place] for place in outside],
+        constants_file.constants(),
+        [float(predictions[place].predicted or 0.0) for place in outside],
+        [float(questions[place].row.value or 0.0) for place in outside],
+    )
+    by_place = dict(zip(outside, explanations, strict=True))
+    return [
+        _verdict(q, p, by_place.get(place, [])) for place, (q, p) in enumerate(zip(questions, predictions, strict=True))
+    ]
 
 
-def _verdict(question: Question, expected: Prediction) -> dict[str, Any]:
+def _verdict(question: Question, expected: Prediction, explained_by: Sequence[Cause]) -> dict[str, Any]:
     """One measurement beside what was expected; where it lies outside, which constants would explain it."""
     row = question.row
-    explained: list[dict[str, Any]] = []
-    if expected.inside is False and expected.predicted and row.value:
-        explained = [
-            {
-                "term": cause.term.name, "meaning": cause.term.meaning, "unit": cause.term.unit, "part": cause.part,
-                "value": cause.value, "needed": cause.needed,
-            }
-            for cause in causes(question, constants_file.constants(), expected.predicted, row.value)
-        ]  # fmt: skip
+    explained = [
+        {
+            "term": cause.term.name, "meaning": cause.term.meaning, "unit": cause.term.unit, "part": cause.part,
+            "value": cause.value, "needed": cause.needed,
+        }
+        for cause in explained_by
+    ]  # fmt: skip
     return {
         "id": row.id, "metric": row.metric, "statistic": row.statistic, "measured": row.value,
         "predicted": expected.predicted,
