@@ -44,7 +44,9 @@ sys.path.insert(0, str(ROOT))
 SURFACES = {"lines": 0.32, "options": 0.03, "configs": 0.35, "files": 0.2, "addresses": 0.1}
 """What reads input, and its part of the cases."""
 LONGEST = 10
-"""Time of a processor that one case may take. [s]"""
+"""Time of an idle desktop processor that one case may take; of a slower or busier one, as much more. [s]"""
+_MILLION = 0.06
+"""Time in which such a processor adds a million numbers in Python. [s]"""
 _CLOCK = 60
 """Time by the clock that it may take. [s]"""
 MOST_MEMORY = 2**30
@@ -146,36 +148,47 @@ def cases(surface: str, seed: int, numbers: range) -> Iterator[tuple[int, str]]:
     surfaces = {"lines": line, "options": option, "configs": config, "files": file, "addresses": address}
     run: Callable[[Random], str] = surfaces[surface]
     warnings.simplefilter("always")
+    longest = LONGEST * _slowness()
     for number in numbers:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         worked, begun = time.thread_time(), time.monotonic()
-        signal.signal(signal.SIGALRM, partial(_stop, worked, begun))
-        signal.setitimer(signal.ITIMER_REAL, LONGEST, LONGEST / 10)
+        signal.signal(signal.SIGALRM, partial(_stop, longest, worked, begun))
+        signal.setitimer(signal.ITIMER_REAL, longest, longest / 10)
         try:
             broken = run(Random(f"{surface} {seed} {number}"))
         except Hang:
-            broken = "takes more than ten seconds: " + _where()
+            broken = f"takes more than {longest:.0f} seconds: " + _where()
         except Exception:
             broken = "traceback: " + traceback.format_exc(limit=-3).replace("\n", " | ")
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         took = time.thread_time() - worked
-        if took > LONGEST and not broken:
+        if took > longest and not broken:
             # What the alarm raises is lost where Python is in the middle of something that nothing may leave.
             broken = f"takes {took:.0f} seconds"
         added = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         yield number, broken or (f"takes {added / 2**20:.0f} MiB" if added > MOST_MEMORY else "")
 
 
-def _stop(worked: float, begun: float, *_: Any) -> None:
+def _slowness() -> float:
+    """How much longer this machine, as busy as it is, takes for a million additions than an idle desktop processor."""
+    begun, total = time.thread_time(), 0
+    for number in range(1_000_000):
+        total += number
+    return max((time.thread_time() - begun) / _MILLION, 1.0)
+
+
+def _stop(longest: float, worked: float, begun: float, *_: Any) -> None:
     """End a case that has worked too long; one that waits for a processor goes on, for a minute.
 
     Parameters
     ----------
+    longest : float
+        Time that it may work. [s]
     worked, begun : float
         Time that its thread had worked, and time by the clock, when the case began. [s]
     """
-    if time.thread_time() - worked >= LONGEST or time.monotonic() - begun >= _CLOCK:
+    if time.thread_time() - worked >= longest or time.monotonic() - begun >= max(_CLOCK, longest):
         raise Hang
 
 

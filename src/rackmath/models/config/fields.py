@@ -52,12 +52,13 @@ class Fields:
 
     def find(self, *names: str) -> tuple[str, Any] | None:
         """First key of ``names`` that has a value, with the value; marks all as read."""
-        self.used.update(name for name in names if name in self.data)
+        first: tuple[str, Any] | None = None
         for name in names:
-            value = self.data.get(name)
-            if value is not None:
-                return name, value
-        return None
+            if name in self.data:
+                self.used.add(name)
+                if first is None and self.data[name] is not None:
+                    first = name, self.data[name]
+        return first
 
     def integer(self, *names: str, kind: str = "width", low: int = 1, default: int | None = None) -> int:
         """Read an integer within ``low`` and the believable limit of its kind.
