@@ -45,7 +45,7 @@ SURFACES = {"lines": 0.32, "options": 0.03, "configs": 0.35, "files": 0.2, "addr
 """What reads input, and its part of the cases."""
 LONGEST = 10
 """Time of an idle desktop processor that one case may take; of a slower or busier one, as much more. [s]"""
-_MILLION = 0.06
+_MILLION = 0.03
 """Time in which such a processor adds a million numbers in Python. [s]"""
 _CLOCK = 60
 """Time by the clock that it may take. [s]"""
