@@ -30,7 +30,7 @@ DRIVERS = {
     "NVIDIA L40S": "l40s",
     "NVIDIA L40": "l40",
     "NVIDIA L4": "l4",
-    "NVIDIA A10G": "a10g",
+    "NVIDIA A10": "a10",
     "NVIDIA A30": "a30",
     "NVIDIA GeForce RTX 4090": "rtx-4090",
     "NVIDIA RTX A6000": "rtx-a6000",
