@@ -24,7 +24,7 @@ from rackmath.api.subjects import Cluster, Engine, engine_of, system_of
 from rackmath.api.summary import estimate_summary, narrower_format
 from rackmath.engine import Estimate, Layout
 from rackmath.engine.capacity import largest_batch
-from rackmath.engine.encoding import timed_pass
+from rackmath.engine.encoding import timed_again, timed_pass
 from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import OperatorTime, local_pass, timed_operators
 from rackmath.engine.timeline import step_parts
@@ -267,7 +267,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         "accepted": drafts.accepted if r.drafted else None,
         "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
-    layout, notes = fastest_layout(architecture, system, r.gpus, r.layout, settings)
+    layout, notes, searched = fastest_layout(architecture, system, r.gpus, r.layout, settings)
     if "[" in system.name:
         notes += (
             f"{system.name}: numbers as set; parts of its peaks that kernels reach as measured of the chip itself",
@@ -275,7 +275,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
     if architecture.max_context is not None and r.context > architecture.max_context:
         trained = f"{architecture.name} was trained for {architecture.max_context:,} tokens"
         notes += (f"{trained}: beyond them it computes, and nobody knows how well it answers",)
-    computed = timed_pass(architecture, system, layout, settings)
+    computed = searched or timed_pass(architecture, system, layout, settings)
     alone = r.ideal or r.no_evidence or r.enforce_eager or layout.ffn > 0
     at = None if alone else near_pass(r, architecture, system, layout, version)
     if at is not None:
@@ -285,7 +285,7 @@ def run_estimate(request: EstimateRequest) -> EstimateResult:
         architecture=architecture,
         system=system,
         layout=layout,
-        step=computed if at is None else timed_pass(architecture, system, layout, settings),
+        step=computed if at is None else timed_again(computed, architecture, system, layout, settings),
         computed=computed,
         near=at,
         tokens_per_step=drafts.accepted if r.phase == "decode" else None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.engine import Layout, parse_layout
+from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as evaluate
 from rackmath.engine.layout import candidate_layouts, stack_layouts
 from rackmath.errors import DoesNotFit
@@ -16,13 +16,15 @@ from rackmath.models.architecture import Architecture
 
 def fastest_layout(
     a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
-) -> tuple[Layout, tuple[str, ...]]:
+) -> tuple[Layout, tuple[str, ...], Estimate | None]:
     """Take the layout that was asked for, or the fastest of all sensible ones that fit; and what to say of it.
+
+    The pass is there as well where there was one layout to look at, and nothing is encoded before it.
 
     Errors: :class:`~rackmath.errors.DoesNotFit` where no layout divides the model.
     """
     if text:
-        return parse_layout(text, gpus, a), ()
+        return parse_layout(text, gpus, a), (), None
     accelerators = gpus or system.default_gpus
     system.require_network(accelerators)
     candidates = list(candidate_layouts(a, accelerators))
@@ -31,7 +33,8 @@ def fastest_layout(
             f"no layout of {accelerators} accelerators divides {a.name}",
             "give --gpus a divisor of its heads or experts",
         )
-    result = evaluate(a, system, stack_layouts(candidates), **settings)
+    alone = len(candidates) == 1
+    result = evaluate(a, system, candidates[0] if alone else stack_layouts(candidates), **settings)
     time, fits, total = (
         np.broadcast_to(np.asarray(value), len(candidates))
         for value in (result.time, result.memory.fits, result.memory.total)
@@ -39,6 +42,8 @@ def fastest_layout(
     many = len(candidates)
     if fits.any():
         best = candidates[int(np.argmin(np.where(fits, time, np.inf)))]
-        return best, (f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {many} considered",)
-    best = candidates[int(np.argmin(total))]
-    return best, (f"layout {best.text()}: none of {many} fits, this one needs least memory",)
+        note = f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {many} considered"
+    else:
+        best = candidates[int(np.argmin(total))]
+        note = f"layout {best.text()}: none of {many} fits, this one needs least memory"
+    return best, (note,), result if alone and a.images is None else None

@@ -30,6 +30,8 @@ _FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
 _KERNELS = (("fp8", "fp8-channel", 8.0), ("fp4", "nvfp4", 4.0), ("bf16", "awq", 4.0))
 """Precision that a chip needs, format, and bits of it: what engines of servers quantise to."""
 _OWN = "config's own"
+_SURELY_TOO_LARGE = 2.0
+"""Multiple of the memory beyond which weights at their format's mean width need no exact count. [1]"""
 
 
 def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Result:
@@ -82,10 +84,13 @@ def _of_model(
     run = Run(batch=r.batch, context=r.context, engine=engine, year=r.year, ideal=r.ideal)
     any_row = False
     reason = "does not fit in any of the formats"
+    room = sum(s.chip.memory_capacity for s in machine) + (r.host_memory or 0.0)
     for text in _formats(r, model, system, engine):
+        if text != _OWN and total_params(model) * weight_format(text).bits / 8 > _SURELY_TOO_LARGE * room:
+            continue
         candidate = model if text == _OWN else requantise(model, weights=weight_format(text))
         candidate = requantise(candidate, cache=cache_format(r.kv)) if r.kv and r.card else candidate
-        if _far_too_large(r, candidate, machine):
+        if sum(weight_bytes(candidate).values()) > 1.1 * room:
             continue
         try:
             row = (
@@ -118,11 +123,6 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
         return [own, *narrower] if bits < 8 else narrower
     rates = dict(system.chip.rates)
     return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
-
-
-def _far_too_large(r: FitRequest, model: Architecture, machine: list[System]) -> bool:
-    room = sum(s.chip.memory_capacity for s in machine) + (r.host_memory or 0.0)
-    return sum(weight_bytes(model).values()) > 1.1 * room
 
 
 def _row(

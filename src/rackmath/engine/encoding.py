@@ -10,6 +10,7 @@ import numpy as np
 
 from rackmath.engine.layout import Layout
 from rackmath.engine.losses import Losses
+from rackmath.engine.ranged import ranged
 from rackmath.engine.step import Estimate, estimate
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture, AudioEncoder, Encoder, Layer
@@ -127,6 +128,15 @@ def timed_pass(architecture: Architecture, system: System, layout: Layout, setti
         terms={**step.terms, name: e.ideal},
         lost={**step.lost, name: e.time - e.ideal},
     )
+
+
+def timed_again(
+    step: Estimate, architecture: Architecture, system: System, layout: Layout, settings: Mapping[str, Any]
+) -> Estimate:
+    """A pass as :func:`timed_pass`, where one by losses of another correction and range is there already."""
+    if architecture.images is None and architecture.adapters is None and settings["draft"] is None:
+        return ranged(step, settings["losses"], settings["phase"])
+    return timed_pass(architecture, system, layout, settings)
 
 
 def encoded(architecture: Architecture) -> str:

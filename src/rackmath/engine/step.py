@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.engine.adapters import UNMEASURED, adapter_loads, adapter_time
+from rackmath.engine.adapters import adapter_loads, adapter_time
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, draft_layout, widths
-from rackmath.engine.losses import CORRECTION, Losses, wider
+from rackmath.engine.losses import Losses, wider
 from rackmath.engine.pass_checks import borrowed_kernels, check_accepted, check_apart, check_pass, pass_assumptions
 from rackmath.engine.pass_time import APART_UNMEASURED, apart_time, pass_time
 from rackmath.engine.pieces import pieces, put_together
+from rackmath.engine.ranged import times_with
 from rackmath.engine.roofline import TERMS
 from rackmath.engine.sharding import Memory, memory
 from rackmath.hardware import System
@@ -203,19 +204,12 @@ class _Call:
         if self.losses is not None:
             lost["host"] = lost["host"] + adapter_loads(a, self.system, self.phase, gathered_work)
         total = sum(spent.terms.values(), 0.0)
-        time = total + sum(lost.values(), 0.0)
-        if self.phase in k.correction:
-            corrected = maximum(time * k.correction[self.phase], total)
-            lost[CORRECTION], time = corrected - time, corrected
         of_adapters = adapter_time(gathered_work, k) if a.adapters is not None and self.losses is not None else 0.0
         return Estimate(
-            time=time,
-            time_low=maximum(time * k.low - (1 - UNMEASURED[0]) * of_adapters, total),
-            time_high=time * k.high + (UNMEASURED[1] - 1) * of_adapters,
+            **times_with(k, self.phase, total, lost, of_adapters),
             time_ideal=total,
             time_overlapped=spent.overlapped,
             terms=spent.terms,
-            lost=lost,
             compute_time=spent.compute,
             memory_time=spent.traffic,
             memory=memory(
