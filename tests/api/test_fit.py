@@ -8,7 +8,7 @@ import pytest
 
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
-from rackmath.api.fit import run_fit
+from rackmath.api.fit import by_model, run_fit, speed_range
 from rackmath.api.fit_request import FitRequest
 from rackmath.errors import InputError
 from rackmath.models.formats import weight_format
@@ -118,3 +118,18 @@ def test_a_model_is_listed_or_left_out() -> None:
     listed, left_out = {row["model"] for row in result.facts}, {entry["model"] for entry in result.details[2]}
     assert listed | left_out == set(SOME.split(","))
     assert not listed & left_out
+
+
+def test_by_model_keeps_every_row_and_begins_with_the_largest() -> None:
+    shown = rows(context="8k")
+    formats, models = by_model(shown)
+    sizes = [next(iter(by_format.values()))["total_params"] for by_format in models.values()]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sorted(key(row) for by_format in models.values() for row in by_format.values()) == sorted(map(key, shown))
+    bits = [weight_format(text).bits for text in formats]
+    assert bits == sorted(bits, reverse=True)
+
+
+def test_one_range_holds_those_of_all_formats() -> None:
+    slow, fast = {"time": 1.0, "time_low": 0.8, "time_high": 2.0}, {"time": 0.5, "time_low": 0.2, "time_high": 0.6}
+    assert speed_range([slow, fast]) == pytest.approx((0.5, 2.5))

@@ -239,6 +239,26 @@ def test_model_without_a_name_lists_the_catalogue(capsys: pytest.CaptureFixture[
     assert json.loads(run(capsys, "models", "--json")[1]) == listed
 
 
+def test_fit_has_a_line_for_each_model_and_a_column_for_each_format(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "model_names", lambda: ["qwen3-8b", "qwen3-30b-a3b"])
+    out = run(capsys, "fit", "--on", "rtx-4090", "--no-evidence", "--host-memory", "64GB")[1]
+    rows = json.loads(run(capsys, "fit", "--on", "rtx-4090", "--no-evidence", "--host-memory", "64GB", "--json")[1])
+    lines = [line.split() for line in out.splitlines()]
+    (head,) = (line for line in lines if line[:2] == ["model", "params"])
+    for name in ("qwen3-30b-a3b", "qwen3-8b"):
+        (line,) = (line for line in lines if line[:1] == [name])
+        # The parameters have a unit of their own.
+        cells = dict(zip(head[2:], line[3:], strict=False))
+        for row in rows:
+            if row["model"] == name:
+                cell = cells[row["weights"]]
+                assert cell.endswith("*") == bool(row["offloaded_bytes"])
+                assert float(cell.rstrip("*")) == pytest.approx(row["tokens_per_second"], rel=5e-3)
+    assert [line[0] for line in lines if line and line[0].startswith("qwen3")] == ["qwen3-30b-a3b", "qwen3-8b"]
+
+
 def test_help_lists_few_commands() -> None:
     """Those that the contract names by themselves (memory, fit, quiz among them) or an issue does (traffic); everything else is in a group."""
     assert len(COMMANDS) <= 20

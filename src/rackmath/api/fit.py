@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rackmath.api.estimate import EstimateResult, run_estimate
@@ -210,6 +211,25 @@ def _facts(
         "active_params": active_params(model),
         "evidence": result.near.posterior.distance if result.near is not None else None,
     }
+
+
+def by_model(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], dict[str, dict[str, Mapping[str, Any]]]]:
+    """Formats of all rows, widest first, and the rows of each model by format, largest model first."""
+    models: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for row in sorted(rows, key=lambda row: (-row["total_params"], row["model"])):
+        models[row["model"]][row["weights"]] = row
+    formats = sorted({row["weights"] for row in rows}, key=lambda text: (text != _OWN, -_bits(text), text))
+    return formats, dict(models)
+
+
+def speed_range(rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """Factors on the speed of each row that hold the 90 % range of all."""
+    ends = [(row["time"] / row["time_high"], row["time"] / row["time_low"]) for row in rows]
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _bits(text: str) -> float:
+    return 0.0 if text == _OWN else weight_format(text).bits
 
 
 def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str, Any]]) -> list[str]:

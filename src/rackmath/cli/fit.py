@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rackmath.api.fit import run_fit
+from rackmath.api.fit import by_model, run_fit, speed_range
 from rackmath.api.fit_request import FitRequest
 from rackmath.cli import render
 from rackmath.cli.options import request_options
@@ -25,10 +25,12 @@ from rackmath.units import show
 @click.option("--plot", metavar="FILE", help="Draw speed against size: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fit(request: FitRequest, limit: int, plot: str | None, as_json: bool) -> None:
-    """List every model and format that fits, fastest first, with the 90 % range of its speed.
+    """List every model that fits, largest first, with its speed in each format that fits and the range of that.
 
-    With --host-memory what does not fit may stand in the host's memory: experts of the last layers first, then whole
-    layers. With --card the machine holds unlike accelerators; of one model in one format the layers of each are shown.
+    With --models each format has a line of its own, fastest first, with its 90 % range and memory, as --json has of
+    all. With --host-memory what does not fit may stand in the host's memory: experts of the last layers first, then
+    whole layers. With --card the machine holds unlike accelerators; of one model in one format the layers of each are
+    shown.
     """
     picture = check_picture(plot)
     result = run_fit(request, render.show_progress)
@@ -53,7 +55,9 @@ def _show(
     beside = "".join(f" and {card}" for card in r.card)
     title = f"what fits on {gpus} x {system.chip.name}{beside} with {engine}, at {r.context:,.0f} tokens"
     render.show_lines(title, _sentences(r, rows))
-    if rows:
+    if rows and r.models is None:
+        _show_models(r, rows, limit)
+    elif rows:
         first_rows = rows if limit == 0 else rows[:limit]
         render.show_table(
             ""
@@ -80,13 +84,45 @@ def _show(
     render.show_lines("assumed", notes)
 
 
+def _show_models(r: FitRequest, rows: Sequence[Mapping[str, Any]], limit: int) -> None:
+    """A line for each model, a column for each format."""
+    formats, models = by_model(rows)
+    names = list(models) if limit == 0 else list(models)[:limit]
+    host = " *: a part of the weights stands on the host." if r.host_memory else ""
+    slow = "does not fit" if r.tpot is None else "does not fit, or is slower than asked"
+    render.show_table(
+        f"tokens/s of {'all' if len(names) == len(models) else f'the largest {len(names)} of'} {len(models)} models, "
+        "in each format that fits",
+        ["model", ">params", *(f">{text}" for text in formats), ">90 % range", "evidence"],
+        [_model_line(name, models[name], formats) for name in names],
+        f"{'' if len(names) == len(models) else '--limit 0 shows all. '}-: {slow}.{host} The range is a factor on "
+        "every speed of its line; --models NAME shows each speed by itself, with its memory.",
+    )
+
+
+def _model_line(name: str, by_format: Mapping[str, Mapping[str, Any]], formats: Sequence[str]) -> list[str]:
+    rows = by_format.values()
+    low, high = speed_range(rows)
+    return [
+        name,
+        show(next(iter(rows))["total_params"]),
+        *(_cell(by_format.get(text)) for text in formats),
+        f"{low:.2f} to {high:.2f}",
+        " or ".join(dict.fromkeys(row["evidence"] or "-" for row in rows)),
+    ]
+
+
+def _cell(row: Mapping[str, Any] | None) -> str:
+    return "-" if row is None else _speed(row["tokens_per_second"]) + ("*" if row["offloaded_bytes"] else "")
+
+
 def _sentences(r: FitRequest, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not rows:
         return ["Nothing does: take more accelerators, narrower formats, a shorter context, or --host-memory."]
     models = {row["model"] for row in rows}
     largest = max(rows, key=lambda row: (row["total_params"], row["tokens_per_second"]))
     return [
-        f"{len(rows)} combinations of {len(models)} models and formats.",
+        f"Models that fit: {len(models)}; with each format counted: {len(rows)}.",
         f"Fastest: {_named(rows[0])}. Largest: {_named(largest)}, {show(largest['total_params'])} parameters.",
     ]
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.explore import run_curve, run_elasticities
+from rackmath.api.fit import by_model, speed_range
 from rackmath.api.fit_request import FitRequest
 from rackmath.api.memory import MemoryRequest
 from rackmath.hardware.changes import UNITS
@@ -136,7 +137,7 @@ def fit(i: FitInputs) -> PageContent:
     return PageContent(
         figures=drawn(answer.result.picture()) if rows else [],
         pairs=pairs,
-        tables=[_fitting(rows, i.batch)] if rows else [],
+        tables=[_fitting(rows)] if rows else [],
         facts=rows,
         command=answer.command,
         python=answer.python,
@@ -148,24 +149,29 @@ def _speed_of(row: Mapping[str, Any]) -> str:
     return f"{row['model']} in {row['weights']}, {row['tokens_per_second']:,.3g} tokens/s"
 
 
-def _fitting(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
-    first_rows = rows[:_MOST]
+def _fitting(rows: Sequence[Mapping[str, Any]]) -> Table:
+    formats, models = by_model(rows)
+    names = list(models)[:_MOST]
     return Table(
-        title="what fits" if len(first_rows) == len(rows) else f"the fastest {len(first_rows)} of {len(rows)}",
-        columns=["model", "weights", ">tokens/s", ">90 % range", ">memory each", ">on the host", "measurements"],
-        rows=[
-            (
-                row["model"],
-                row["weights"],
-                f"{row['tokens_per_second']:,.3g}",
-                f"{batch / row['time_high']:,.3g} to {batch / row['time_low']:,.3g}",
-                show(row["memory"], "B"),
-                show(row["offloaded_bytes"], "B") if row["offloaded_bytes"] else "",
-                row["evidence"] or "",
-            )
-            for row in first_rows
-        ],
+        title=f"tokens/s of {'all' if len(names) == len(models) else f'the largest {len(names)} of'} {len(models)} "
+        "models, in each format that fits; *: a part of the weights stands on the host",
+        columns=["model", ">parameters", *(f">{text}" for text in formats), ">90 % range, as a factor"],
+        rows=[_speeds(name, models[name], formats) for name in names],
     )
+
+
+def _speeds(name: str, by_format: Mapping[str, Mapping[str, Any]], formats: Sequence[str]) -> tuple[str, ...]:
+    rows = by_format.values()
+    return (
+        name,
+        show(next(iter(rows))["total_params"]),
+        *(_speed_in(by_format.get(text)) for text in formats),
+        "{:.2f} to {:.2f}".format(*speed_range(rows)),
+    )
+
+
+def _speed_in(row: Mapping[str, Any] | None) -> str:
+    return "" if row is None else f"{row['tokens_per_second']:,.3g}" + ("*" if row["offloaded_bytes"] else "")
 
 
 @asking(EstimateRequest, own=("over", "low", "high"))
