@@ -27,10 +27,10 @@ from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
 from rackmath.validation.baselines import ideal_values, one_efficiency
 from rackmath.validation.calibrate import usable
-from rackmath.validation.fit import evaluate
 from rackmath.validation.kinds import PER_TOKEN, TIMES
 from rackmath.validation.left_out import GROUPINGS, reserved, source_of
 from rackmath.validation.predict import predict
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, covered, phase_of
 from rackmath.validation.rows import NEEDED

@@ -27,10 +27,11 @@ from rackmath.evidence.configurations import NAMES, Configurations, book_of, col
 from rackmath.evidence.posterior import Base, Posterior, Process, factors, posteriors
 from rackmath.io import constants_file, evidence_files, kernel_files, tables
 from rackmath.validation.calibrate import possible, usable
-from rackmath.validation.fit import Prior, evaluate, fit
+from rackmath.validation.fit import Prior, at_centres, fit
 from rackmath.validation.left_out import fitted_without, folds, reserved, source_of, weights
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
 from rackmath.validation.priors import priors
+from rackmath.validation.problem import Problem, evaluate
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import row_range
 from rackmath.validation.rows import NEEDED
@@ -121,23 +122,27 @@ def _values(questions: list[Question], cache: Path) -> dict[str, Array]:
     if path.exists():
         return dict(np.load(path))
     cache.mkdir(parents=True, exist_ok=True)
-    whole = fit(questions, weights(questions), priors(questions, kernel_files.timed_generations()))
+    known = priors(questions, kernel_files.timed_generations())
+    first = at_centres(questions, known)
+    whole = fit(questions, weights(questions), known, first=first)
     values = {"all": evaluate(questions, constants_file.constants())[0]}
     jobs = [
-        (questions, whole.priors, name, f) for name in set(WAYS.values()) for f in np.unique(folds(questions, name))
+        (questions, whole.priors, first, name, f)
+        for name in set(WAYS.values())
+        for f in np.unique(folds(questions, name))
     ]
     with ProcessPoolExecutor(2) as pool:
-        for (_, _, name, f), row in zip(jobs, pool.map(_without, jobs), strict=True):
+        for (*_, name, f), row in zip(jobs, pool.map(_without, jobs), strict=True):
             values[f"{name}|{f:g}"] = row
             print(f"without fold {f:g} by {name}", flush=True)
     np.savez(path, **values)
     return values
 
 
-def _without(job: tuple[list[Question], Sequence[Prior], str, float]) -> Array:
+def _without(job: tuple[list[Question], Sequence[Prior], Problem, str, float]) -> Array:
     """Values of all rows by constants that never saw one fold."""
-    questions, known, name, fold = job
-    return evaluate(questions, fitted_without(questions, folds(questions, name) == fold, known))[0]
+    questions, known, first, name, fold = job
+    return evaluate(questions, fitted_without(questions, folds(questions, name) == fold, known, first))[0]
 
 
 def residuals_by_fold(questions: list[Question], values: dict[str, Array], name: str) -> Callable[[int], Array]:

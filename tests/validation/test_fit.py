@@ -8,19 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rackmath.engine.constants import Constants, EngineVersion, inward
+from rackmath.engine.constants import Constants, EngineVersion, inward, outward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
-from rackmath.validation.answers import answer, engine_of, groups, stacked_constants, taken
+from rackmath.validation.answers import answer, engine_of, stacked_constants, taken
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
 from rackmath.validation.consistency import NUMBERS
 from rackmath.validation.features import RecordedTimer, Recorder, flattened
-from rackmath.validation.fit import Prior, _Problem, as_constants, as_vector, evaluate, fit, shrunk
+from rackmath.validation.fit import Prior, as_constants, as_vector, at_centres, fit, shrunk
+from rackmath.validation.groups import groups
 from rackmath.validation.held import held_by
 from rackmath.validation.left_out import weights
 from rackmath.validation.priors import FEWEST, priors
+from rackmath.validation.problem import STEP, Problem, evaluate
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
 from tests.validation.rows import cells
@@ -87,11 +89,37 @@ def open_loops():
 def test_no_small_change_of_a_constant_throws_a_prediction_far() -> None:
     """Slopes of all kinds of rows follow from the times of steps: what a fit steps along."""
     questions = [*spread_of_rows(), *open_loops(), *usable(TABLE)[0]]
-    problem = _Problem.of(questions, SHIPPED)
-    usual = problem.predicted(SHIPPED)
+    problem = Problem.of(questions, SHIPPED)
+    usual = problem.at(SHIPPED)
     for name in ("host", "launch", "memory", "routing", "software"):
         for step in (1e-3, -1e-3):
-            assert np.abs(problem.predicted(SHIPPED, (name, step)) - usual).max() < 20 * abs(step), name
+            assert np.abs(problem.moved(SHIPPED, name, usual, step) - usual.values).max() < 20 * abs(step), name
+
+
+def test_a_moved_constant_moves_every_row_that_it_reaches() -> None:
+    """Groups that a constant does not reach are not asked again: the same as constants that differ everywhere."""
+    questions = [*spread_of_rows(), *open_loops(), *usable(TABLE)[0]]
+    problem = Problem.of(questions, SHIPPED)
+    usual = problem.at(SHIPPED)
+    for name, value in SHIPPED.base.items():
+        scale = TERM[name].scale
+        other = replace(SHIPPED, base={**SHIPPED.base, name: outward(inward(value, scale) + STEP, scale)})
+        assert problem.moved(SHIPPED, name, usual, STEP) == pytest.approx(problem.at(other).values, abs=1e-9), name
+
+
+def test_rows_without_weight_change_no_fit() -> None:
+    """Fits that leave rows out share the passes of all rows."""
+    questions = spread_of_rows()[:40]
+    values, _ = evaluate(questions, SHIPPED)
+    rows = [replace(q, row=replace(q.row, value=float(v) * 1.1)) for q, v in zip(questions, values, strict=True)]
+    known = priors(rows, TIMED)
+    out = np.arange(len(rows)) % 4 == 0
+    train = [q for q, hidden in zip(rows, out, strict=True) if not hidden]
+    alone = fit(train, np.ones(len(train)), known, rounds=2, iterations=3, shrink=False)
+    shared = fit(
+        rows, np.where(out, 0.0, 1.0), known, rounds=2, iterations=3, shrink=False, first=at_centres(rows, known)
+    )
+    assert shared.constants.base == pytest.approx(alone.constants.base, rel=1e-6)
 
 
 def test_a_fit_moves_along_open_loops() -> None:

@@ -11,8 +11,8 @@ from rackmath.engine.terms import TERM
 from rackmath.io import constants_file
 from rackmath.validation.answers import engine_of
 from rackmath.validation.calibrate import usable
-from rackmath.validation.fit import evaluate
 from rackmath.validation.misses import causes
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 
 ROW = {

@@ -235,8 +235,8 @@ def _evidence_with(version: OwnVersion) -> tuple[Base, Book, pl.DataFrame]:
     frame = evidence_files.published()
     if own := own_questions():
         # Reading rows takes the room of validation, which answers without own rows do not need.
-        from rackmath.validation.fit import evaluate
         from rackmath.validation.nearness import records
+        from rackmath.validation.problem import evaluate
 
         computed = evaluate(own, constants_file.constants())[0]
         noise = np.full(len(own), _OWN_NOISE)

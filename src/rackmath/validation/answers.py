@@ -2,98 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rackmath.engine import Layout, Losses
+from rackmath.engine import Losses
 from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.kernel_curves import Kernels
-from rackmath.engine.layout import stack_layouts
 from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
 from rackmath.engine.timer import Timer
-from rackmath.hardware import System
-from rackmath.io import kernel_files
-from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
 from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules
 from rackmath.serving.waits import started
-from rackmath.training import TrainingRun
 from rackmath.training.throughput import step_time, tokens_per_second
+from rackmath.validation.groups import WITHOUT_QUEUES, Array, Group, Ints
 from rackmath.validation.questions import Question
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-WITHOUT_QUEUES = ("train", "decode", "prefill", "static")
-"""Kinds of rows that no requests wait for."""
-_PIECE = 512
-_PIECES = 4
-"""Micro-batch and micro-batches of a batch in llama.cpp (n_ubatch 512, n_batch 2048)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Group:
-    """Questions of one model on one system and of one kind, as arrays."""
-
-    architecture: Architecture
-    system: System
-    kind: str
-    questions: tuple[Question, ...]
-    index: NDArray[np.int64]
-    """Their places among all questions."""
-
-    def array(self, name: str) -> Array:
-        """One number of every question."""
-        return np.array([getattr(q, name) for q in self.questions], dtype=float)
-
-    @property
-    def kernels(self) -> Kernels:
-        """Curves of the system's kernels in the engine of the questions."""
-        return kernel_files.kernels(self.system.chip, self.questions[0].row.family)
-
-    @property
-    def layout(self) -> Layout:
-        """Layouts of the workers that write answers."""
-        return stack_layouts([q.deployment.layout for q in self.questions])
-
-    @property
-    def workers(self) -> Array:
-        """Workers of that layout."""
-        return np.array([q.deployment.workers for q in self.questions], dtype=float)
-
-    @property
-    def two_batch(self) -> Array:
-        """1 where expert exchange overlaps computation: two half-batches, or training; else 0."""
-        return np.array([float(q.deployment.two_batch or q.kind == "train") for q in self.questions])
-
-    @property
-    def prompts(self) -> Pool:
-        """Workers that read prompts, where they stand apart."""
-        pools = [(q.deployment.prefill or q.deployment.layout, q.deployment.prefill_workers) for q in self.questions]
-        return Pool(layout=stack_layouts([p[0] for p in pools]), workers=np.array([p[1] for p in pools], dtype=float))
-
-
-def groups(questions: Sequence[Question]) -> list[Group]:
-    """Sort questions into groups that one broadcast can answer."""
-    members: defaultdict[tuple[int, str, str, str], list[int]] = defaultdict(list)
-    for i, q in enumerate(questions):
-        members[id(q.architecture), q.system.name, q.kind, q.row.family].append(i)
-    return [
-        Group(
-            architecture=questions[places[0]].architecture,
-            system=questions[places[0]].system,
-            kind=key[2],
-            questions=tuple(questions[i] for i in places),
-            index=np.array(places),
-        )
-        for key, places in members.items()
-    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,21 +62,23 @@ def answer(
         values, batch = _passes(group, timer, k.serving)
         return values * scale, batch
     steady, workers = _service(group, timer, k.serving, running, held)
-    by_quantity = {
-        "tpot": steady.mean_of_requests,
-        "tpot_median": steady.median_of_requests,
-        "itl": steady.time_per_output_token,
-        "speed": 1 / steady.time_per_output_token,
-        "ttft": steady.time_to_first_token,
-        "ttft_median": steady.median_to_first_token,
-        "latency": steady.time_to_first_token + np.maximum(group.array("output") - 1, 0) * steady.time_per_output_token,
-        "requests": steady.requests_per_second * workers,
-        "output": steady.requests_per_second * workers * group.array("output"),
-        "total": steady.requests_per_second * workers * (group.array("input") + group.array("output")),
-    }
-    quantities = [q.quantity for q in group.questions]
-    values = np.array([np.broadcast_to(by_quantity[name], len(quantities))[i] for i, name in enumerate(quantities)])
-    return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), (len(quantities),))
+    first, step = steady.time_to_first_token, steady.time_per_output_token
+    requests, output = steady.requests_per_second * workers, group.array("output")
+    answers = (
+        steady.mean_of_requests,
+        steady.median_of_requests,
+        step,
+        1 / step,
+        first,
+        steady.median_to_first_token,
+        first + np.maximum(output - 1, 0) * step,
+        requests,
+        requests * output,
+        requests * (group.array("input") + output),
+    )
+    size = (len(group.questions),)
+    values = np.choose(group.quantity, [np.broadcast_to(numbers, size) for numbers in answers])
+    return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), size)
 
 
 def _service(
@@ -193,13 +121,13 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     layout, workers = group.layout, group.workers
     batch = np.maximum(group.array("load") / workers, 1.0)
     length, output, context = group.array("input"), group.array("output"), group.array("context")
-    latency = np.array([q.quantity == "latency" for q in group.questions])
+    latency = group.latency
     if group.kind == "decode":
         step = timer("decode", layout, batch, context, group.array("drafted")) / s.accepted(group.array("drafted"))
         return np.where(latency, step, batch * workers / step), batch
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)
-    prompt = prompt * _staggered(group, length)
+    prompt = prompt * group.staggered
     prompt = started(prompt, group.architecture, s, batch * length)
     if group.kind == "prefill":
         speed = batch * workers * length / prompt
@@ -213,21 +141,8 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
 
 def _training(group: Group, timer: Timer, exposed: Number) -> Array:
     """Tokens per second of training steps. (questions,)"""
-    runs = [q.run for q in group.questions if q.run is not None]
-    names = [f.name for f in fields(TrainingRun) if f.name != "layout"]
-    run = TrainingRun(layout=group.layout, **{n: np.array([getattr(r, n) for r in runs], dtype=float) for n in names})
+    run = group.training
     return np.asarray(tokens_per_second(run, step_time(group.architecture, group.system, run, timer, exposed)))
-
-
-def _staggered(group: Group, length: Array) -> Array:
-    """Time of a prompt over that of passing all stages in turn, where engines cut it up.
-
-    llama.cpp sends up to 4 pieces of 512 tokens through a layer split at once.
-    """
-    stages = np.asarray(group.layout.pipeline, dtype=float)
-    split = np.array([q.deployment.layer_split for q in group.questions])
-    pieces = np.where(split, np.clip(np.ceil(length / _PIECE), 1, _PIECES), 1.0)
-    return np.where(split, (pieces + stages - 1) / (pieces * stages), 1.0)
 
 
 def engine_of(question: Question) -> EngineVersion:

@@ -11,10 +11,10 @@ from rackmath.engine.constants import Constants, RowGroup, inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.errors import InputError, RackmathError
 from rackmath.io import kernel_files
-from rackmath.validation.answers import Array
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.consistency import beyond_users, copies
-from rackmath.validation.fit import FitResult, Prior, as_vector, fit
+from rackmath.validation.fit import FitResult, Prior, as_vector, at_centres, fit
+from rackmath.validation.groups import Array
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
 from rackmath.validation.priors import priors
@@ -133,11 +133,13 @@ def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
     timed = kernel_files.timed_generations()
-    fitted = fit(questions, weights(questions), priors(questions, timed), progress=progress)
+    own_priors = priors(questions, timed)
+    first = at_centres(questions, own_priors)
+    fitted = fit(questions, weights(questions), own_priors, progress=progress, first=first)
     values: dict[str, Array] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping] = left_out(questions, fitted.priors, grouping)
+        values[grouping] = left_out(questions, fitted.priors, grouping, first)
     constants = replace(
         fitted.constants,
         ranges=fitted_ranges(questions, values),

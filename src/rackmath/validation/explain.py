@@ -12,8 +12,8 @@ from rackmath.engine.step import Estimate, estimate
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, kernel_files
 from rackmath.validation.answers import engine_of
-from rackmath.validation.fit import evaluate
 from rackmath.validation.kinds import SERVICE
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, phase_of, row_range
 from rackmath.validation.rows import Row

@@ -21,7 +21,8 @@ from rackmath.engine.layout import widths
 from rackmath.engine.losses import factors_of, host_time, kernel_time, launch_time
 from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_time, shown_time
 from rackmath.models.numbers import Number
-from rackmath.validation.answers import Array, Group, Ints, taken
+from rackmath.validation.answers import taken
+from rackmath.validation.groups import Array, Group, Ints
 
 _SECONDS = len(KernelSeconds._fields)
 

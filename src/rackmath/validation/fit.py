@@ -11,18 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.constants import Constants, EngineVersion, inward, outward
+from rackmath.engine.constants import Constants, inward, outward
 from rackmath.engine.terms import TERM
-from rackmath.engine.timer import engine_timer
-from rackmath.validation.answers import Array, Group, answer, engine_of, groups, stacked_constants, taken
-from rackmath.validation.features import Features, RecordedTimer, Recorder, flattened
-from rackmath.validation.held import held_by
+from rackmath.validation.groups import Array
+from rackmath.validation.problem import STEP, Evaluation, Problem
 from rackmath.validation.questions import Question
 
 _SCATTER = 0.15
 """Scale of a residual: below it errors count as squares, above it ever less."""
 
-_STEP = 1e-4
 _CONVERGED = 1e-4
 _ROUNDS = 3
 _ITERATIONS = 10
@@ -54,17 +51,6 @@ class FitResult:
     """Parameters that the rows fix: what the curvature of the rows makes of all curvature, added up."""
 
 
-def evaluate(questions: Sequence[Question], constants: Constants) -> tuple[Array, Array]:
-    """Predicted values in the rows' units, and the batches behind them. (questions,)"""
-    values, running = np.full(len(questions), np.nan), np.full(len(questions), np.nan)
-    losses, scheduling = stacked_constants(constants, [engine_of(q) for q in questions])
-    for group in groups(questions):
-        with_kernels = replace(taken(losses, group.index), kernels=group.kernels)
-        timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch)
-        values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index), held_by(group))
-    return values, running
-
-
 def fit(
     questions: Sequence[Question],
     weights: Array,
@@ -74,6 +60,7 @@ def fit(
     rounds: int = _ROUNDS,
     iterations: int = _ITERATIONS,
     shrink: bool = True,
+    first: Problem | None = None,
 ) -> FitResult:
     """Fit all constants on rows with measured values.
 
@@ -92,17 +79,20 @@ def fit(
         each time.
     shrink : bool
         Whether widths of moves are estimated as well.
+    first : Problem, optional
+        The rows at the constants that the fit starts from, where they have been gathered for another fit.
 
     Returns
     -------
-    Fitted
+    FitResult
         The same for the same rows: nothing is random.
     """
-    theta = np.array([p.centre for p in priors]) if start is None else as_vector(start, priors)
+    theta = _centres(priors) if start is None else as_vector(start, priors)
     measured = np.log(np.array([q.row.value for q in questions], dtype=float))
     curvature = np.eye(len(theta))
     for turn in range(rounds):
-        problem = _Problem.of(questions, as_constants(theta, priors))
+        known = first if turn == 0 else None
+        problem = known or Problem.of(questions, as_constants(theta, priors))
         theta, curvature = _minimised(problem, theta, priors, measured, weights, iterations)
         if shrink:
             priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))
@@ -140,96 +130,62 @@ def shrunk(priors: Sequence[Prior], theta: Array, covariance: Array) -> tuple[Pr
     return tuple(result)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Problem:
-    """Everything that stays the same while constants move."""
-
-    groups: list[Group]
-    engines: list[EngineVersion]
-    features: Features
-    running: Array
-    held: list[Array | None]
-    """Sequences that memory holds, by group."""
-
-    @classmethod
-    def of(cls, questions: Sequence[Question], constants: Constants) -> _Problem:
-        """Gather the passes of all questions at the batches that ``constants`` imply."""
-        _, running = evaluate(questions, constants)
-        engines = [engine_of(q) for q in questions]
-        _, scheduling = stacked_constants(constants, engines)
-        sorted_groups = groups(questions)
-        recorders: list[Recorder] = []
-        capacities = [held_by(group) for group in sorted_groups]
-        for group, most in zip(sorted_groups, capacities, strict=True):
-            recorder = Recorder(group)
-            answer(group, recorder, taken(scheduling, group.index), most, running[group.index])
-            recorders.append(recorder)
-        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, capacities)
-
-    def predicted(self, constants: Constants, moved: tuple[str, float] | None = None) -> Array:
-        """Logarithms of predicted values. (questions,)"""
-        losses, scheduling = stacked_constants(constants, self.engines, moved)
-        times = self.features.times(losses)
-        values = np.empty(len(self.engines))
-        for group, ranges, capacity in zip(self.groups, self.features.calls, self.held, strict=True):
-            part = taken(scheduling, group.index)
-            values[group.index], _ = answer(
-                group, RecordedTimer(times, ranges), part, capacity, self.running[group.index]
-            )
-        return np.log(values)
-
-
 def _minimised(
-    problem: _Problem, theta: Array, priors: Sequence[Prior], measured: Array, weights: Array, iterations: int
+    problem: Problem, theta: Array, priors: Sequence[Prior], measured: Array, weights: Array, iterations: int
 ) -> tuple[Array, Array]:
     """Gauss-Newton with reweighting and damping."""
-    centre = np.array([p.centre for p in priors])
+    centre = _centres(priors)
     width = np.array([p.width for p in priors])
     damping = 1e-2
 
-    def cost(vector: Array) -> tuple[float, Array]:
-        residual = (problem.predicted(as_constants(vector, priors)) - measured) / _SCATTER
+    def cost(vector: Array) -> tuple[float, Evaluation]:
+        there = problem.at(as_constants(vector, priors))
+        residual = (there.values - measured) / _SCATTER
         # Soft absolute value: squares near zero, a line far out.
         bent = 2 * (np.sqrt(1 + residual**2) - 1)
-        return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2)), residual
+        return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2)), there
 
-    value, residual = cost(theta)
+    value, here = cost(theta)
     curvature = np.diag(1 / width**2)
     for _ in range(iterations):
-        slopes = _slopes(problem, theta, priors, measured, residual)
+        slopes = _slopes(problem, theta, priors, here)
+        residual = (here.values - measured) / _SCATTER
         pull = weights / np.sqrt(1 + residual**2)
         curvature = slopes.T @ (pull[:, None] * slopes) + np.diag(1 / width**2)
         gradient = slopes.T @ (pull * residual) + (theta - centre) / width**2
         for _ in range(6):
             candidate = theta - np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-            new, new_residual = cost(candidate)
+            new, there = cost(candidate)
             if new < value:
                 break
             damping *= 8
         else:
             break
-        gain, theta, value, residual, damping = value - new, candidate, new, new_residual, damping / 4
+        gain, theta, value, here, damping = value - new, candidate, new, there, damping / 4
         if gain < _CONVERGED * value:
             break
     return theta, curvature
 
 
-def _slopes(problem: _Problem, theta: Array, priors: Sequence[Prior], measured: Array, residual: Array) -> Array:
+def at_centres(questions: Sequence[Question], priors: Sequence[Prior]) -> Problem:
+    """The rows at the centres of priors, where every fit without ``start`` begins."""
+    return Problem.of(questions, as_constants(_centres(priors), priors))
+
+
+def _centres(priors: Sequence[Prior]) -> Array:
+    return np.array([p.centre for p in priors])
+
+
+def _slopes(problem: Problem, theta: Array, priors: Sequence[Prior], here: Evaluation) -> Array:
     """Slopes of residuals by constant: a move of a member moves the rows of that member alone."""
     constants = as_constants(theta, priors)
-    of_name: dict[str, Array] = {}
-    of_member: dict[str, Array] = {}
-    slopes = np.empty((len(residual), len(theta)))
-    for i, p in enumerate(priors):
-        if p.name not in of_name:
-            shifted_residual = (problem.predicted(constants, (p.name, _STEP)) - measured) / _SCATTER
-            of_name[p.name] = (shifted_residual - residual) / _STEP
-        if p.member not in of_member:
-            of_member[p.member] = np.array(
-                [not p.member or p.member in e.members for e in problem.engines], dtype=float
-            )
-        slopes[:, i] = of_name[p.name] * of_member[p.member]
-    return slopes
+    names = dict.fromkeys(p.name for p in priors)
+    of_name = {name: (problem.moved(constants, name, here) - here.values) / (_SCATTER * STEP) for name in names}
+    of_member = {
+        member: np.array([not member or member in e.members for e in problem.engines], dtype=float)
+        for member in dict.fromkeys(p.member for p in priors)
+    }
+    return np.stack([of_name[p.name] * of_member[p.member] for p in priors], axis=1)
 
 
 def as_constants(theta: Array, priors: Sequence[Prior], basis: str = "") -> Constants:

@@ -11,7 +11,7 @@ from rackmath.engine.sharding import USABLE
 from rackmath.serving.schedulers import scheduler
 from rackmath.serving.startup.held import sequences_held
 from rackmath.serving.startup.memory import EngineStart
-from rackmath.validation.answers import WITHOUT_QUEUES, Array, Group
+from rackmath.validation.groups import WITHOUT_QUEUES, Array, Group
 from rackmath.validation.questions import Question
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine.constants import Constants
-from rackmath.validation.answers import Array
-from rackmath.validation.fit import Prior, evaluate, fit
+from rackmath.validation.fit import Prior, fit
+from rackmath.validation.groups import Array
+from rackmath.validation.problem import Problem, evaluate
 from rackmath.validation.questions import Question
 
 FOLDS = 5
@@ -101,14 +102,19 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
     return np.array([(own | shared)[name(q)] for q in questions], dtype=float)
 
 
-def left_out(questions: Sequence[Question], priors: Sequence[Prior], grouping: str) -> Array:
+def left_out(questions: Sequence[Question], priors: Sequence[Prior], grouping: str, first: Problem) -> Array:
     """Values of all rows, each predicted by a fit without its fold, in the rows' units. (questions,)
 
-    ``priors`` are those of the whole fit, with the widths that it found.
+    Parameters
+    ----------
+    priors
+        Those of the whole fit, with the widths that it has.
+    first
+        :func:`~rackmath.validation.fit.at_centres` of the rows and priors.
     """
     part = folds(questions, grouping)
     values = np.full(len(questions), np.nan)
-    jobs = [_Job(list(questions), tuple(priors), part == f) for f in np.unique(part)]
+    jobs = [_Job(list(questions), tuple(priors), part == f, first) for f in np.unique(part)]
     with ProcessPoolExecutor(_WORKERS) as pool:
         for job, predictions in zip(jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test] = predictions
@@ -120,14 +126,21 @@ class _Job:
     questions: list[Question]
     priors: tuple[Prior, ...]
     test: NDArray[np.bool_]
+    first: Problem
 
 
 def _predicted(job: _Job) -> Array:
     test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    return evaluate(test, fitted_without(job.questions, job.test, job.priors))[0]
+    return evaluate(test, fitted_without(job.questions, job.test, job.priors, job.first))[0]
 
 
-def fitted_without(questions: Sequence[Question], out: NDArray[np.bool_], priors: Sequence[Prior]) -> Constants:
-    """Constants of a fit without the rows that are ``out``; it starts at the centres of the priors, which saw none."""
-    train = [q for q, hidden in zip(questions, out, strict=True) if not hidden]
-    return fit(train, weights(train), priors, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False).constants
+def fitted_without(
+    questions: Sequence[Question], out: NDArray[np.bool_], priors: Sequence[Prior], first: Problem
+) -> Constants:
+    """Constants of a fit in which the rows that are ``out`` have no weight.
+
+    It starts at the centres of the priors, which saw none of them, with the passes ``first`` that all such fits share.
+    """
+    weight = np.zeros(len(questions))
+    weight[~out] = weights([q for q, hidden in zip(questions, out, strict=True) if not hidden])
+    return fit(questions, weight, priors, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False, first=first).constants

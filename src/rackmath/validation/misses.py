@@ -19,7 +19,7 @@ from rackmath.engine.constants import Constants, EngineVersion, inward, outward
 from rackmath.engine.term import Term
 from rackmath.engine.terms import TERMS
 from rackmath.validation.answers import engine_of
-from rackmath.validation.fit import evaluate
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 
 _LEAST = 0.05

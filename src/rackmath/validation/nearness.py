@@ -10,7 +10,7 @@ import numpy as np
 
 from rackmath.evidence.configurations import Configuration
 from rackmath.evidence.subjects import bits_of_model, kind_of_model, layout_text
-from rackmath.validation.answers import Array
+from rackmath.validation.groups import Array
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import source_of
 from rackmath.validation.questions import Question

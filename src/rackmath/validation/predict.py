@@ -9,7 +9,7 @@ import numpy as np
 
 from rackmath.engine.constants import Constants
 from rackmath.errors import RackmathError
-from rackmath.validation.fit import evaluate
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question, question
 from rackmath.validation.ranges import row_range
 from rackmath.validation.rows import Row, read_row

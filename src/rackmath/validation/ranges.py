@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine.constants import IMMATURE, Constants
-from rackmath.validation.answers import Array, engine_of
+from rackmath.validation.answers import engine_of
+from rackmath.validation.groups import Array
 from rackmath.validation.kinds import PER_TOKEN
 from rackmath.validation.questions import Question
 
