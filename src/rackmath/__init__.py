@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from rackmath.api.decode import PriceRequest, PriceResult, decode_prices
     from rackmath.api.deployment import Deployment
     from rackmath.api.depth import DepthRequest
-    from rackmath.api.estimate import EstimateResult, estimate
+    from rackmath.api.estimate import estimate
     from rackmath.api.estimate_request import EstimateRequest
+    from rackmath.api.estimate_result import EstimateResult
     from rackmath.api.evidence import AddRequest, EvidenceRequest
     from rackmath.api.experts import ExpertsRequest
     from rackmath.api.explore import explore
@@ -71,7 +72,7 @@ _MODULES = {
     "DoesNotFit": "rackmath.errors",
     "Engine": "rackmath.api.subjects",
     "EstimateRequest": "rackmath.api.estimate_request",
-    "EstimateResult": "rackmath.api.estimate",
+    "EstimateResult": "rackmath.api.estimate_result",
     "EvidenceRequest": "rackmath.api.evidence",
     "ExpertsRequest": "rackmath.api.experts",
     "FitRequest": "rackmath.api.fit_request",

@@ -10,7 +10,7 @@ from rackmath.api.images import image_facts
 from rackmath.api.plain import to_plain
 
 if TYPE_CHECKING:
-    from rackmath.api.estimate import EstimateResult
+    from rackmath.api.estimate_result import EstimateResult
 
 
 def facts_of_estimate(result: EstimateResult) -> dict[str, Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rackmath.api.estimate import EstimateResult, run_estimate
+from rackmath.api.estimate import computed_result, corrected_results
 from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.estimate_result import EstimateResult
 from rackmath.api.fit_request import FitRequest
 from rackmath.api.near import all_measurements
 from rackmath.api.result import Result
@@ -49,16 +51,33 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
     machine = [system] * (r.gpus or system.default_gpus) + (systems_of(r.card) if r.card else [])
     names = [name.strip() for name in r.models.split(",")] if r.models else catalogue.model_names()
     rows: list[dict[str, Any]] = []
-    left_out: list[dict[str, str]] = []
+    passes: list[_Pass] = []
+    reasons: dict[str, str] = {}
     for count, name in enumerate(names):
         if progress is not None:
             progress(f"fit: {count} of {len(names)} models")
         model = catalogue.model(name)
-        reason = _untrained(model, r.context)
-        if reason:
-            left_out.append({"model": name, "reason": reason})
+        reasons[name] = _untrained(model, r.context)
+        if reasons[name]:
             continue
-        rows += _of_model(r, name, model, machine, engine, left_out)
+        reasons[name] = "does not fit in any of the formats"
+        for text, candidate in _candidates(r, model, machine, engine):
+            try:
+                if r.card:
+                    run = Run(batch=r.batch, context=r.context, engine=engine, year=r.year, ideal=r.ideal)
+                    rows.append(split_row(candidate, machine, run, name, text))
+                elif (computed := _computed(r, name, candidate, text, system, engine)) is not None:
+                    passes.append(computed)
+            except (DoesNotFit, NotUnderstood) as error:
+                reasons[name] = str(error)
+    # Measurements near all of them are looked up in one go: formats of a model are near the same ones.
+    results = corrected_results([computed.result for computed in passes])
+    rows += [_facts(r, replace(p, result=result), system, engine) for p, result in zip(passes, results, strict=True)]
+    if r.tpot is not None:
+        reasons |= {row["model"]: f"slower than {r.tpot * 1e3:g} ms per token" for row in rows}
+        rows = [row for row in rows if row["time"] <= r.tpot]
+    fitting = {row["model"] for row in rows}
+    left_out = [{"model": name, "reason": reason} for name, reason in reasons.items() if name not in fitting]
     rows.sort(key=lambda row: -row["tokens_per_second"])
     notes = _assumptions(r, system, engine, rows)
     return Result(request=r, facts=rows, draw=lambda: _figure(rows, system), details=(system, engine, left_out, notes))
@@ -77,40 +96,18 @@ def _untrained(model: Architecture, context: float) -> str:
     return f"trained for {model.max_context:,} tokens"
 
 
-def _of_model(
-    r: FitRequest, name: str, model: Architecture, machine: list[System], engine: str, left_out: list[dict[str, str]]
-) -> Iterator[dict[str, Any]]:
-    """Rows of one model, one for each format in which it fits and is fast enough."""
-    system = machine[0]
-    run = Run(batch=r.batch, context=r.context, engine=engine, year=r.year, ideal=r.ideal)
-    any_row = False
-    reason = "does not fit in any of the formats"
+def _candidates(
+    r: FitRequest, model: Architecture, machine: list[System], engine: str
+) -> Iterator[tuple[str, Architecture]]:
+    """A model in each format in which its weights may find room."""
     room = sum(s.chip.memory_capacity for s in machine) + (r.host_memory or 0.0)
-    for text in _formats(r, model, system, engine):
+    for text in _formats(r, model, machine[0], engine):
         if text != _OWN and total_params(model) * weight_format(text).bits / 8 > _SURELY_TOO_LARGE * room:
             continue
         candidate = model if text == _OWN else requantise(model, weights=weight_format(text))
         candidate = requantise(candidate, cache=cache_format(r.kv)) if r.kv and r.card else candidate
-        if sum(weight_bytes(candidate).values()) > 1.1 * room:
-            continue
-        try:
-            row = (
-                split_row(candidate, machine, run, name, text)
-                if r.card
-                else _row(r, name, candidate, text, system, engine)
-            )
-        except (DoesNotFit, NotUnderstood) as error:
-            reason = str(error)
-            continue
-        if row is None:
-            continue
-        if r.tpot is None or row["time"] <= r.tpot:
-            any_row = True
-            yield row
-        else:
-            reason = f"slower than {r.tpot * 1e3:g} ms per token"
-    if not any_row:
-        left_out.append({"model": name, "reason": reason})
+        if sum(weight_bytes(candidate).values()) <= 1.1 * room:
+            yield text, candidate
 
 
 def _formats(r: FitRequest, model: Architecture, system: System, engine: str) -> list[str]:
@@ -126,11 +123,20 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
 
 
-def _row(
-    r: FitRequest, name: str, model: Architecture, text: str, system: System, engine: str
-) -> dict[str, Any] | None:
-    """One model in one format; None where it does not fit."""
-    result = run_estimate(
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Pass:
+    """One model in one format that has room."""
+
+    name: str
+    text: str
+    model: Architecture
+    result: EstimateResult
+    moved: Offload | None
+
+
+def _computed(r: FitRequest, name: str, model: Architecture, text: str, system: System, engine: str) -> _Pass | None:
+    """A step of one model in one format, by physics alone; None where it does not fit."""
+    result = computed_result(
         EstimateRequest(
             model=model,
             on=system,
@@ -146,10 +152,10 @@ def _row(
     )
     apart = r.cpu_moe and bool(expert_count(model))
     if result.fits and not apart:
-        return _facts(r, name, model, text, result, result.time, *result.time_range, None)
+        return _Pass(name=name, text=text, model=model, result=result, moved=None)
     if r.host_memory is None or float(result.layout.data) > 1:
         return None
-    offloading = offload(
+    moved = offload(
         model,
         result.layout,
         system.chip.memory_capacity,
@@ -157,24 +163,23 @@ def _row(
         context=r.context,
         all_experts=apart,
     )
-    if not offloading.fits or offloading.bytes > r.host_memory:
+    if not moved.fits or moved.bytes > r.host_memory:
         return None
-    value, low, high = _offloaded_time(r, result, offloading, system, engine)
-    return _facts(r, name, model, text, result, value, low, high, offloading)
+    return _Pass(name=name, text=text, model=model, result=result, moved=moved)
 
 
-def _offloaded_time(
-    r: FitRequest, result: EstimateResult, moved: Offload, system: System, engine: str
-) -> tuple[float, float, float]:
-    """Time of a step with weights on the host, and its range. [s]"""
+def _times(r: FitRequest, p: _Pass, system: System, engine: str) -> tuple[float, float, float]:
+    """Time of a step, and its range. [s]"""
+    times = (p.result.time, *p.result.time_range)
+    if p.moved is None:
+        return times
     if _multiplied_there(r, engine):
         bandwidth = r.host_bandwidth or system.host_dram_bandwidth or DESKTOP_BANDWIDTH
         parts = (STREAMED, STREAMED_RANGE[1], STREAMED_RANGE[0])
     else:
-        bandwidth = (system.host_link or 0.0) * float(result.layout.gpus)
+        bandwidth = (system.host_link or 0.0) * float(p.result.layout.gpus)
         parts = (0.85, 0.95, 0.6)
-    times = (result.time, *result.time_range)
-    value, low, high = (moved.time(time, part * bandwidth) for time, part in zip(times, parts, strict=True))
+    value, low, high = (p.moved.time(time, part * bandwidth) for time, part in zip(times, parts, strict=True))
     return value, low, high
 
 
@@ -183,21 +188,12 @@ def _multiplied_there(r: FitRequest, engine: str) -> bool:
     return r.cpu_moe or multiplies_on_host(engine)
 
 
-def _facts(
-    r: FitRequest,
-    name: str,
-    model: Architecture,
-    text: str,
-    result: EstimateResult,
-    time: float,
-    low: float,
-    high: float,
-    moved: Offload | None,
-) -> dict[str, Any]:
+def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, Any]:
+    result, moved, (time, low, high) = p.result, p.moved, _times(r, p, system, engine)
     memory, ranks = result.step.memory, float(result.layout.gpus)
     return {
-        "model": name,
-        "weights": text,
+        "model": p.name,
+        "weights": p.text,
         "tokens_per_second": r.batch / time,
         "time": time,
         "time_low": low,
@@ -207,8 +203,8 @@ def _facts(
         "offloaded_layers": moved.layers if moved else 0,
         "offloaded_expert_layers": moved.expert_layers if moved else 0,
         "layout": result.layout.text(),
-        "total_params": total_params(model),
-        "active_params": active_params(model),
+        "total_params": total_params(p.model),
+        "active_params": active_params(p.model),
         "evidence": result.near.posterior.distance if result.near is not None else None,
     }
 

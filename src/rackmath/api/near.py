@@ -148,11 +148,14 @@ def near(at: Configuration) -> NearMeasurements:
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
-    return _near([at])[0]
+    return near_each([at])[0]
 
 
-def _near(at: Sequence[Configuration], without: Sequence[Sequence[int]] | None = None) -> list[NearMeasurements]:
-    """What measurements say of each; ``without`` are places of rows that are not looked at, by configuration."""
+def near_each(at: Sequence[Configuration], without: Sequence[Sequence[int]] | None = None) -> list[NearMeasurements]:
+    """What measurements say of each; ``without`` are places of rows that are not looked at, by configuration.
+
+    Errors: as of :func:`near`.
+    """
     base, book, _ = _evidence()
     process = evidence_files.process()
     answers: list[NearMeasurements] = []
@@ -194,7 +197,7 @@ def near_questions(questions: Sequence[Question]) -> list[NearMeasurements]:
 
     places = _places()
     without = [[*places.get(("id", q.row.id), ()), *places.get(("run_id", q.row.run_id), ())] for q in questions]
-    return _near([configuration(q) for q in questions], without)
+    return near_each([configuration(q) for q in questions], without)
 
 
 def _places() -> dict[tuple[str, str], list[int]]:

@@ -1,14 +1,16 @@
-"""Measurements near one pass."""
+"""One pass as measurements are compared with it."""
 
 from __future__ import annotations
 
 from rackmath.api.estimate_request import EstimateRequest
-from rackmath.api.near import NearMeasurements, configuration_of, near
+from rackmath.api.near import configuration_of
 from rackmath.engine import Layout
 from rackmath.engine.constants import EngineVersion
+from rackmath.evidence.configurations import Configuration
 from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import System
 from rackmath.io import constants_file
+from rackmath.io.constants_file import engine_of
 from rackmath.models.architecture import Architecture
 
 
@@ -25,25 +27,20 @@ def question_of(phase: str, engine: EngineVersion) -> str:
     return "decode pass" if alone else "time per token"
 
 
-def near_pass(
-    r: EstimateRequest, architecture: Architecture, system: System, layout: Layout, version: EngineVersion
-) -> NearMeasurements:
-    """What measurements say of the pass of a request.
-
-    Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
-    """
-    return near(
-        configuration_of(
-            architecture,
-            system,
-            engine=r.engine,
-            year=r.year,
-            question=question_of(r.phase, version),
-            layout=layout_text(None, layout),
-            gpus=float(layout.gpus),
-            load=r.batch,
-            input=r.context,
-            cached=r.cached / r.context if r.phase == "prefill" and r.context else 0.0,
-            drafted=r.drafted,
-        )
+def configuration_of_pass(
+    r: EstimateRequest, architecture: Architecture, system: System, layout: Layout
+) -> Configuration:
+    """The pass of a request as measurements are compared with it."""
+    return configuration_of(
+        architecture,
+        system,
+        engine=r.engine,
+        year=r.year,
+        question=question_of(r.phase, engine_of(system, r.engine, r.year, r.enforce_eager)),
+        layout=layout_text(None, layout),
+        gpus=float(layout.gpus),
+        load=r.batch,
+        input=r.context,
+        cached=r.cached / r.context if r.phase == "prefill" and r.context else 0.0,
+        drafted=r.drafted,
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from rackmath.api.estimate import PICTURES, run_estimate
+from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.estimate_result import PICTURES
 from rackmath.cli import render
 from rackmath.cli.estimate_text import explain_estimate, show_estimate
 from rackmath.cli.evidence_text import show_rows

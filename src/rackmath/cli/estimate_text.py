@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rackmath.api.estimate import EstimateResult
+from rackmath.api.estimate_result import EstimateResult
 from rackmath.api.summary import estimate_summary
 from rackmath.cli import render
 from rackmath.engine import Estimate, Layout
