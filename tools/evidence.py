@@ -1,18 +1,20 @@
 r"""Write the table of published measurements, and learn the process over their residuals.
 
-    python tools/evidence.py ../shared/measured/rows.csv CACHE              # 25 min on 2 cores; 7 with CACHE filled
+    python tools/evidence.py ../shared/measured/rows.csv CACHE              # constants first, if CACHE is empty
     python tools/evidence.py ../shared/measured/rows.csv CACHE --scores     # ranges and scores alone, 1 min
 
 Writes src/rackmath/data/evidence.parquet, src/rackmath/data/evidence.toml and docs/accuracy-of-evidence.md. CACHE is a
-folder for values of all rows by constants that never saw a fold. Hyperparameters are learned on groups left out as a
-whole (a source, a model on a chip, a configuration), by the likelihood of a Student-t distribution and the absolute
-error of the left-out rows; sources that no choice looks at take no part in it.
+folder for values of all rows by constants that never saw a fold; where it has none, the constants and
+docs/generated/left_out.csv are fitted and written first, by what `rackmath calibrate --from-scratch --left-out` runs:
+the same fits without a fold serve both. Hyperparameters are learned on groups left out as a whole (a source, a model
+on a chip, a configuration), by the likelihood of a Student-t distribution and the absolute error of the left-out rows;
+sources that no choice looks at take no part in it.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,13 +27,11 @@ from evidence_learning import learned, outliers, row_noise
 from headline import write_headline
 from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
 from rackmath.evidence.posterior import Base, Posterior, Process, factors, posteriors
-from rackmath.io import constants_file, evidence_files, kernel_files, tables
-from rackmath.validation.calibrate import possible, usable
-from rackmath.validation.fit import Prior, at_centres, fit
-from rackmath.validation.left_out import fitted_without, folds, reserved, source_of, weights
+from rackmath.io import constants_file, evidence_files, tables
+from rackmath.validation.calibrate import calibrate, constants_text, left_out_rows, possible, usable
+from rackmath.validation.left_out import folds, reserved, source_of
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
-from rackmath.validation.priors import priors
-from rackmath.validation.problem import Problem, evaluate
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import row_range
 from rackmath.validation.rows import NEEDED
@@ -39,6 +39,8 @@ from rackmath.validation.rows import NEEDED
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "src/rackmath/data"
 PAGE = ROOT / "docs/accuracy-of-evidence.md"
+LEFT_OUT = ROOT / "docs/generated/left_out.csv"
+COMMAND = "rackmath calibrate rows.csv --out constants.toml --from-scratch"
 FEWEST = 30
 SAMPLE = 1500
 """Rows of each way of leaving out that are scored."""
@@ -64,8 +66,9 @@ class Scored:
 
 def main() -> None:
     """Read rows, fill the cache, learn, calibrate, write."""
-    questions = possible(usable(tables.read_csv(Path(sys.argv[1]), "rows", NEEDED))[0])[0]
-    values = _values(questions, Path(sys.argv[2]))
+    table = tables.read_csv(Path(sys.argv[1]), "rows", NEEDED)
+    values = _values(table, Path(sys.argv[2]))
+    questions = possible(usable(table)[0])[0]
     of = [configuration(q) for q in questions]
     columns = columns_of(of, book_of(of))
     # A row whose source is left out is asked like a user's answer: its source is unknown.
@@ -116,33 +119,29 @@ def _noise_again(
     return kind * outliers(process.parts, process.noise**2 * kind, columns, in_sample)
 
 
-def _values(questions: list[Question], cache: Path) -> dict[str, Array]:
-    """Values of all rows: by the shipped constants, and by constants without each fold."""
+def _values(table: list[dict[str, str]], cache: Path) -> dict[str, Array]:
+    """Values of all rows: by the shipped constants, and by constants without each fold.
+
+    With nothing in the cache the constants are fitted and written first, as the command at their head does.
+    """
     path = cache / "values.npz"
-    if path.exists():
-        return dict(np.load(path))
-    cache.mkdir(parents=True, exist_ok=True)
-    known = priors(questions, kernel_files.timed_generations())
-    first = at_centres(questions, known)
-    whole = fit(questions, weights(questions), known, first=first)
-    values = {"all": evaluate(questions, constants_file.constants())[0]}
-    jobs = [
-        (questions, whole.priors, first, name, f)
-        for name in set(WAYS.values())
-        for f in np.unique(folds(questions, name))
-    ]
-    with ProcessPoolExecutor(2) as pool:
-        for (*_, name, f), row in zip(jobs, pool.map(_without, jobs), strict=True):
-            values[f"{name}|{f:g}"] = row
-            print(f"without fold {f:g} by {name}", flush=True)
+    if not path.exists():
+        # Another process: this one reads the constants that are shipped once, and afterwards.
+        with ProcessPoolExecutor(1) as pool:
+            pool.submit(_fitted_anew, table, path).result()
+    return dict(np.load(path))
+
+
+def _fitted_anew(table: list[dict[str, str]], path: Path) -> None:
+    result = calibrate(table, progress=lambda stage: print(f"calibrate: {stage}", flush=True))
+    tables.write_text(DATA / "constants.toml", constants_text(result, COMMAND), "constants.toml")
+    tables.write_csv(LEFT_OUT, *left_out_rows(result), "left_out.csv")
+    values = {"all": evaluate(result.questions, constants_file.constants(DATA / "constants.toml"))[0]}
+    for name in set(WAYS.values()):
+        for fold, constants in result.without[name].items():
+            values[f"{name}|{fold:g}"] = evaluate(result.questions, constants)[0]
+    path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, **values)
-    return values
-
-
-def _without(job: tuple[list[Question], Sequence[Prior], Problem, str, float]) -> Array:
-    """Values of all rows by constants that never saw one fold."""
-    questions, known, first, name, fold = job
-    return evaluate(questions, fitted_without(questions, folds(questions, name) == fold, known, first))[0]
 
 
 def residuals_by_fold(questions: list[Question], values: dict[str, Array], name: str) -> Callable[[int], Array]:

@@ -73,7 +73,7 @@ def calibrate_rows(
     By default the shipped constants are moved as far as the rows can tell. JSON that
     `vllm bench serve`, SGLang's bench_serving and InferenceX write is read as well.
     """
-    from rackmath.validation.calibrate import calibrate, constants_text
+    from rackmath.validation.calibrate import calibrate, constants_text, left_out_rows
 
     table = [
         row for path in ([rows] if rows else []) + list(added) for row in measured_files.rows_of(path, said, "ROWS.csv")
@@ -88,12 +88,7 @@ def calibrate_rows(
     )
     tables.write_text(out, constants_text(calibration, " ".join(command.split())), "--out")
     if left is not None:
-        names = list(calibration.left_out)
-        lines = (
-            {"id": q.row.id, **{n: calibration.left_out[n][i] for n in names}}
-            for i, q in enumerate(calibration.questions)
-        )
-        tables.write_csv(left, ["id", *names], lines, "--left-out")
+        tables.write_csv(left, *left_out_rows(calibration), "--left-out")
     render.show_pairs(
         f"constants written to {out}",
         [

@@ -56,6 +56,8 @@ class Calibration:
     """Rows that were used."""
     left_out: Mapping[str, Array]
     """Their values predicted without their group, by grouping; empty for a quick calibration."""
+    without: Mapping[str, Mapping[float, Constants]]
+    """Constants that never saw a fold of the rows, by grouping and fold."""
     excluded: tuple[tuple[str, str], ...]
     """Rows that were not used, with the reason: id, reason."""
 
@@ -125,7 +127,12 @@ def calibrate(
         basis=f"{shipped.basis}; moved by {len(questions)} rows of the user's own",
     )
     return Calibration(
-        constants=constants, fitted=fitted, questions=tuple(questions), left_out={}, excluded=tuple(refusals)
+        constants=constants,
+        fitted=fitted,
+        questions=tuple(questions),
+        left_out={},
+        without={},
+        excluded=tuple(refusals),
     )
 
 
@@ -137,9 +144,10 @@ def _from_scratch(
     first = at_centres(questions, own_priors)
     fitted = fit(questions, weights(questions), own_priors, progress=progress, first=first)
     values: dict[str, Array] = {}
+    without: dict[str, dict[float, Constants]] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping] = left_out(questions, fitted.priors, grouping, first)
+        values[grouping], without[grouping] = left_out(questions, fitted.priors, grouping, first)
     constants = replace(
         fitted.constants,
         ranges=fitted_ranges(questions, values),
@@ -148,7 +156,12 @@ def _from_scratch(
         basis=f"kernel timings and {len(questions):,} published measurements on {len(_chips(questions))} chips",
     )
     return Calibration(
-        constants=constants, fitted=fitted, questions=tuple(questions), left_out=values, excluded=tuple(others)
+        constants=constants,
+        fitted=fitted,
+        questions=tuple(questions),
+        left_out=values,
+        without=without,
+        excluded=tuple(others),
     )
 
 
@@ -166,6 +179,15 @@ def evidence(questions: Sequence[Question]) -> tuple[RowGroup, ...]:
 def constants_text(c: Calibration, command: str) -> str:
     """Write constants as commented TOML, with what fixes each and its uncertainty."""
     return "\n".join(_lines(c, command)) + "\n"
+
+
+def left_out_rows(c: Calibration) -> tuple[list[str], Iterator[Mapping[str, object]]]:
+    """Columns and rows of a table of what was predicted without its group."""
+    names = list(c.left_out)
+    rows: Iterator[Mapping[str, object]] = (
+        {"id": q.row.id, **{n: c.left_out[n][i] for n in names}} for i, q in enumerate(c.questions)
+    )
+    return ["id", *names], rows
 
 
 def _lines(c: Calibration, command: str) -> Iterator[str]:

@@ -102,8 +102,10 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
     return np.array([(own | shared)[name(q)] for q in questions], dtype=float)
 
 
-def left_out(questions: Sequence[Question], priors: Sequence[Prior], grouping: str, first: Problem) -> Array:
-    """Values of all rows, each predicted by a fit without its fold, in the rows' units. (questions,)
+def left_out(
+    questions: Sequence[Question], priors: Sequence[Prior], grouping: str, first: Problem
+) -> tuple[Array, dict[float, Constants]]:
+    """Values of all rows, each predicted by a fit without its fold, in the rows' units (questions,); constants by fold.
 
     Parameters
     ----------
@@ -114,11 +116,13 @@ def left_out(questions: Sequence[Question], priors: Sequence[Prior], grouping: s
     """
     part = folds(questions, grouping)
     values = np.full(len(questions), np.nan)
-    jobs = [_Job(list(questions), tuple(priors), part == f, first) for f in np.unique(part)]
+    without: dict[float, Constants] = {}
+    names = np.unique(part).tolist()
+    jobs = [_Job(list(questions), tuple(priors), part == name, first) for name in names]
     with ProcessPoolExecutor(_WORKERS) as pool:
-        for job, predictions in zip(jobs, pool.map(_predicted, jobs), strict=True):
-            values[job.test] = predictions
-    return values
+        for name, job, (predictions, constants) in zip(names, jobs, pool.map(_predicted, jobs), strict=True):
+            values[job.test], without[name] = predictions, constants
+    return values, without
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,18 +133,15 @@ class _Job:
     first: Problem
 
 
-def _predicted(job: _Job) -> Array:
-    test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
-    return evaluate(test, fitted_without(job.questions, job.test, job.priors, job.first))[0]
+def _predicted(job: _Job) -> tuple[Array, Constants]:
+    """Values of the rows that are out, by constants of a fit in which they have no weight.
 
-
-def fitted_without(
-    questions: Sequence[Question], out: NDArray[np.bool_], priors: Sequence[Prior], first: Problem
-) -> Constants:
-    """Constants of a fit in which the rows that are ``out`` have no weight.
-
-    It starts at the centres of the priors, which saw none of them, with the passes ``first`` that all such fits share.
+    It starts at the centres of the priors, which saw none of them, with the passes that all such fits share.
     """
-    weight = np.zeros(len(questions))
-    weight[~out] = weights([q for q, hidden in zip(questions, out, strict=True) if not hidden])
-    return fit(questions, weight, priors, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False, first=first).constants
+    test = [q for q, out in zip(job.questions, job.test, strict=True) if out]
+    weight = np.zeros(len(job.questions))
+    weight[~job.test] = weights([q for q, out in zip(job.questions, job.test, strict=True) if not out])
+    result = fit(
+        job.questions, weight, job.priors, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False, first=job.first
+    )
+    return evaluate(test, result.constants)[0], result.constants
