@@ -75,7 +75,9 @@ def test_a_launch_line_s_part_is_of_what_its_engine_takes_it_of() -> None:
 
 @pytest.mark.parametrize("family", ["vllm", "sglang", "trtllm"])
 def test_plans_hold_what_their_launch_lines_start(family: str) -> None:
-    server, layouts, budgets = EngineStart(family=family), [Layout(), Layout(tensor=2)], [2048.0, 16_384.0]
+    # Replicas that differ in their data-parallel groups alone are counted once.
+    layouts = [Layout(), Layout(tensor=2), Layout(data=3), Layout(tensor=2, data=4), Layout(pipeline=2, data=2)]
+    server, budgets = EngineStart(family=family), [2048.0, 16_384.0]
     held = held_as_launched(LLAMA, H100, layouts, budgets, server, 5000.0)
     parts = launched_parts(LLAMA, H100, layouts, budgets, family)
     for i, layout in enumerate(layouts):

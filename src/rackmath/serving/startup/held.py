@@ -81,12 +81,22 @@ def held_as_launched(
         return np.broadcast_to(np.asarray(sequences, dtype=float), shape)
     result = np.zeros(shape)
     parts = launched_parts(architecture, system, layouts, budgets, server.family)
+    placements: dict[tuple[object, ...], Resident] = {}
+    of_group: dict[tuple[object, ...], float] = {}
     for i, layout in enumerate(layouts):
-        placement = placed(architecture, system.chip, layout, server)
+        # Accelerators of replicas that differ in their data-parallel groups alone hold the same each.
+        shape_of_group = layout.tensor, layout.expert, layout.pipeline, layout.context_parallel, layout.ffn
+        if shape_of_group not in placements:
+            placements[shape_of_group] = placed(architecture, system.chip, layout, server)
         for k, fraction in enumerate(parts[i].tolist()):
-            if 0 < fraction < 1:
+            if not 0 < fraction < 1:
+                continue
+            key = *shape_of_group, fraction, k, layout.data if layout.ffn else 0
+            if key not in of_group:
                 launch = replace(server, fraction=fraction, tokens=float(tokens[k]))
-                result[i, k] = sequences_held(architecture, system, layout, launch, context, placement)
+                sequences = sequences_held(architecture, system, layout, launch, context, placements[shape_of_group])
+                of_group[key] = sequences / float(layout.data)
+            result[i, k] = float(layout.data) * of_group[key]
     return result
 
 
