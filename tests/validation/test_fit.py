@@ -143,7 +143,7 @@ def test_planted_constants_are_found_again() -> None:
     values, _ = evaluate(questions, planted)
     rows = [replace(q, row=replace(q.row, value=float(v))) for q, v in zip(questions, values, strict=True)]
     known = [
-        Prior(name=n, kind="base", member="", axis="", centre=inward(SHIPPED.base[n], TERM[n].scale), width=10.0)
+        Prior(name=n, kind="base", member="", axis="", centre=inward(SHIPPED.base[n], TERM[n].scale), width=1e3)
         for n in names
     ]
     fixed = [p for p in priors(questions, TIMED) if p.name not in names or p.kind != "base"]
