@@ -128,6 +128,9 @@ def test_by_model_keeps_every_row_and_begins_with_the_largest() -> None:
     assert sorted(key(row) for by_format in models.values() for row in by_format.values()) == sorted(map(key, shown))
     bits = [weight_format(text).bits for text in formats]
     assert bits == sorted(bits, reverse=True)
+    few, first = by_model(shown, 1)
+    assert list(first) == list(models)[:1]
+    assert set(few) == set(first[next(iter(first))])
 
 
 def test_one_range_holds_those_of_all_formats() -> None:

@@ -209,13 +209,16 @@ def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, An
     }
 
 
-def by_model(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], dict[str, dict[str, Mapping[str, Any]]]]:
-    """Formats of all rows, widest first, and the rows of each model by format, largest model first."""
+def by_model(
+    rows: Sequence[Mapping[str, Any]], most: int = 0
+) -> tuple[list[str], dict[str, dict[str, Mapping[str, Any]]]]:
+    """Formats, widest first, and the rows of each model by format, largest model first: so many models, or all."""
     models: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     for row in sorted(rows, key=lambda row: (-row["total_params"], row["model"])):
         models[row["model"]][row["weights"]] = row
-    formats = sorted({row["weights"] for row in rows}, key=lambda text: (text != _OWN, -_bits(text), text))
-    return formats, dict(models)
+    shown = dict(list(models.items())[: most or None])
+    texts = {text for by_format in shown.values() for text in by_format}
+    return sorted(texts, key=lambda text: (text != _OWN, -_bits(text), text)), shown
 
 
 def speed_range(rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:

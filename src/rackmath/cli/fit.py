@@ -86,16 +86,16 @@ def _show(
 
 def _show_models(r: FitRequest, rows: Sequence[Mapping[str, Any]], limit: int) -> None:
     """A line for each model, a column for each format."""
-    formats, models = by_model(rows)
-    names = list(models) if limit == 0 else list(models)[:limit]
+    formats, models = by_model(rows, limit)
+    count = len({row["model"] for row in rows})
     host = " *: a part of the weights stands on the host." if r.host_memory else ""
     slow = "does not fit" if r.tpot is None else "does not fit, or is slower than asked"
     render.show_table(
-        f"tokens/s of {'all' if len(names) == len(models) else f'the largest {len(names)} of'} {len(models)} models, "
+        f"tokens/s of {'all' if len(models) == count else f'the largest {len(models)} of'} {count} models, "
         "in each format that fits",
         ["model", ">params", *(f">{text}" for text in formats), ">90 % range", "evidence"],
-        [_model_line(name, models[name], formats) for name in names],
-        f"{'' if len(names) == len(models) else '--limit 0 shows all. '}-: {slow}.{host} The range is a factor on "
+        [_model_line(name, by_format, formats) for name, by_format in models.items()],
+        f"{'' if len(models) == count else '--limit 0 shows all. '}-: {slow}.{host} The range is a factor on "
         "every speed of its line; --models NAME shows each speed by itself, with its memory.",
     )
 

@@ -150,13 +150,13 @@ def _speed_of(row: Mapping[str, Any]) -> str:
 
 
 def _fitting(rows: Sequence[Mapping[str, Any]]) -> Table:
-    formats, models = by_model(rows)
-    names = list(models)[:_MOST]
+    formats, models = by_model(rows, _MOST)
+    count = len({row["model"] for row in rows})
     return Table(
-        title=f"tokens/s of {'all' if len(names) == len(models) else f'the largest {len(names)} of'} {len(models)} "
+        title=f"tokens/s of {'all' if len(models) == count else f'the largest {len(models)} of'} {count} "
         "models, in each format that fits; *: a part of the weights stands on the host",
         columns=["model", ">parameters", *(f">{text}" for text in formats), ">90 % range, as a factor"],
-        rows=[_speeds(name, models[name], formats) for name in names],
+        rows=[_speeds(name, by_format, formats) for name, by_format in models.items()],
     )
 
 
