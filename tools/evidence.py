@@ -28,7 +28,8 @@ from headline import write_headline
 from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
 from rackmath.evidence.posterior import Base, Posterior, Process, factors, posteriors
 from rackmath.io import constants_file, evidence_files, tables
-from rackmath.validation.calibrate import calibrate, constants_text, left_out_rows, possible, usable
+from rackmath.validation.calibrate import calibrate, possible, usable
+from rackmath.validation.calibration_text import constants_text, left_out_rows
 from rackmath.validation.left_out import folds, reserved, source_of
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
 from rackmath.validation.problem import evaluate

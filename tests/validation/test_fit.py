@@ -14,7 +14,8 @@ from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
 from rackmath.validation.answers import answer, engine_of, stacked_constants, taken
 from rackmath.validation.baselines import ideal_values
-from rackmath.validation.calibrate import calibrate, constants_text, possible, usable
+from rackmath.validation.calibrate import calibrate, possible, usable
+from rackmath.validation.calibration_text import constants_text
 from rackmath.validation.consistency import NUMBERS
 from rackmath.validation.features import RecordedTimer, Recorder, flattened
 from rackmath.validation.fit import Prior, as_constants, as_vector, at_centres, fit, shrunk

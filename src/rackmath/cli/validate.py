@@ -73,7 +73,8 @@ def calibrate_rows(
     By default the shipped constants are moved as far as the rows can tell. JSON that
     `vllm bench serve`, SGLang's bench_serving and InferenceX write is read as well.
     """
-    from rackmath.validation.calibrate import calibrate, constants_text, left_out_rows
+    from rackmath.validation.calibrate import calibrate
+    from rackmath.validation.calibration_text import constants_text, left_out_rows
 
     table = [
         row for path in ([rows] if rows else []) + list(added) for row in measured_files.rows_of(path, said, "ROWS.csv")
