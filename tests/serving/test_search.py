@@ -46,6 +46,13 @@ def test_undominated_points_are_those_that_nothing_beats(pairs: list[tuple[int, 
     assert kept == set(pairs) - beaten
 
 
+def test_a_gain_of_rounding_alone_is_none() -> None:
+    """Readers of prompts are the limit: more writers gain what the last digit says, and no frontier has them."""
+    gain = np.array([7.0, 7.0 * (1 + 1e-15), 7.0 * (1 - 1e-15), 7.1])
+    assert undominated(gain, np.array([1.0, 2.0, 3.0, 4.0])).tolist() == [0, 3]
+    assert undominated(-gain[::-1], np.array([1.0, 2.0, 3.0, 4.0])).tolist() == [0, 1]
+
+
 def test_groups_do_not_hide_each_others_points() -> None:
     gain, cost = np.array([5.0, 1.0, 3.0, 2.0]), np.array([1.0, 2.0, 3.0, 4.0])
     assert undominated(gain, cost).tolist() == [0]

@@ -101,10 +101,15 @@ def joined(parts: Sequence[Points]) -> Points:
     return Points(**columns)
 
 
+_ROUNDING = 1e-9
+"""Part of a gain below which another is the same. [1]"""
+
+
 def undominated(gain: Array, cost: Array, group: Ints | None = None) -> Ints:
     """Places of the points that no other of their group beats in both: more gain at no more cost.
 
-    Sorted by group, then by cost.
+    Sorted by group, then by cost. A gain that is more by rounding alone is none: where readers of prompts are the
+    limit, a larger batch of the writers gains nothing, and processors and their libraries would differ in what stands.
     """
     order = np.argsort(cost, kind="stable")
     if group is not None and len(order):
@@ -117,7 +122,7 @@ def undominated(gain: Array, cost: Array, group: Ints | None = None) -> Ints:
     begins = np.zeros(len(order) + 1, dtype=bool)
     begins[0] = begins[-1] = True
     begins[ends] = True
-    improves = sorted_gain > np.concatenate([[-np.inf], best[:-1]])
+    improves = sorted_gain > np.concatenate([[-np.inf], (best + _ROUNDING * np.abs(best))[:-1]])
     places = np.flatnonzero(improves | begins[:-1])
     # Of points at one cost only the last that improves stands.
     last = np.ones(len(places), dtype=bool)
