@@ -20,8 +20,6 @@ from tests.mutations import mutate
 pytestmark = pytest.mark.long
 
 BATCHES = 20
-FAST = 8
-"""Batches of every run; the rest with -m slow, as ``tools/fuzz.py`` has a hundred thousand cases."""
 PER_BATCH = 500
 
 
@@ -42,9 +40,7 @@ MOST = 4 if (SHARED / "model-configs").exists() else 2
 """Places that change: configs of the catalogue hold little beside what counts need."""
 
 
-@pytest.mark.parametrize(
-    "batch", [pytest.param(i, marks=[pytest.mark.slow] if i >= FAST else []) for i in range(BATCHES)]
-)
+@pytest.mark.parametrize("batch", range(BATCHES))
 def test_mutated_configs_are_read_or_refused(batch: int) -> None:
     random = Random(batch)
     system = catalogue.system("h200-sxm")
