@@ -90,9 +90,10 @@ def fit(
     theta = _centres(priors) if start is None else as_vector(start, priors)
     measured = np.log(np.array([q.row.value for q in questions], dtype=float))
     curvature = np.eye(len(theta))
+    problem = first or Problem.of(questions, as_constants(theta, priors))
     for turn in range(rounds):
-        known = first if turn == 0 else None
-        problem = known or Problem.of(questions, as_constants(theta, priors))
+        if turn:
+            problem = problem.again(as_constants(theta, priors))
         theta, curvature = _minimised(problem, theta, priors, measured, weights, iterations)
         if shrink:
             priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))

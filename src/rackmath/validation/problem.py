@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rackmath.engine import Losses
 from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.terms import SERVICE, TERM
 from rackmath.engine.timer import engine_timer
@@ -22,12 +23,19 @@ STEP = 1e-4
 
 def evaluate(questions: Sequence[Question], constants: Constants) -> tuple[Array, Array]:
     """Predicted values in the rows' units, and the batches behind them. (questions,)"""
-    values, running = np.full(len(questions), np.nan), np.full(len(questions), np.nan)
     losses, scheduling = stacked_constants(constants, [engine_of(q) for q in questions])
-    for group in groups(questions):
+    sorted_groups = groups(questions)
+    return _answered(sorted_groups, [held_by(group) for group in sorted_groups], losses, scheduling)
+
+
+def _answered(
+    sorted_groups: Sequence[Group], held: Sequence[Array | None], losses: Losses, scheduling: QuestionConstants
+) -> tuple[Array, Array]:
+    values, running = (np.full(sum(len(group.questions) for group in sorted_groups), np.nan) for _ in range(2))
+    for group, most in zip(sorted_groups, held, strict=True):
         with_kernels = replace(taken(losses, group.index), kernels=group.kernels)
         timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch)
-        values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index), held_by(group))
+        values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index), most)
     return values, running
 
 
@@ -55,17 +63,26 @@ class Problem:
     @classmethod
     def of(cls, questions: Sequence[Question], constants: Constants) -> Problem:
         """Gather the passes of all questions at the batches that ``constants`` imply."""
-        _, running = evaluate(questions, constants)
-        engines = [engine_of(q) for q in questions]
-        _, scheduling = stacked_constants(constants, engines)
         sorted_groups = groups(questions)
+        held = [held_by(group) for group in sorted_groups]
+        return cls._gathered(sorted_groups, held, [engine_of(q) for q in questions], constants)
+
+    def again(self, constants: Constants) -> Problem:
+        """The same questions at the batches that other constants imply."""
+        return self._gathered(self.groups, self.held, self.engines, constants)
+
+    @classmethod
+    def _gathered(
+        cls, sorted_groups: list[Group], held: list[Array | None], engines: list[EngineVersion], constants: Constants
+    ) -> Problem:
+        losses, scheduling = stacked_constants(constants, engines)
+        _, running = _answered(sorted_groups, held, losses, scheduling)
         recorders: list[Recorder] = []
-        capacities = [held_by(group) for group in sorted_groups]
-        for group, most in zip(sorted_groups, capacities, strict=True):
+        for group, most in zip(sorted_groups, held, strict=True):
             recorder = Recorder(group)
             answer(group, recorder, taken(scheduling, group.index), most, running[group.index])
             recorders.append(recorder)
-        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, capacities)
+        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, held)
 
     def at(self, constants: Constants) -> Evaluation:
         """All passes and all predicted values."""
