@@ -8,8 +8,9 @@ import pytest
 
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
-from rackmath.api.fit import by_model, run_fit, speed_range
+from rackmath.api.fit import run_fit
 from rackmath.api.fit_request import FitRequest
+from rackmath.api.fit_table import by_model, speed_range, speed_table
 from rackmath.errors import InputError
 from rackmath.models.formats import weight_format
 
@@ -128,6 +129,9 @@ def test_by_model_keeps_every_row_and_begins_with_the_largest() -> None:
     assert sorted(key(row) for by_format in models.values() for row in by_format.values()) == sorted(map(key, shown))
     bits = [weight_format(text).bits for text in formats]
     assert bits == sorted(bits, reverse=True)
+    assert [line[0] for line in speed_table(shown).lines] == list(models)
+    assert speed_table(shown).whole
+    assert not speed_table(shown, 1).whole
     few, first = by_model(shown, 1)
     assert list(first) == list(models)[:1]
     assert set(few) == set(first[next(iter(first))])

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from rackmath.api.estimate import computed_result, corrected_results
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.estimate_result import EstimateResult
 from rackmath.api.fit_request import FitRequest
+from rackmath.api.fit_table import OWN
 from rackmath.api.near import all_measurements
 from rackmath.api.result import Result
 from rackmath.api.split import NOTES, Run, split_row, systems_of
@@ -32,7 +32,6 @@ _FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
 """Formats of llama.cpp's files, widest first."""
 _KERNELS = (("fp8", "fp8-channel", 8.0), ("fp4", "nvfp4", 4.0), ("bf16", "awq", 4.0))
 """Precision that a chip needs, format, and bits of it: what engines of servers quantise to."""
-_OWN = "config's own"
 _SURELY_TOO_LARGE = 2.0
 """Multiple of the memory beyond which weights at their format's mean width need no exact count. [1]"""
 
@@ -102,9 +101,9 @@ def _candidates(
     """A model in each format in which its weights may find room."""
     room = sum(s.chip.memory_capacity for s in machine) + (r.host_memory or 0.0)
     for text in _formats(r, model, machine[0], engine):
-        if text != _OWN and total_params(model) * weight_format(text).bits / 8 > _SURELY_TOO_LARGE * room:
+        if text != OWN and total_params(model) * weight_format(text).bits / 8 > _SURELY_TOO_LARGE * room:
             continue
-        candidate = model if text == _OWN else requantise(model, weights=weight_format(text))
+        candidate = model if text == OWN else requantise(model, weights=weight_format(text))
         candidate = requantise(candidate, cache=cache_format(r.kv)) if r.kv and r.card else candidate
         if sum(weight_bytes(candidate).values()) <= 1.1 * room:
             yield text, candidate
@@ -117,10 +116,10 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     bits = model.narrowest_bits
     if reads_own_files(engine):
         narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
-        own = "mxfp4_moe" if main_format(model).name == "mxfp4" else _OWN
+        own = "mxfp4_moe" if main_format(model).name == "mxfp4" else OWN
         return [own, *narrower] if bits < 8 else narrower
     rates = dict(system.chip.rates)
-    return [_OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
+    return [OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -207,28 +206,6 @@ def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, An
         "active_params": active_params(p.model),
         "evidence": result.near.posterior.distance if result.near is not None else None,
     }
-
-
-def by_model(
-    rows: Sequence[Mapping[str, Any]], most: int = 0
-) -> tuple[list[str], dict[str, dict[str, Mapping[str, Any]]]]:
-    """Formats, widest first, and the rows of each model by format, largest model first: so many models, or all."""
-    models: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for row in sorted(rows, key=lambda row: (-row["total_params"], row["model"])):
-        models[row["model"]][row["weights"]] = row
-    shown = dict(list(models.items())[: most or None])
-    texts = {text for by_format in shown.values() for text in by_format}
-    return sorted(texts, key=lambda text: (text != _OWN, -_bits(text), text)), shown
-
-
-def speed_range(rows: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
-    """Factors on the speed of each row that hold the 90 % range of all."""
-    ends = [(row["time"] / row["time_high"], row["time"] / row["time_low"]) for row in rows]
-    return min(low for low, _ in ends), max(high for _, high in ends)
-
-
-def _bits(text: str) -> float:
-    return 0.0 if text == _OWN else weight_format(text).bits
 
 
 def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str, Any]]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from rackmath.api.fit import by_model, run_fit, speed_range
+from rackmath.api.fit import run_fit
 from rackmath.api.fit_request import FitRequest
+from rackmath.api.fit_table import speed_table, speed_text
 from rackmath.cli import render
 from rackmath.cli.options import request_options
 from rackmath.cli.quantities import WholeNumber
@@ -71,7 +72,7 @@ def _show(
                 ">memory each",
                 *([">on the host", "moved"] if r.host_memory else []),
                 *(["layout"] if gpus > 1 or r.card else []),
-                "measurements",
+                "evidence",
             ],
             [_line(r, row, gpus) for row in first_rows],
         )
@@ -86,34 +87,16 @@ def _show(
 
 def _show_models(r: FitRequest, rows: Sequence[Mapping[str, Any]], limit: int) -> None:
     """A line for each model, a column for each format."""
-    formats, models = by_model(rows, limit)
-    count = len({row["model"] for row in rows})
+    table = speed_table(rows, limit)
     host = " *: a part of the weights stands on the host." if r.host_memory else ""
     slow = "does not fit" if r.tpot is None else "does not fit, or is slower than asked"
     render.show_table(
-        f"tokens/s of {'all' if len(models) == count else f'the largest {len(models)} of'} {count} models, "
-        "in each format that fits",
-        ["model", ">params", *(f">{text}" for text in formats), ">90 % range", "evidence"],
-        [_model_line(name, by_format, formats) for name, by_format in models.items()],
-        f"{'' if len(models) == count else '--limit 0 shows all. '}-: {slow}.{host} The range is a factor on "
-        "every speed of its line; --models NAME shows each speed by itself, with its memory.",
+        table.title,
+        table.columns,
+        table.lines,
+        f"{'' if table.whole else '--limit 0 shows all. '}-: {slow}.{host} The range is a factor on every speed of its "
+        "line; --models NAME shows each speed by itself, with its memory.",
     )
-
-
-def _model_line(name: str, by_format: Mapping[str, Mapping[str, Any]], formats: Sequence[str]) -> list[str]:
-    rows = by_format.values()
-    low, high = speed_range(rows)
-    return [
-        name,
-        show(next(iter(rows))["total_params"]),
-        *(_cell(by_format.get(text)) for text in formats),
-        f"{low:.2f} to {high:.2f}",
-        " or ".join(dict.fromkeys(row["evidence"] or "-" for row in rows)),
-    ]
-
-
-def _cell(row: Mapping[str, Any] | None) -> str:
-    return "-" if row is None else _speed(row["tokens_per_second"]) + ("*" if row["offloaded_bytes"] else "")
 
 
 def _sentences(r: FitRequest, rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -128,11 +111,7 @@ def _sentences(r: FitRequest, rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _named(row: Mapping[str, Any]) -> str:
-    return f"{row['model']} in {row['weights']} at {_speed(row['tokens_per_second'])} tokens/s"
-
-
-def _speed(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{row['model']} in {row['weights']} at {speed_text(row['tokens_per_second'])} tokens/s"
 
 
 def _line(r: FitRequest, row: Mapping[str, Any], gpus: int) -> list[str]:
@@ -143,8 +122,8 @@ def _line(r: FitRequest, row: Mapping[str, Any], gpus: int) -> list[str]:
     return [
         row["model"],
         row["weights"],
-        _speed(row["tokens_per_second"]),
-        f"{_speed(low)} to {_speed(high)}",
+        speed_text(row["tokens_per_second"]),
+        f"{speed_text(low)} to {speed_text(high)}",
         show(row["memory"], "B"),
         *offload_cells,
         *([row["layout"]] if gpus > 1 or r.card else []),

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.explore import run_curve, run_elasticities
-from rackmath.api.fit import by_model, speed_range
 from rackmath.api.fit_request import FitRequest
+from rackmath.api.fit_table import speed_table, speed_text
 from rackmath.api.memory import MemoryRequest
 from rackmath.hardware.changes import UNITS
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
@@ -137,7 +137,7 @@ def fit(i: FitInputs) -> PageContent:
     return PageContent(
         figures=drawn(answer.result.picture()) if rows else [],
         pairs=pairs,
-        tables=[_fitting(rows)] if rows else [],
+        tables=[_by_model(rows), _by_format(rows, i.batch)] if rows else [],
         facts=rows,
         command=answer.command,
         python=answer.python,
@@ -146,32 +146,33 @@ def fit(i: FitInputs) -> PageContent:
 
 
 def _speed_of(row: Mapping[str, Any]) -> str:
-    return f"{row['model']} in {row['weights']}, {row['tokens_per_second']:,.3g} tokens/s"
+    return f"{row['model']} in {row['weights']}, {speed_text(row['tokens_per_second'])} tokens/s"
 
 
-def _fitting(rows: Sequence[Mapping[str, Any]]) -> Table:
-    formats, models = by_model(rows, _MOST)
-    count = len({row["model"] for row in rows})
+def _by_model(rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = speed_table(rows, _MOST)
+    title = f"{table.title}; *: a part of the weights stands on the host"
+    return Table(title=title, columns=table.columns, rows=table.lines)
+
+
+def _by_format(rows: Sequence[Mapping[str, Any]], batch: float) -> Table:
+    first_rows = rows[:_MOST]
     return Table(
-        title=f"tokens/s of {'all' if len(models) == count else f'the largest {len(models)} of'} {count} "
-        "models, in each format that fits; *: a part of the weights stands on the host",
-        columns=["model", ">parameters", *(f">{text}" for text in formats), ">90 % range, as a factor"],
-        rows=[_speeds(name, by_format, formats) for name, by_format in models.items()],
+        title="each format" if len(first_rows) == len(rows) else f"the fastest {len(first_rows)} of {len(rows)}",
+        columns=["model", "weights", ">tokens/s", ">90 % range", ">memory each", ">on the host", "evidence"],
+        rows=[
+            (
+                row["model"],
+                row["weights"],
+                speed_text(row["tokens_per_second"]),
+                f"{speed_text(batch / row['time_high'])} to {speed_text(batch / row['time_low'])}",
+                show(row["memory"], "B"),
+                show(row["offloaded_bytes"], "B") if row["offloaded_bytes"] else "",
+                row["evidence"] or "",
+            )
+            for row in first_rows
+        ],
     )
-
-
-def _speeds(name: str, by_format: Mapping[str, Mapping[str, Any]], formats: Sequence[str]) -> tuple[str, ...]:
-    rows = by_format.values()
-    return (
-        name,
-        show(next(iter(rows))["total_params"]),
-        *(_speed_in(by_format.get(text)) for text in formats),
-        "{:.2f} to {:.2f}".format(*speed_range(rows)),
-    )
-
-
-def _speed_in(row: Mapping[str, Any] | None) -> str:
-    return "" if row is None else f"{row['tokens_per_second']:,.3g}" + ("*" if row["offloaded_bytes"] else "")
 
 
 @asking(EstimateRequest, own=("over", "low", "high"))
