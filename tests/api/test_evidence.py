@@ -62,6 +62,12 @@ def test_an_answer_that_nothing_is_near_is_physics_and_says_so() -> None:
     assert any("sglang with gpt-oss-20b" in note and "physics alone" in note for note in facts["assumptions"])
 
 
+def test_no_measurement_is_read_for_an_answer_without_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "_evidence", lambda: pytest.fail("measurements were read"))
+    for more in ({"no_evidence": True}, {"ideal": True}, {"enforce_eager": True}):
+        assert rm.estimate("llama-3.1-8b", "h100-sxm", batch=8, context=4000, gpus=1, **more).near is None
+
+
 def test_dollars_follow_from_the_corrected_time() -> None:
     facts, alone = said("estimate", *KNOWN), said("estimate", *KNOWN, "--no-evidence")
     ratio = facts["usd_per_million_tokens"] / alone["usd_per_million_tokens"]

@@ -64,20 +64,22 @@ def answer(
     steady, workers = _service(group, timer, k.serving, running, held)
     first, step = steady.time_to_first_token, steady.time_per_output_token
     requests, output = steady.requests_per_second * workers, group.array("output")
-    answers = (
-        steady.mean_of_requests,
-        steady.median_of_requests,
-        step,
-        1 / step,
-        first,
-        steady.median_to_first_token,
-        first + np.maximum(output - 1, 0) * step,
-        requests,
-        requests * output,
-        requests * (group.array("input") + output),
-    )
+    by_quantity = {
+        "tpot": steady.mean_of_requests,
+        "tpot_median": steady.median_of_requests,
+        "itl": step,
+        "speed": 1 / step,
+        "ttft": first,
+        "ttft_median": steady.median_to_first_token,
+        "latency": first + np.maximum(output - 1, 0) * step,
+        "requests": requests,
+        "output": requests * output,
+        "total": requests * (group.array("input") + output),
+    }
     size = (len(group.questions),)
-    values = np.choose(group.quantity, [np.broadcast_to(numbers, size) for numbers in answers])
+    values = np.empty(size)
+    for name, places in group.quantities.items():
+        values[places] = np.broadcast_to(by_quantity[name], size)[places]
     return values * scale, np.broadcast_to(np.asarray(steady.running, dtype=float), size)
 
 

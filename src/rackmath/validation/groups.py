@@ -25,19 +25,6 @@ Ints = NDArray[np.int64]
 
 WITHOUT_QUEUES = ("train", "decode", "prefill", "static")
 """Kinds of rows that no requests wait for."""
-QUANTITIES = (
-    "tpot",
-    "tpot_median",
-    "itl",
-    "speed",
-    "ttft",
-    "ttft_median",
-    "latency",
-    "requests",
-    "output",
-    "total",
-)
-"""What rows ask of a service, in the order of :func:`~rackmath.validation.answers.answer`."""
 _PIECE = 512
 _PIECES = 4
 """Micro-batch and micro-batches of a batch in llama.cpp (n_ubatch 512, n_batch 2048)."""
@@ -58,13 +45,16 @@ class Group:
     def array(self, name: str) -> Array:
         """One number of every question."""
         if name not in self._arrays:
-            self._arrays[name] = np.array([getattr(q, name) for q in self.questions], dtype=float)
+            numbers = np.array([getattr(q, name) for q in self.questions], dtype=float)
+            numbers.setflags(write=False)
+            self._arrays[name] = numbers
         return self._arrays[name]
 
     @cached_property
-    def quantity(self) -> Ints:
-        """What each question asks of a service, as a place in :data:`QUANTITIES`."""
-        return np.array([QUANTITIES.index(q.quantity) for q in self.questions])
+    def quantities(self) -> dict[str, Ints]:
+        """Places of the questions that ask for each quantity."""
+        names = np.array([q.quantity for q in self.questions])
+        return {str(name): np.flatnonzero(names == name) for name in np.unique(names)}
 
     @cached_property
     def latency(self) -> NDArray[np.bool_]:
