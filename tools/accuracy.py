@@ -128,6 +128,7 @@ def readme(kept: list[Question], values: dict[str, Array]) -> None:
             f"{inside.mean():.0%}"
         )
     write_headline("accuracy", " |\n| ".join(rows))
+    write_headline("rows", f"{everything.sum():,}")
 
 
 def page(
