@@ -11,9 +11,9 @@ from statistics import median, quantiles
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page
-from tests.web.conftest import board, browser
+from tests.web.conftest import board, browser, browsers
 
-__all__ = ["board", "browser"]
+__all__ = ["board", "browser", "browsers"]
 
 pytestmark = pytest.mark.benchmark
 

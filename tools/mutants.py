@@ -116,21 +116,23 @@ def equivalents() -> set[tuple[str, str, str]]:
     return {(row["file"], row["operator"], row["line"]) for row in rows}
 
 
-def _differs(code: str, changed: str) -> bool:
-    """Whether a change is a program, and another one; operators also change a bare * among parameters."""
-    try:
-        return ast.dump(ast.parse(changed)) != ast.dump(ast.parse(code))
-    except SyntaxError:
-        return False
-
-
-def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
-    """Whether tests fail on a copy of the sources with the mutant in it; None where it changes nothing."""
-    target = copy / mutant.file.relative_to(ROOT / "src")
+def changed_code(mutant: Mutant) -> str | None:
+    """The file with the mutant in it; None where that is no program or the same one: a bare * is changed too."""
     code = mutant.file.read_text(encoding="utf-8")
     changed = mutate_code(code, get_operator(mutant.operator)(), mutant.occurrence)
-    if changed is None or not _differs(code, changed):
+    try:
+        same = changed is None or ast.dump(ast.parse(changed)) == ast.dump(ast.parse(code))
+    except SyntaxError:
         return None
+    return None if same else changed
+
+
+def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str], limit: float = LIMIT) -> bool | None:
+    """Whether tests fail on a copy of the sources with the mutant in it; None where the limit is too short to say."""
+    target = copy / mutant.file.relative_to(ROOT / "src")
+    code, changed = mutant.file.read_text(encoding="utf-8"), changed_code(mutant)
+    if changed is None:
+        raise ValueError(f"{mutant.name} changes nothing")
     target.write_text(changed, encoding="utf-8")
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not long", *tests]
     try:
@@ -139,12 +141,12 @@ def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str]) -> bool | None:
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(copy)},
             capture_output=True,
-            timeout=LIMIT,
+            timeout=min(limit, LIMIT),
             check=False,
         )
         return ended.returncode != 0
     except subprocess.TimeoutExpired:
-        return True
+        return True if limit >= LIMIT else None
     finally:
         target.write_text(code, encoding="utf-8")
 
@@ -169,7 +171,7 @@ def tests_of(mutant: Mutant) -> Sequence[str]:
 def results(
     mutants: Sequence[Mutant], tests: Sequence[str] | None, workers: int, seconds: float
 ) -> Iterator[tuple[Mutant, bool | None]]:
-    """Try mutants, each worker on a copy of its own; those that would begin later than ``seconds`` are not tried."""
+    """Try mutants, each worker on a copy of its own; those that are not judged within ``seconds`` are None."""
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         copies: Queue[Path] = Queue()
@@ -179,11 +181,10 @@ def results(
             copies.put(copy)
 
         def run(mutant: Mutant) -> bool | None:
-            if time.monotonic() > end:
-                return None
             copy = copies.get()
             try:
-                return is_noticed(mutant, copy, tests or tests_of(mutant))
+                left = end - time.monotonic()
+                return is_noticed(mutant, copy, tests or tests_of(mutant), left) if left > 0 else None
             finally:
                 copies.put(copy)
 
@@ -202,7 +203,9 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="every mutant")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=inf, help="time after which no further mutant is begun")
+    parser.add_argument(
+        "--seconds", type=float, default=inf, help="time for all; what is not judged by then is not counted"
+    )
     parser.add_argument("--least", type=float, default=0.0, help="part that must be noticed, else the exit status is 1")
     arguments = parser.parse_args()
     files = sorted((SOURCE / arguments.room).rglob("*.py"))
@@ -221,6 +224,7 @@ def main() -> None:
     ]
     if not arguments.all:
         mutants = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
+    mutants = [mutant for mutant in mutants if changed_code(mutant) is not None]
     total = survivors = 0
     for mutant, failed in results(mutants, arguments.tests, arguments.workers, arguments.seconds):
         if failed is None:
@@ -230,7 +234,8 @@ def main() -> None:
             survivors += 1
             print(f"lives: {mutant.name}\n    {mutant.text}", flush=True)
     part = 1 - survivors / max(total, 1)
-    print(f"{total - survivors} of {total} mutants noticed ({part:.0%}), seed {arguments.seed}")
+    late = f"; {len(mutants) - total} not judged in time" if total < len(mutants) else ""
+    print(f"{total - survivors} of {total} mutants noticed ({part:.0%}), seed {arguments.seed}{late}")
     if part < arguments.least:
         sys.exit(
             f"fewer than {arguments.least:.0%} of the mutants were noticed: write known answers for those that live"

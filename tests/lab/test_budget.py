@@ -77,10 +77,10 @@ def test_no_time_is_refused(seconds: float) -> None:
         TimeLimit(seconds)
 
 
-def test_processes_are_sized_before_they_start(wait: Callable[[float], None]) -> None:
+def test_processes_are_sized_by_the_time_that_is_left(wait: Callable[[float], None]) -> None:
     """Exchanges by the calibrated network, pipelines by their pace: less time, fewer tokens, fewer repeats."""
     slow = _system(2, 1e8, 1e-3, 1e7)
-    sizes = [exchange_sizes(exchange.TOKENS, 4, slow, TimeLimit(s), 0.0) for s in (0.1, 5.0, 20.0, 1000.0)]
+    sizes = [exchange_sizes(exchange.TOKENS, 4, slow, TimeLimit(s)) for s in (0.1, 5.0, 20.0, 1000.0)]
     assert sizes[0] == ([64], 3)
     assert sizes[-1] == (list(exchange.TOKENS), 7)
     assert all(len(a[0]) <= len(b[0]) for a, b in pairwise(sizes))

@@ -25,8 +25,6 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (128, 256, 512, 1024, 2048, 4096, 8192)
 _SHORT, _FEW = 128, 8
 """Context of the curve over batches, and batch of the curve over contexts."""
-_PROMPT = 512
-"""Tokens of the prompt that is read at once."""
 _MOST = 0.5
 """Of the repeats of one point. [s]"""
 
@@ -46,6 +44,7 @@ def experiment(
     batches: Sequence[int] = BATCHES,
     contexts: Sequence[int] = CONTEXTS,
     sizes: Sequence[NetworkSizes] | None = None,
+    prompt: int = 512,
     library: bool = True,
 ) -> Experiment:
     """Decode at many batches and contexts, dense and with experts; read a prompt; count experts.
@@ -54,6 +53,8 @@ def experiment(
     ----------
     sizes : sequence of NetworkSizes, optional
         Decoders; by default a dense one and a mixture that suit the device.
+    prompt : int
+        Tokens of the prompt that is read at once.
     library : bool
         Whether transformers' own classes are decoded as well, where they are installed.
     """
@@ -85,8 +86,8 @@ def experiment(
             for number, context in enumerate(part.sized(fitting, float, f"{subject.name}, contexts"))
         ]
         curves += [*_batch_curves(subject, over_batch), _context_curve(subject, over_context)]
-        prompt = _point(ceilings, subject, "prefill", 1, _PROMPT, part, 1)
-        facts[subject.name], sentences = _facts(ceilings, subject, over_batch, over_context, prompt)
+        prefill = _point(ceilings, subject, "prefill", 1, prompt, part, 1)
+        facts[subject.name], sentences = _facts(ceilings, subject, over_batch, over_context, prefill)
         findings += sentences
         if subject.coverage is not None:
             curves.append(_coverage_curve(subject, [point.batch for point in over_batch]))
@@ -176,7 +177,7 @@ def _coverage_curve(subject: Subject, batches: Sequence[int]) -> ExperimentCurve
 
 
 def _facts(
-    ceilings: Ceilings, subject: Subject, over_batch: Sequence[_Point], over_context: Sequence[_Point], prompt: _Point
+    ceilings: Ceilings, subject: Subject, over_batch: Sequence[_Point], over_context: Sequence[_Point], prefill: _Point
 ) -> tuple[dict[str, float], list[str]]:
     """Floor, knee, slope of the cache, prompt against decode."""
     floor, last = over_batch[0], over_batch[-1]
@@ -186,9 +187,9 @@ def _facts(
         "cost_of_batch_one": (floor.timing.median / 1) / (last.timing.median / last.batch),
         "cost_of_batch_one_predicted": floor.predicted / (last.predicted / last.batch),
         "knee_predicted": balance_batch(ceilings, subject.architecture, _SHORT),
-        "prompt_token": prompt.timing.median / _PROMPT,
-        "prompt_token_predicted": prompt.predicted / _PROMPT,
-        "decode_over_prompt": (last.timing.median / last.batch) / (prompt.timing.median / _PROMPT),
+        "prompt_token": prefill.timing.median / prefill.context,
+        "prompt_token_predicted": prefill.predicted / prefill.context,
+        "decode_over_prompt": (last.timing.median / last.batch) / (prefill.timing.median / prefill.context),
     }
     compared = ""
     if last.batch > floor.batch:

@@ -15,7 +15,7 @@ from rackmath.lab.budget import TimeLimit
 from rackmath.lab.exchange_workers import CHOSEN, EXPERTS, HIDDEN, LAYERS, ExchangeJob, calibrate, exchange, reduce_both
 from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine, Timing
-from rackmath.lab.processes import run
+from rackmath.lab.processes import joined
 
 TOKENS = (64, 256, 1024, 4096)
 _REPEATS, _LEAST = 7, 3
@@ -49,21 +49,19 @@ def experiment(
         raise InputError("--ranks", ranks, "write an even number of at least 2")
     if not 1 <= ratio < 1e6:
         raise InputError("--ratio", ratio, "write a number from 1 to 1e6")
-    budget.say("bandwidth and latency of an even exchange")
-    basic = run(calibrate, ranks, _REPEATS)[0]
-    # Processes take about as long to start every time.
-    starting = perf_counter() - start
-    latency, bandwidth = _line(basic["exchange"])
-    reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
-    slow = bandwidth / ratio
-    tokens, repeats = _sizes(tokens, ranks, _system(ranks // 2, bandwidth, latency, slow), budget, 3 * starting)
     entries: dict[str, list[dict[str, Any]]] = {}
-    for name, second in (("one rack", float("inf")), ("two racks", slow)):
-        budget.say(f"dispatch and combine, {name}")
-        job = ExchangeJob(tokens=tuple(tokens), repeats=repeats, slow=second)
-        entries[name] = _slowest(run(exchange, ranks, job))
-    budget.say("data-parallel and tensor-parallel reductions")
-    reductions = run(reduce_both, ranks, ExchangeJob(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
+    with joined(ranks) as run:
+        budget.say("bandwidth and latency of an even exchange")
+        basic = run(calibrate, _REPEATS)[0]
+        latency, bandwidth = _line(basic["exchange"])
+        slow = bandwidth / ratio
+        tokens, repeats = _sizes(tokens, ranks, _system(ranks // 2, bandwidth, latency, slow), budget)
+        for name, second in (("one rack", float("inf")), ("two racks", slow)):
+            budget.say(f"dispatch and combine, {name}")
+            entries[name] = _slowest(run(exchange, ExchangeJob(tokens=tuple(tokens), repeats=repeats, slow=second)))
+        budget.say("data-parallel and tensor-parallel reductions")
+        reductions = run(reduce_both, ExchangeJob(tokens=tuple(tokens), repeats=repeats, slow=slow))[0]
+    reduce_latency, reduce_bandwidth = _line_of_reduction(basic["reduce"], ranks)
     systems = {
         "one rack": _system(ranks, bandwidth, latency, None),
         "two racks": _system(ranks // 2, bandwidth, latency, slow),
@@ -106,16 +104,13 @@ def experiment(
     )
 
 
-def _sizes(
-    tokens: Sequence[int], ranks: int, slowest: System, budget: TimeLimit, starting: float
-) -> tuple[list[int], int]:
+def _sizes(tokens: Sequence[int], ranks: int, slowest: System, budget: TimeLimit) -> tuple[list[int], int]:
     """Tokens and repeats that end in time, by what two racks would take; the fewest tokens stay in any case."""
     sorted_tokens = sorted(tokens)
     # One rack takes no longer than two, and the reductions about as long: three times the slowest.
     lasting = [3 * _predicted(slowest, ranks, count) for count in sorted_tokens]
-    room = max(budget.left - starting, 0.0)
-    selection = budget.fitting(sorted_tokens, lasting, room / _LEAST, "tokens")
-    return selection, int(np.clip(room / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
+    selection = budget.fitting(sorted_tokens, lasting, budget.left / _LEAST, "tokens")
+    return selection, int(np.clip(budget.left / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

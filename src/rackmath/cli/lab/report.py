@@ -89,7 +89,9 @@ def _jobs(device: str | None, quick: bool, budget: TimeLimit) -> Iterator[Job]:
     first, ceilings = roofline.experiment(here, next(parts), small=quick)
     yield lambda: first
     if quick:
-        yield lambda: decode.experiment(ceilings, next(parts), batches=(1, 4), contexts=(128, 256), library=False)
+        yield lambda: decode.experiment(
+            ceilings, next(parts), batches=(1, 4), contexts=(128, 256), prompt=32, library=False
+        )
         yield lambda: departures.experiment(here, next(parts), seats=4)
         yield lambda: exchange.experiment(host, next(parts), ranks=2, tokens=(64, 256))
         yield lambda: stages.experiment(host, next(parts), stages=2, microbatches=(2, 4))
