@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,6 +29,7 @@ from rackmath.serving.simulator import (
     simulate,
 )
 from rackmath.serving.simulator.code import compiled_code, python_code
+from rackmath.serving.simulator.compiled import with_wide_integers
 from tests.conftest import compile_beside
 from tests.serving.simulator.graphs import random_graph
 from tests.serving.simulator.test_against_reference import KV, systems, times
@@ -187,6 +189,25 @@ def test_machine_code_is_kept_where_it_can_be(writable: bool, tmp_path: Path) ->
         base.write_text("a file where the folder would be")
     subprocess.run([sys.executable, "-c", _ONE_FUNCTION, str(base)], check=True)
     assert bool(list(base.rglob("*.nbi"))) == writable
+
+
+def test_integers_of_all_widths_and_constants_share_one_version() -> None:
+    """Another version for each of them was half of all that was compiled."""
+
+    def twice(n):
+        return 2 * n
+
+    form: Any = with_wide_integers(numba.njit(twice))
+
+    @numba.njit
+    def both(n):
+        return form(n) + form(1)
+
+    assert both(np.int32(20)) == 42
+    assert form(np.int32(20)) + form(np.int64(1)) == 42
+    assert [str(types) for (types,) in form.signatures] == ["int64"]
+    assert form(0.5) == 1.0
+    assert [str(types) for (types,) in form.signatures] == ["int64", "float64"]
 
 
 def test_each_place_and_version_of_the_sources_has_its_own_folder(
