@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -33,6 +34,8 @@ _SMALL = 100_000
 """Requests and blocks of prefixes up to which a run is interpreted: a few seconds."""
 _GIVEN_UP = 600.0
 """Age from which the mark of a compiler at work says nothing. [s]"""
+_UNUSED = 30 * 86_400.0
+"""Time without a run after which the machine code of another version or place is removed. [s]"""
 _NICE = 10
 """What is asked for now comes first."""
 
@@ -55,6 +58,8 @@ def code_for(size: float, kinds: int, say: Callable[[str], None]) -> Code:
         Told that the compiler is at work.
     """
     if _mark(kinds).exists():
+        with suppress(OSError):
+            os.utime(code_folder())
         return compiled_code(str(code_folder()))
     if size > _SMALL:
         say("compiling the simulator, once on this machine: about 30 s")
@@ -111,6 +116,7 @@ def marking(kinds: int) -> Generator[None]:
     try:
         yield
         _mark(kinds).touch()
+        _forget_unused()
     finally:
         _begun(kinds).unlink()
 
@@ -131,6 +137,15 @@ def warm(kinds: int) -> None:
     code = compiled_code(str(code_folder()))
     for work, fleet in ((open_loop, failing), (closed, Fleet(replicas=2))):
         simulate(work, times, batching=batching, fleet=fleet, beside=other_kinds, code=code)
+
+
+def _forget_unused() -> None:
+    """Remove machine code that no run has used for a month: each version of the sources leaves some 25 MB."""
+    for folder in code_folder().parent.glob("simulator-*"):
+        # Another process may be at it as well.
+        with suppress(OSError):
+            if folder != code_folder() and time.time() - folder.stat().st_mtime > _UNUSED:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _mark(kinds: int) -> Path:

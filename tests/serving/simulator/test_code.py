@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,25 @@ def test_without_a_folder_to_write_to_nothing_is_started(nothing_kept: list[list
     (tmp_path / "kept").write_text("a file where the folder would be")
     assert machine_code.code_for(10, 1, lambda text: None).whole
     assert not nothing_kept
+
+
+def test_machine_code_that_no_run_has_used_for_a_month_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    mine, used, old, other = (tmp_path / name for name in ("simulator-a", "simulator-b", "simulator-c", "else"))
+    monkeypatch.setattr(machine_code, "code_folder", lambda: mine)
+    for folder in (mine, used, old, other):
+        folder.mkdir()
+        os.utime(folder, (0.0, 0.0))
+    (mine / "begun-1").touch()
+    (mine / "complete-2").touch()
+    os.utime(used, (time.time(), time.time() - 29 * 86_400))
+    with machine_code.marking(1):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["else", "simulator-a", "simulator-b"]
+    os.utime(mine, (0.0, 0.0))
+    assert not machine_code.code_for(10, 2, lambda text: None).whole
+    assert time.time() - mine.stat().st_mtime < 60
 
 
 _ONE_FUNCTION = """
