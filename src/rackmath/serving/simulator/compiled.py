@@ -79,15 +79,18 @@ def with_wide_integers(dispatcher: Any) -> Any:
     Numba compiles another for each width and each constant that a call is written with, and for what it takes a
     variable's type to be on the way to knowing it: half of the compiler's time, for the same results.
     """
-    from numba import types
+    import numba
 
-    compile_for = dispatcher.compile
+    types, compile_for = cast(Any, numba).types, dispatcher.compile
 
     def wide(argument: Any) -> Any:
         value = types.unliteral(argument)
         return types.int64 if isinstance(value, types.Integer) and value.signed else value
 
-    dispatcher.compile = lambda arguments: compile_for(tuple(wide(argument) for argument in arguments))
+    def compile_wide(arguments: tuple[Any, ...]) -> Any:
+        return compile_for(tuple(wide(argument) for argument in arguments))
+
+    dispatcher.compile = compile_wide
     return dispatcher
 
 
