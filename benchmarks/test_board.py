@@ -11,16 +11,16 @@ from statistics import median, quantiles
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page
-from tests.web.conftest import board, browser, browsers
+from tests.web.conftest import board, browser, chromium
 
-__all__ = ["board", "browser", "browsers"]
+__all__ = ["board", "browser", "chromium"]
 
 pytestmark = pytest.mark.benchmark
 
 _PACE = 100
 """Between two moves; a faster hand skips some, for one question is asked at a time. [ms]"""
 _STARTS = 8
-"""New browsers that open a page, each with nothing kept."""
+"""New chromium that open a page, each with nothing kept."""
 VIEWERS, SECONDS, PAUSE = 200, 20.0, 1.0
 """Viewers, and how often each of them moves a slider on average."""
 SLIDERS = (

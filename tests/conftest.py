@@ -72,7 +72,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
 
     def order(item: pytest.Item) -> tuple[bool, bool, bool]:
-        in_browser = "browsers" in getattr(item, "fixturenames", ())
+        in_browser = "chromium" in getattr(item, "fixturenames", ())
         return (_SIMULATOR in item.path.parents, not in_browser, item.get_closest_marker("long") is None)
 
     items.sort(key=order)

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
@@ -127,12 +127,9 @@ def changed_code(mutant: Mutant) -> str | None:
     return None if same else changed
 
 
-def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str], limit: float = LIMIT) -> bool | None:
-    """Whether tests fail on a copy of the sources with the mutant in it; None where the limit is too short to say."""
+def is_noticed(mutant: Mutant, changed: str, copy: Path, tests: Sequence[str], limit: float) -> bool | None:
+    """Whether tests fail on a copy of the sources with the changed file; None where the limit is too short to say."""
     target = copy / mutant.file.relative_to(ROOT / "src")
-    code, changed = mutant.file.read_text(encoding="utf-8"), changed_code(mutant)
-    if changed is None:
-        raise ValueError(f"{mutant.name} changes nothing")
     target.write_text(changed, encoding="utf-8")
     words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not long", *tests]
     try:
@@ -148,7 +145,7 @@ def is_noticed(mutant: Mutant, copy: Path, tests: Sequence[str], limit: float = 
     except subprocess.TimeoutExpired:
         return True if limit >= LIMIT else None
     finally:
-        target.write_text(code, encoding="utf-8")
+        shutil.copyfile(mutant.file, target)
 
 
 def changed_since(revision: str) -> list[Path]:
@@ -169,9 +166,9 @@ def tests_of(mutant: Mutant) -> Sequence[str]:
 
 
 def results(
-    mutants: Sequence[Mutant], tests: Sequence[str] | None, workers: int, seconds: float
+    mutants: Mapping[Mutant, str], tests: Sequence[str] | None, workers: int, seconds: float
 ) -> Iterator[tuple[Mutant, bool | None]]:
-    """Try mutants, each worker on a copy of its own; those that are not judged within ``seconds`` are None."""
+    """Try mutants with their code, each worker on a copy of its own; those not judged within ``seconds`` are None."""
     end = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder:
         copies: Queue[Path] = Queue()
@@ -184,7 +181,7 @@ def results(
             copy = copies.get()
             try:
                 left = end - time.monotonic()
-                return is_noticed(mutant, copy, tests or tests_of(mutant), left) if left > 0 else None
+                return is_noticed(mutant, mutants[mutant], copy, tests or tests_of(mutant), left) if left > 0 else None
             finally:
                 copies.put(copy)
 
@@ -224,9 +221,9 @@ def main() -> None:
     ]
     if not arguments.all:
         mutants = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
-    mutants = [mutant for mutant in mutants if changed_code(mutant) is not None]
+    changes = {mutant: code for mutant in mutants if (code := changed_code(mutant)) is not None}
     total = survivors = 0
-    for mutant, failed in results(mutants, arguments.tests, arguments.workers, arguments.seconds):
+    for mutant, failed in results(changes, arguments.tests, arguments.workers, arguments.seconds):
         if failed is None:
             continue
         total += 1
@@ -234,8 +231,8 @@ def main() -> None:
             survivors += 1
             print(f"lives: {mutant.name}\n    {mutant.text}", flush=True)
     part = 1 - survivors / max(total, 1)
-    late = f"; {len(mutants) - total} not judged in time" if total < len(mutants) else ""
-    print(f"{total - survivors} of {total} mutants noticed ({part:.0%}), seed {arguments.seed}{late}")
+    unjudged = f"; {len(changes) - total} not judged in time" if total < len(changes) else ""
+    print(f"{total - survivors} of {total} mutants noticed ({part:.0%}), seed {arguments.seed}{unjudged}")
     if part < arguments.least:
         sys.exit(
             f"fewer than {arguments.least:.0%} of the mutants were noticed: write known answers for those that live"

@@ -40,8 +40,8 @@ def board() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browsers() -> Iterator[BrowserType]:
-    """What starts browsers."""
+def chromium() -> Iterator[BrowserType]:
+    """Chromium as Playwright starts it."""
     if _EXECUTABLE is None:
         pytest.skip("no Chromium is here: `apt-get install chromium`")
     with sync_playwright() as playwright:
@@ -49,17 +49,17 @@ def browsers() -> Iterator[BrowserType]:
 
 
 @pytest.fixture(scope="session")
-def browser(browsers: BrowserType) -> Iterator[Browser]:
+def browser(chromium: BrowserType) -> Iterator[Browser]:
     """A browser that keeps nothing from one context to the next."""
-    browser = browsers.launch(executable_path=_EXECUTABLE, args=_FLAGS)
+    browser = chromium.launch(executable_path=_EXECUTABLE, args=_FLAGS)
     yield browser
     browser.close()
 
 
 @pytest.fixture(scope="session")
-def browsing(browsers: BrowserType, board: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+def browsing(chromium: BrowserType, board: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
     """One person's browser, which keeps the scripts that it has read, and compiled: each page is there in half the time."""
-    context = browsers.launch_persistent_context(
+    context = chromium.launch_persistent_context(
         tmp_path_factory.mktemp("profile"),
         executable_path=_EXECUTABLE,
         args=_FLAGS,

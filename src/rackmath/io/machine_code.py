@@ -116,9 +116,9 @@ def marking(kinds: int) -> Generator[None]:
     try:
         yield
         _mark(kinds).touch()
-        _forget_unused()
+        _remove_unused()
     finally:
-        _begun(kinds).unlink()
+        _begun(kinds).unlink(missing_ok=True)
 
 
 def warm(kinds: int) -> None:
@@ -139,9 +139,9 @@ def warm(kinds: int) -> None:
         simulate(work, times, batching=batching, fleet=fleet, beside=other_kinds, code=code)
 
 
-def _forget_unused() -> None:
+def _remove_unused() -> None:
     """Remove machine code that no run has used for a month: each version of the sources leaves some 25 MB."""
-    for folder in code_folder().parent.glob("simulator-*"):
+    for folder in code_folder().parent.glob(f"simulator-{'[0-9a-f]' * 16}"):
         # Another process may be at it as well.
         with suppress(OSError):
             if folder != code_folder() and time.time() - folder.stat().st_mtime > _UNUSED:

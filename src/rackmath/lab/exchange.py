@@ -15,7 +15,7 @@ from rackmath.lab.budget import TimeLimit
 from rackmath.lab.exchange_workers import CHOSEN, EXPERTS, HIDDEN, LAYERS, ExchangeJob, calibrate, exchange, reduce_both
 from rackmath.lab.experiment import Experiment, ExperimentCurve
 from rackmath.lab.machine import Machine, Timing
-from rackmath.lab.processes import joined
+from rackmath.lab.processes import process_group
 
 TOKENS = (64, 256, 1024, 4096)
 _REPEATS, _LEAST = 7, 3
@@ -50,7 +50,7 @@ def experiment(
     if not 1 <= ratio < 1e6:
         raise InputError("--ratio", ratio, "write a number from 1 to 1e6")
     entries: dict[str, list[dict[str, Any]]] = {}
-    with joined(ranks) as run:
+    with process_group(ranks) as run:
         budget.say("bandwidth and latency of an even exchange")
         basic = run(calibrate, _REPEATS)[0]
         latency, bandwidth = _line(basic["exchange"])
@@ -109,8 +109,9 @@ def _sizes(tokens: Sequence[int], ranks: int, slowest: System, budget: TimeLimit
     sorted_tokens = sorted(tokens)
     # One rack takes no longer than two, and the reductions about as long: three times the slowest.
     lasting = [3 * _predicted(slowest, ranks, count) for count in sorted_tokens]
-    selection = budget.fitting(sorted_tokens, lasting, budget.left / _LEAST, "tokens")
-    return selection, int(np.clip(budget.left / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
+    room = budget.left
+    selection = budget.fitting(sorted_tokens, lasting, room / _LEAST, "tokens")
+    return selection, int(np.clip(room / sum(lasting[: len(selection)]), _LEAST, _REPEATS))
 
 
 def _line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:

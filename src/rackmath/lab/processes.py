@@ -33,12 +33,12 @@ def run(worker: Worker, ranks: int, job: Any) -> list[Any]:
 
     Errors: :class:`ProcessFailed` with the last line of a process that failed.
     """
-    with joined(ranks) as run_in_each:
+    with process_group(ranks) as run_in_each:
         return run_in_each(worker, job)
 
 
 @contextmanager
-def joined(ranks: int) -> Generator[Callable[[Worker, Any], list[Any]]]:
+def process_group(ranks: int) -> Generator[Callable[[Worker, Any], list[Any]]]:
     """Start so many processes, which take seconds to import what they need, for one worker after the other.
 
     Yields a function of a worker and its job, which runs it in every process as :func:`run` does.
@@ -50,7 +50,7 @@ def joined(ranks: int) -> Generator[Callable[[Worker, Any], list[Any]]]:
     def run_in_each(worker: Worker, job: Any) -> list[Any]:
         for queue in jobs:
             queue.put((worker, job))
-        return _collected(answers, ranks)
+        return _answers_of(answers, ranks)
 
     with tempfile.TemporaryDirectory() as folder:
         meeting = str(Path(folder) / "meeting")
@@ -72,7 +72,7 @@ def joined(ranks: int) -> Generator[Callable[[Worker, Any], list[Any]]]:
                     process.terminate()
 
 
-def _collected(answers: Any, ranks: int) -> list[Any]:
+def _answers_of(answers: Any, ranks: int) -> list[Any]:
     """One answer of every rank, in their order."""
     entries: dict[int, Any] = {}
     while len(entries) < ranks:
@@ -94,7 +94,8 @@ def _enter(rank: int, ranks: int, jobs: Any, meeting: str, answers: Any) -> None
         dist.init_process_group(
             "gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks, timeout=timedelta(seconds=_PATIENCE)
         )
-        while (task := jobs.get()) is not None:
+        # Whoever asks may be gone: nobody waits for ever.
+        while (task := jobs.get(timeout=_PATIENCE)) is not None:
             worker, job = task
             answers.put((rank, worker(rank, ranks, job), None))
         dist.barrier()

@@ -178,7 +178,8 @@ def test_without_a_folder_to_write_to_nothing_is_started(nothing_kept: list[list
 def test_machine_code_that_no_run_has_used_for_a_month_is_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    mine, used, old, other = (tmp_path / name for name in ("simulator-a", "simulator-b", "simulator-c", "else"))
+    names = ("simulator-" + 16 * "a", "simulator-" + 16 * "b", "simulator-" + 16 * "c", "simulator-of-somebody")
+    mine, used, old, other = (tmp_path / name for name in names)
     monkeypatch.setattr(machine_code, "code_folder", lambda: mine)
     for folder in (mine, used, old, other):
         folder.mkdir()
@@ -188,7 +189,7 @@ def test_machine_code_that_no_run_has_used_for_a_month_is_removed(
     os.utime(used, (time.time(), time.time() - 29 * 86_400))
     with machine_code.marking(1):
         pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["else", "simulator-a", "simulator-b"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in (mine, used, other))
     os.utime(mine, (0.0, 0.0))
     assert not machine_code.code_for(10, 2, lambda text: None).whole
     assert time.time() - mine.stat().st_mtime < 60
