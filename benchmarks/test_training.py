@@ -14,7 +14,7 @@ from rackmath.training.run import step_times
 from rackmath.training.scaling_laws import law
 
 pytestmark = pytest.mark.benchmark
-TIMES = StageTimes(forward=1.0, backward_input=1.0, backward_weight=0.6, send=0.02)
+TIMES = StageTimes(forward=1.0, backward_input=1.0, backward_weight=0.6, send_time=0.02)
 
 
 @pytest.mark.parametrize("name", ["1f1b", "zb-h2", "interleaved", "zb-v", "zb-2p"])

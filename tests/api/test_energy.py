@@ -70,7 +70,7 @@ def test_a_loop_takes_the_power_of_all_its_accelerators() -> None:
 
 def test_a_session_on_hardware_of_one_s_own() -> None:
     own = run_agent(
-        AgentRequest(model="gpt-5", own="llama-3.1-8b", on="h100-sxm", layout="tp1", batch=4.0, grid=400)
+        AgentRequest(model="gpt-5", own_model="llama-3.1-8b", on="h100-sxm", layout="tp1", batch=4.0, grid=400)
     ).facts["own"]
     assert within(3.6e6 * own["energy"]["kwh"], own["gpu_seconds_per_session"])
     assert own["energy"]["kg_co2"] == pytest.approx(0.4 * own["energy"]["kwh"])

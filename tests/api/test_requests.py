@@ -154,20 +154,38 @@ def test_a_value_that_cannot_be_meant_is_refused_by_name(field: str, value: obje
 def test_no_value_gets_through_unread(number: float, text: str) -> None:
     for value in (number, text):
         try:
-            made = replace(SimulateRequest(**LEAST[SimulateRequest]), seats=value)  # type: ignore[arg-type]
+            made = replace(SimulateRequest(**LEAST[SimulateRequest]), max_num_seqs=value)  # type: ignore[arg-type]
         except InputError:
             continue
-        assert made.seats == int(made.seats)
+        assert made.max_num_seqs == int(made.max_num_seqs)
 
 
 def test_fields_are_named_as_users_type_them() -> None:
     assert "poisson" in keys_of(SimulateRequest)
-    for name in ("seats", "--seats", "max-num-seqs", "--max-num-seqs"):
-        named = field_named(SimulateRequest, name)
-        assert named is not None
-        assert named.name == "seats"
     assert field_named(SimulateRequest, "nothing") is None
     assert len(keys_of(SimulateRequest)) == len(fields(SimulateRequest)) - 1
+
+
+OLDER = (
+    (SimulateRequest, "seats budget block grows think swing burst spread first beside",
+     "max_num_seqs max_num_batched_tokens block_size turn_tokens think_time diurnal_amplitude interarrival_cv length_cv"
+     " limit add_replicas"),
+    (AgentRequest, "first added think smaller own", "instructions turn_tokens think_time smaller_model own_model"),
+    (BudgetRequest, "known", "published_models"),
+    (PipelineRequest, "send overlapped kept", "send_time overlap_time weight_share"),
+    (RlRequest, "trained straggle", "training_share straggler_ratio"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_type", "older", "newer"), OLDER)
+def test_names_that_changed_are_still_taken(request_type: type, older: str, newer: str) -> None:
+    """As options and as keys of ``--what-if`` and sweeps, with hyphens and without; help shows the newer one first."""
+    for old, new in zip(older.split(), newer.split(), strict=True):
+        for name in (old, f"--{old}", new, new.replace("_", "-"), f"--{new.replace('_', '-')}"):
+            named = field_named(request_type, name)
+            assert named is not None, name
+            assert named.name == new
+            assert named.names[0] == "--" + new.replace("_", "-")
 
 
 def test_a_field_without_a_declaration_does_not_load() -> None:

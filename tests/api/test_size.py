@@ -85,7 +85,7 @@ def test_the_answer_is_what_the_simulator_says() -> None:
     """The same fleet, set up by hand."""
     facts = run_size(PlanRequest(**QUESTION, rate=200, ttft_p99=0.5, tpot_p95=0.03, one_pool=True)).facts
     d = facts["deployment"]
-    seats = ceil(d["batch"] / d["groups"])
+    max_num_seqs = ceil(d["batch"] / d["groups"])
     result = run_simulation(
         SimulateRequest(
             model="llama-3.1-8b",
@@ -94,12 +94,12 @@ def test_the_answer_is_what_the_simulator_says() -> None:
             layout=d["layout"],
             weights=d["weights"],
             kv=d["kv"],
-            seats=seats,
-            budget=max(d["chunk"], seats),
+            max_num_seqs=max_num_seqs,
+            max_num_batched_tokens=max(d["chunk"], max_num_seqs),
             poisson=200.0,
             input=1000.0,
             output=100.0,
-            spread=0.0,
+            length_cv=0.0,
             requests=12_000,
         )
     )

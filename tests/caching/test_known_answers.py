@@ -77,7 +77,7 @@ def test_a_survival_is_a_chance_at_every_time(survival: object) -> None:
 
 def test_a_session_is_summarised_where_a_turn_after_the_summary_fits() -> None:
     """Instructions 1,000, summary 2,000, a turn of 300 and 200."""
-    session = {"turns": 3, "first": 1000.0, "added": 300.0, "output": 200.0, "think": 60.0}
+    session = {"turns": 3, "instructions": 1000.0, "turn_tokens": 300.0, "output": 200.0, "think_time": 60.0}
     assert Session(**session, compact_at=3501.0).compact_to == 2000
     with pytest.raises(InputError, match="3,500"):
         Session(**session, compact_at=3500.0)
@@ -85,7 +85,9 @@ def test_a_session_is_summarised_where_a_turn_after_the_summary_fits() -> None:
 
 def test_a_session_is_summarised_before_a_turn_would_pass_its_limit() -> None:
     """The sixth turn would end at 4,000 of 3,600 tokens: a call reads 3,500, and 1,000 + 2,000 go on."""
-    calls = turns(Session(turns=6, first=1000, added=300, output=200, think=0, keep=1, compact_at=3600))
+    calls = turns(
+        Session(turns=6, instructions=1000, turn_tokens=300, output=200, think_time=0, keep=1, compact_at=3600)
+    )
     assert calls.prompt.tolist() == [1300, 1800, 2300, 2800, 3300, 3500, 3300]
     assert calls.prefix.tolist() == [0, 1300, 1800, 2300, 2800, 3300, 1000]
     assert calls.output.tolist() == [200] * 5 + [2000, 200]
@@ -94,7 +96,9 @@ def test_a_session_is_summarised_before_a_turn_would_pass_its_limit() -> None:
 
 
 def test_a_turn_may_end_just_at_its_limit() -> None:
-    calls = turns(Session(turns=6, first=1000, added=300, output=200, think=0.5, keep=1, compact_at=4000))
+    calls = turns(
+        Session(turns=6, instructions=1000, turn_tokens=300, output=200, think_time=0.5, keep=1, compact_at=4000)
+    )
     assert not calls.summary.any()
     assert calls.hit == pytest.approx(1 - exp(-2))
 

@@ -16,7 +16,7 @@ from rackmath.io import catalogue
 from rackmath.prices.agents import own_hardware, session_bill
 from rackmath.prices.lists import PriceList, Rates
 
-PLAIN = Session(turns=50, first=10_000.0, added=1000.0, output=300.0, think=60.0)
+PLAIN = Session(turns=50, instructions=10_000.0, turn_tokens=1000.0, output=300.0, think_time=60.0)
 PRICES = PriceList(
     model="m",
     provider="p",
@@ -24,9 +24,14 @@ PRICES = PriceList(
 )
 
 
-@given(count=st.integers(1, 200), first=st.integers(0, 10**5), added=st.integers(0, 5000), output=st.integers(0, 5000))
+@given(
+    count=st.integers(1, 200),
+    first=st.integers(0, 10**5),
+    added=st.integers(0, 5000),
+    output=st.integers(0, 5000),
+)
 def test_prompts_grow_by_what_is_added_and_said(count: int, first: int, added: int, output: int) -> None:
-    found = turns(Session(turns=count, first=first, added=added, output=output, think=1.0))
+    found = turns(Session(turns=count, instructions=first, turn_tokens=added, output=output, think_time=1.0))
     assert found.prompt.sum() == count * (first + added) + (added + output) * count * (count - 1) // 2
     assert found.prefix.tolist() == [0, *found.prompt[:-1]]
     assert found.output.sum() == count * output
@@ -46,13 +51,13 @@ def test_compaction_keeps_prompts_below_its_limit_and_loses_the_cache(count: int
 
 def test_the_hit_rate_is_that_of_simulated_pauses() -> None:
     pauses = np.random.default_rng(3).exponential(90.0, 400_000)
-    assert turns(replace(PLAIN, think=90.0, keep=100.0)).hit == pytest.approx(np.mean(pauses < 100.0), abs=0.003)
-    assert turns(replace(PLAIN, think=0.0, keep=300.0)).hit == 1.0
-    assert turns(replace(PLAIN, think=0.0)).hit == 0.0
+    assert turns(replace(PLAIN, think_time=90.0, keep=100.0)).hit == pytest.approx(np.mean(pauses < 100.0), abs=0.003)
+    assert turns(replace(PLAIN, think_time=0.0, keep=300.0)).hit == 1.0
+    assert turns(replace(PLAIN, think_time=0.0)).hit == 0.0
 
 
 def test_a_session_of_two_turns_by_hand() -> None:
-    calls = turns(replace(PLAIN, turns=2, think=0.0, keep=300.0))
+    calls = turns(replace(PLAIN, turns=2, think_time=0.0, keep=300.0))
     # Prompts of 11,000 and 12,300; the second finds 11,000.
     assert session_bill(PRICES, calls, 0.0).total.sum() == pytest.approx((23_300 * 4 + 600 * 20) / 1e6)
     minutes = session_bill(PRICES, calls, 300.0)
@@ -62,7 +67,7 @@ def test_a_session_of_two_turns_by_hand() -> None:
 
 
 def test_caching_that_never_hits_costs_more_than_none() -> None:
-    calls = turns(replace(PLAIN, think=1e9, keep=300.0))
+    calls = turns(replace(PLAIN, think_time=1e9, keep=300.0))
     with_writes, without = (session_bill(PRICES, calls, keep).total.sum() for keep in (300.0, 0.0))
     assert with_writes > without
     assert session_bill(PRICES, calls, 300.0).write.sum() == pytest.approx(calls.prompt.sum() * 5 / 1e6, rel=1e-5)
@@ -71,7 +76,7 @@ def test_caching_that_never_hits_costs_more_than_none() -> None:
 def test_own_hardware_is_the_engines_time_of_every_call() -> None:
     model, system = catalogue.model("qwen3-8b"), catalogue.system("h100-sxm")
     layout = parse_layout("tp1,dp2", None, model)
-    calls = turns(replace(PLAIN, turns=3, think=60.0, keep=60.0))
+    calls = turns(replace(PLAIN, turns=3, think_time=60.0, keep=60.0))
     found = own_hardware(model, system, layout, calls, batch=16.0)
     wanted = 0.0
     for prompt, prefix, said in zip(calls.prompt, calls.prefix, calls.output, strict=True):
@@ -92,6 +97,6 @@ def test_sessions_that_do_not_fit_and_bad_sessions_are_refused() -> None:
     model, system = catalogue.model("qwen3-8b"), catalogue.system("h100-sxm")
     with pytest.raises(DoesNotFit, match="smaller batch"):
         own_hardware(model, system, parse_layout("tp1", None, model), turns(PLAIN), batch=1e4)
-    for change in ({"turns": 0}, {"first": -1.0}, {"think": float("nan")}, {"compact_at": 12_000.0}):
+    for change in ({"turns": 0}, {"instructions": -1.0}, {"think_time": float("nan")}, {"compact_at": 12_000.0}):
         with pytest.raises(InputError):
             replace(PLAIN, **change)

@@ -30,7 +30,7 @@ def test_an_engine_that_nothing_is_known_of_is_taken_to_be_as_vllm() -> None:
         ({"engine": "sglang", "policy": "chunked"}, ("chunked", "recompute", 1)),
         ({"engine": "sglang", "drafted": 2}, ("prefill-first", "reserve", 1)),
         ({"policy": "static"}, ("static", "reserve", 16)),
-        ({"engine": "trtllm", "preemption": "recompute", "block": 64}, ("unchunked", "recompute", 64)),
+        ({"engine": "trtllm", "preemption": "recompute", "block_size": 64}, ("unchunked", "recompute", 64)),
     ],
 )
 def test_what_is_asked_for_stands_in_the_place_of_the_engines_own(

@@ -10,7 +10,7 @@ from rackmath.engine.constants import Constants
 from rackmath.io import catalogue, constants_file
 from rackmath.models.formats import weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.engines import default_seats, fuses_experts, micro_batch_seats
+from rackmath.serving.engines import default_max_num_seqs, fuses_experts, micro_batch_sequences
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_experts_that_are_trained_at_once_take_what_their_products_take() -> Non
     ],
 )  # fmt: skip
 def test_sequences_at_once_where_nothing_is_said(family: str, system: str, seats: float) -> None:
-    assert default_seats(family, catalogue.system(system).chip) == seats
+    assert default_max_num_seqs(family, catalogue.system(system).chip) == seats
 
 
 @pytest.mark.parametrize(("family", "each"), [("vllm", 64), ("sglang", 64), ("llama.cpp", 64), ("trtllm", 256)])
 def test_micro_batches_of_a_pipeline_share_the_sequences_of_engines_that_count_all(family: str, each: int) -> None:
-    assert micro_batch_seats(family, 256, 4) == each
-    assert micro_batch_seats(family, 256, 1) == 256
-    assert micro_batch_seats(family, 1, 4) == 1
+    assert micro_batch_sequences(family, 256, 4) == each
+    assert micro_batch_sequences(family, 256, 1) == 256
+    assert micro_batch_sequences(family, 1, 4) == 1

@@ -135,7 +135,7 @@ def test_a_simulation_takes_such_a_layout() -> None:
     """At little load a token takes what the step of its few sequences takes."""
     asked: dict[str, Any] = {
         "model": "qwen3-30b-a3b", "on": "h200-sxm", "gpus": 8, "layout": "dp4,ffn4,mb2", "poisson": 0.5, "input": 500,
-        "output": 100, "requests": 200, "spread": 0.0,
+        "output": 100, "requests": 200, "length_cv": 0.0,
     }  # fmt: skip
     result = run_simulation(SimulateRequest(**asked))
     engine = constants_file.engine_of(H200, "vllm", 2026.5)

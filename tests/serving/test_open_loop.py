@@ -148,7 +148,7 @@ def test_a_rate_and_a_closed_loop_of_as_many_users_agree(rate: float, step: floa
 def test_beyond_capacity_requests_wait_longer_the_more_there_are(llama: Architecture) -> None:
     """Served at most 32 / (200 x 13.2 ms) = 12.1 per second; of 1,000 sent at 24 the mean one waits half of the rest."""
     timer = linear(0.01, 1e-4, 1e-9)
-    full = Load(concurrency=1000.0, input=512.0, output=200.0, seats=32.0)
+    full = Load(concurrency=1000.0, input=512.0, output=200.0, max_num_seqs=32.0)
     found = at_rate(llama, make_system(), Layout(tensor=8), full, 24.0, timer, PLAIN)
     served = 32 / (200 * (0.01 + 32e-4))
     assert found.requests_per_second == pytest.approx(served, rel=1e-6)

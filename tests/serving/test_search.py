@@ -80,7 +80,7 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached: 
             output=500.0,
             cached=cached * 5000.0,
             drafted=float(p.drafted[i]),
-            budget=float(p.chunk[i]),
+            max_num_batched_tokens=float(p.chunk[i]),
         )
         if p.batch[i] / layout.data < np.floor(chunk / work.read) and p.concurrency[i] / layout.data >= 2:
             continue  # The search takes prompts one by one until passes are full, the balance as many as there are.

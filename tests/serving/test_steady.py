@@ -281,7 +281,7 @@ def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_other
 def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:
     """A thousand prompts of 100 tokens for answers of 4: a step of 400 tokens' budget takes in four of them."""
     s = Scheduling(interruption=1.0)
-    usual = Load(concurrency=1000.0, input=100.0, output=4.0, budget=400.0)
+    usual = Load(concurrency=1000.0, input=100.0, output=4.0, max_num_batched_tokens=400.0)
     assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, s) == pytest.approx(0.03 + 4 * 0.1)
     # An engine that reads prompts first stops for all of them.
     assert time_per_output_token(TIMES, 1000.0, np.inf, usual, 1.0, replace(s, mixed=0.0)) == pytest.approx(
@@ -291,7 +291,7 @@ def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:
 
 def test_seats_bound_what_runs_and_the_others_wait(llama) -> None:
     """100 users of 10 seats: a tenth is served at a time, and each waits for nine times as long."""
-    few = Load(concurrency=100.0, input=1.0, output=1000.0, seats=10.0)
+    few = Load(concurrency=100.0, input=1.0, output=1000.0, max_num_seqs=10.0)
     state = closed_loop(llama, make_system(), Layout(tensor=8), few, fixed(0.01, 1e-6), Scheduling(interruption=0.0))
     assert state.running == pytest.approx(10, rel=1e-3)
     assert state.time_to_first_token == pytest.approx(90 / float(state.requests_per_second), rel=1e-2)
@@ -299,7 +299,7 @@ def test_seats_bound_what_runs_and_the_others_wait(llama) -> None:
 
 def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama) -> None:
     """100 at once, 10 seats, answers of 10 s: ten turns, so that the mean one waits for 4.05 of ten turns of 9."""
-    wave = Load(concurrency=100.0, input=1.0, output=1000.0, seats=10.0, wave=True)
+    wave = Load(concurrency=100.0, input=1.0, output=1000.0, max_num_seqs=10.0, wave=True)
     state = closed_loop(llama, make_system(), Layout(tensor=8), wave, fixed(0.01, 1e-9), Scheduling(interruption=0.0))
     assert state.time_to_first_token == pytest.approx(0.9 * 90 / 2, rel=0.01)
     assert state.requests_per_second == pytest.approx(100 / 100, rel=0.01)
@@ -327,7 +327,7 @@ def test_a_wave_ends_when_its_last_prompt_is_read_and_answered(llama, output: fl
 def test_of_answers_that_differ_in_length_the_short_ones_take_longest_a_token(rng) -> None:
     """100 at once whose steps take 10 ms more for each prompt: each waits for 49.5, however long his answer is."""
     t = PassTimes(step=0.02, prompt=0.01, alone=0.01, beside=0.01)
-    wave = Load(concurrency=100.0, input=1024.0, output=200.0, budget=8192.0, varied=1.0, wave=True)
+    wave = Load(concurrency=100.0, input=1024.0, output=200.0, max_num_batched_tokens=8192.0, varied=1.0, wave=True)
     s = Scheduling(interruption=1.0)
     mean, median = of_requests(t, 100.0, 0.5, wave, 1.0, s)
     drawn = rng.exponential(200.0, 400_000)

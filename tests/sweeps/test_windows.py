@@ -35,7 +35,7 @@ def asked(**fields: object) -> SimulateRequest:
 @given(swing=st.floats(0, 0.99), begin=st.floats(0, DAY - 1), span=st.floats(60, 3 * DAY))
 def test_expected_arrivals_are_those_that_the_day_bends(swing: float, begin: float, span: float) -> None:
     """As many as are expected until a moment come until then, wherever the day begins."""
-    r = asked(swing=swing, day_start=begin)
+    r = asked(diurnal_amplitude=swing, day_start=begin)
     count = arrivals_until(r, span)
     # The request of that number, evenly drawn, comes at that moment.
     even = np.arange(1, int(count) + 2) / 20.0
@@ -56,7 +56,7 @@ def test_a_day_that_begins_later_is_the_rest_of_the_same_day() -> None:
 
 @given(count=st.integers(1, 19), swing=st.sampled_from([0.0, 0.7]))
 def test_windows_share_the_run_out(count: int, swing: float) -> None:
-    r = asked(swing=swing)
+    r = asked(diurnal_amplitude=swing)
     parts = windows_of(r, count)
     assert len(parts) == count
     assert sum(part["length"] for part in parts) == pytest.approx(2000.0)
@@ -90,7 +90,7 @@ def test_windows_see_what_the_whole_sees() -> None:
 
 
 def test_a_window_of_the_peak_has_more_requests_than_one_of_the_trough() -> None:
-    r = asked(poisson=2.0, swing=0.9, requests=172_800, output=4)
+    r = asked(poisson=2.0, diurnal_amplitude=0.9, requests=172_800, output=4)
     peak, trough = (window(**windows_of(r, 24)[hour]) for hour in (6, 18))
     assert peak["requests"] == pytest.approx(2 * 3600 * (1 + 0.9 * 0.9886), rel=0.03)
     assert trough["requests"] == pytest.approx(2 * 3600 * (1 - 0.9 * 0.9886), rel=0.12)
@@ -129,7 +129,7 @@ def test_a_long_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
 
 def test_a_month_of_a_region_is_a_thousand_windows() -> None:
     """10^9 requests at 390 a second, by day and by night: none of them is held but a window's."""
-    month = asked(poisson=390.0, swing=0.5, requests=10**9)
+    month = asked(poisson=390.0, diurnal_amplitude=0.5, requests=10**9)
     parts = windows_of(month, 1000)
     assert max(part["request"]["requests"] for part in parts) < 2.5e6
     assert sum(part["length"] for part in parts) == pytest.approx(1e9 / 390)

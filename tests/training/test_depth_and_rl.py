@@ -91,7 +91,7 @@ def test_where_reversible_layers_pay() -> None:
 
 
 def server(step: Callable[[Array, Array], Array], seats: float = 1e9, read: float = 0.0) -> Servers:
-    return Servers(gpus=8, step=step, seats=np.array([seats]), read=read)
+    return Servers(gpus=8, step=step, sequences=np.array([seats]), read=read)
 
 
 def constant(seconds: float) -> StepTime:
@@ -113,7 +113,7 @@ def test_a_step_waits_for_its_longest_answer_one_token_after_the_other(
     rollouts: int, answer: float, prompt: float, trained: float, straggle: float, many: int, refresh: float
 ) -> None:
     """Steps that take as long at any batch: as many as the longest answer has tokens, however many accelerators."""
-    loop = Loop(rollouts=rollouts, answer=answer, prompt=prompt, trained=trained, straggle=straggle)
+    loop = Loop(rollouts=rollouts, answer=answer, prompt=prompt, training_share=trained, straggler_ratio=straggle)
     cost = loop_cost(loop, 8 * many, server(constant(0.01), read=1e-5), refresh=refresh, **COSTS)
     training = trained * rollouts * (prompt + answer) * 6e-4 / (8 * many)
     reading = math.ceil(rollouts / many) * prompt * 1e-5
@@ -126,7 +126,7 @@ def test_a_step_waits_for_its_longest_answer_one_token_after_the_other(
 @given(answer=st.floats(100, 1e5), straggle=st.floats(1, 10), each=st.integers(1, 5000))
 def test_steps_as_long_as_their_batch_take_all_tokens(answer: float, straggle: float, each: int) -> None:
     """Where a step takes a time per sequence, a server's time is that of its tokens, but for the last answer's."""
-    loop = Loop(rollouts=each, answer=answer, prompt=1, straggle=straggle)
+    loop = Loop(rollouts=each, answer=answer, prompt=1, straggler_ratio=straggle)
     made = float(writing_time(each, loop, np.array([1e9]), per_sequence(1e-3))[0])
     tokens = each * answer * 1e-3
     # The steps of the last answer are whole ones: part of a sequence cannot run.
@@ -135,14 +135,14 @@ def test_steps_as_long_as_their_batch_take_all_tokens(answer: float, straggle: f
 
 @given(seats=st.integers(1, 100), times=st.integers(1, 50), straggle=st.floats(1, 4))
 def test_answers_beyond_the_seats_follow_those_that_end(seats: int, times: int, straggle: float) -> None:
-    loop = Loop(rollouts=1, answer=1000, prompt=1, straggle=straggle)
+    loop = Loop(rollouts=1, answer=1000, prompt=1, straggler_ratio=straggle)
     made = float(writing_time(seats * times, loop, np.array([float(seats)]), constant(0.01))[0])
     assert made == pytest.approx((times - 1) * 1000 * 0.01 + straggle * 1000 * 0.01)
 
 
 def test_contexts_grow_by_what_was_written() -> None:
     """Steps as long as their context: the sum over an answer of P + q."""
-    loop = Loop(rollouts=1, answer=1000, prompt=500, straggle=1.0)
+    loop = Loop(rollouts=1, answer=1000, prompt=500, straggler_ratio=1.0)
     made = writing_time(1, loop, np.array([9.0]), lambda batch, context: 1e-6 * (context + 0 * batch))
     assert float(made[0]) == pytest.approx(1e-6 * (1000 * 500 + 1000**2 / 2))
 
@@ -152,12 +152,12 @@ def test_contexts_grow_by_what_was_written() -> None:
 def test_overlap_takes_the_longer_of_both_on_the_best_division(lag: int, refresh: float) -> None:
     """Every number of servers tried: the loop's is the best of them."""
     servers = server(lambda batch, context: 0.01 + 1e-4 * batch + 1e-7 * context, seats=256)
-    loop = Loop(rollouts=4000, answer=2000, prompt=300, straggle=3.0, lag=lag)
+    loop = Loop(rollouts=4000, answer=2000, prompt=300, straggler_ratio=3.0, lag=lag)
     cost = loop_cost(loop, 512, servers, refresh=refresh, **COSTS)
     times: list[float] = []
     for many in range(1, 64):
         each = math.ceil(4000 / many) * lag
-        wrote = float(writing_time(each, loop, servers.seats, servers.step)[0]) / lag
+        wrote = float(writing_time(each, loop, servers.sequences, servers.step)[0]) / lag
         times.append(max(wrote + refresh, 4000 * 2300 * 6e-4 / (512 - 8 * many)))
     assert cost.time == pytest.approx(min(times))
     assert cost.servers == 1 + times.index(min(times))

@@ -56,7 +56,7 @@ def test_stages_are_from_one_to_all_layers(layers: int, gpus: int, stages: set[i
 
 def test_answers_that_follow_others_are_read_at_their_mean_age() -> None:
     """Steps as long as their context. A token of answers up to 2 A, evenly long, has 2 A / 3 before it in the mean."""
-    loop = Loop(rollouts=1, answer=1000, prompt=500, straggle=2.0)
+    loop = Loop(rollouts=1, answer=1000, prompt=500, straggler_ratio=2.0)
 
     def step(batch: Array, context: Array) -> Array:
         return 1e-6 * (context + 0 * batch)

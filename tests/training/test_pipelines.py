@@ -42,7 +42,7 @@ def rows(kind: str) -> list[tuple[dict[str, str], str, float]]:
 
 def printed(config: dict[str, str]) -> StageTimes:
     ahead, back, own, send = (float(config[f"{name}_ms"]) for name in ("TF", "TB", "TW", "Tcomm"))
-    return StageTimes(forward=ahead, backward_input=back, backward_weight=own, send=send)
+    return StageTimes(forward=ahead, backward_input=back, backward_weight=own, send_time=send)
 
 
 def allowed(name: str, p: int, m: int) -> tuple[int, int]:
@@ -73,7 +73,7 @@ def test_the_search_is_no_worse_than_the_paper_s() -> None:
     for config, _, value in rows("zb-bubble-rate"):
         if config["schedule"] == "ZB-2p":
             p = int(config["p"])
-            found = run("zb-2p", p, int(config["m"]), printed(config), kept=0.37)
+            found = run("zb-2p", p, int(config["m"]), printed(config), weight_share=0.37)
             assert found.bubble_longest_span <= value + 5.1e-5, config
             assert max(found.peak_activations) <= 2 * p
 
@@ -148,7 +148,7 @@ def slow(order: Order, times: StageTimes) -> float:
                 source = where["I", stage + 1, micro]
             if source is not None:
                 at, op = source
-                hop = times.send if at[0] != rank else 0.0
+                hop = times.send_time if at[0] != rank else 0.0
                 least = max(least, start[at] + each[op[0]] * order.part + hop)
             if least > start[rank, place] + 1e-12:
                 start[rank, place] = least
@@ -163,7 +163,7 @@ def slow(order: Order, times: StageTimes) -> float:
 )  # fmt: skip
 def test_execution_against_brute_force(name: str, p: int, m: int, times: tuple[float, float, float, float]) -> None:
     p, m = allowed(name, p, m)
-    asked = StageTimes(forward=times[0], backward_input=times[1], backward_weight=times[2], send=times[3])
+    asked = StageTimes(forward=times[0], backward_input=times[1], backward_weight=times[2], send_time=times[3])
     order = schedule(name, p, m)
     found = execute(order, asked)
     assert found.makespan == pytest.approx(slow(order, asked), rel=1e-9)
@@ -181,7 +181,7 @@ def test_closed_forms_inside_their_validity(
 ) -> None:
     m = p * rounds
     numbers = ahead, ahead * back, ahead * own, ahead * send
-    times = StageTimes(forward=numbers[0], backward_input=numbers[1], backward_weight=numbers[2], send=numbers[3])
+    times = StageTimes(forward=numbers[0], backward_input=numbers[1], backward_weight=numbers[2], send_time=numbers[3])
     found = run(name, p, m, times)
     assert found.longest_span - found.work == pytest.approx(bubble(name, p, m, *numbers), rel=1e-6, abs=1e-9 * ahead)
 
@@ -196,12 +196,14 @@ def test_forms_without_sends(name: str, chunks: int) -> None:
 @pytest.mark.parametrize("p", [4, 8])
 def test_dualpipe_s_own_formulas(p: int) -> None:
     """(PP/2 - 1)(F&B + B - 3W), folded (p - 1)(F&B + B - 3W); the pair atomic, B the whole backward pass."""
-    times = StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0, overlapped=3.0)
+    times = StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0, overlap_time=3.0)
     folded, plain = (run(name, p, 4 * p, times) for name in ("dualpipev", "dualpipe"))
     # Of the folded one a chunk is half of a rank's layers.
     assert folded.makespan - folded.work == pytest.approx((p - 1) * (3 + 2 - 3) / 2)
     assert plain.makespan - plain.work == pytest.approx((p / 2 - 1) * (3 + 2 - 3))
-    faster = run("dualpipe", p, 4 * p, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0, overlapped=2.4))
+    faster = run(
+        "dualpipe", p, 4 * p, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0, overlap_time=2.4)
+    )
     assert faster.makespan < plain.makespan
 
 
@@ -221,7 +223,8 @@ def test_what_1f1b_and_zero_bubbles_hold(rank: int) -> None:
     """Stage i of p: (p - i + 1) M_B, and with weights put off (i - 1) M_W, or twice both, more."""
     p, m, kept, i = 8, 40, 0.4, rank + 1
     held = {
-        name: run(name, p, m, ONE, kept=kept).peak_activations[rank] for name in ("1f1b", "zb-h1", "zb-h2", "gpipe")
+        name: run(name, p, m, ONE, weight_share=kept).peak_activations[rank]
+        for name in ("1f1b", "zb-h1", "zb-h2", "gpipe")
     }
     assert held["gpipe"] == m
     assert held["1f1b"] == p - i + 1
@@ -231,7 +234,7 @@ def test_what_1f1b_and_zero_bubbles_hold(rank: int) -> None:
 
 @given(p=st.integers(1, 6), m=st.integers(1, 9), ahead=st.floats(0.1, 2), send=st.floats(0, 1))
 def test_decoding_around_the_stages(p: int, m: int, ahead: float, send: float) -> None:
-    times = StageTimes(forward=ahead, backward_input=0.0, backward_weight=0.0, send=send)
+    times = StageTimes(forward=ahead, backward_input=0.0, backward_weight=0.0, send_time=send)
     found = execute(round_robin(p, m, 12), times)
     ends = found.end[-1]
     hop = send if p > 1 else 0.0
@@ -256,7 +259,7 @@ def test_slower_sends_never_help(name: str, p: int, send: float) -> None:
     if name == "zb-2p":
         return
     quick, late = (
-        run(name, p, m, StageTimes(forward=1.0, backward_input=1.0, backward_weight=0.7, send=hop))
+        run(name, p, m, StageTimes(forward=1.0, backward_input=1.0, backward_weight=0.7, send_time=hop))
         for hop in (0.0, send)
     )
     assert late.makespan >= quick.makespan - 1e-9
@@ -276,7 +279,7 @@ def test_slower_sends_never_help(name: str, p: int, send: float) -> None:
         (["--schedule", "1f1b", "--forward", "x"], "--forward"),
         (["--schedule", "1f1b", "--forward", "0", "--backward-input", "0", "--backward-weight", "0"], "times"),
         (["--schedule", "round-robin", "--forward", "0"], "times"),
-        (["--schedule", "1f1b", "--kept", "2"], "--kept"),
+        (["--schedule", "1f1b", "--kept", "2"], "--weight-share"),
         (["--schedule", "dualpipe", "--microbatches", "4"], "--microbatches"),
         (["--schedule", "dualpipev", "--microbatches", "4"], "--microbatches"),
         (["--schedule", "interleaved", "--microbatches", "9"], "--microbatches"),

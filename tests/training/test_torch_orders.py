@@ -68,7 +68,7 @@ def test_our_orders_take_torch_s_time_and_memory(
     ours = schedule(name, ranks, microbatches, each if name != "zb-v" and each > 1 else None)
     other = as_order(theirs, ranks, microbatches, each, ours)
     assert sorted(sum(other.operations, ())) == sorted(sum(ours.operations, ())), "the same passes"
-    times = StageTimes(forward=lengths[0], backward_input=lengths[1], backward_weight=lengths[2], send=send)
+    times = StageTimes(forward=lengths[0], backward_input=lengths[1], backward_weight=lengths[2], send_time=send)
     mine, torchs = execute(ours, times), execute(other, times)
     assert mine.makespan == pytest.approx(torchs.makespan)
     assert mine.peak_activations == pytest.approx(torchs.peak_activations)

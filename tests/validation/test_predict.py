@@ -204,7 +204,7 @@ def test_a_row_is_explained_down_to_its_seconds(tmp_path, capsys) -> None:
     parts = [float(text.split()[0]) for name, text in step.items() if name != "time"]
     assert sum(parts) == pytest.approx(float(step["time"].split()[0]), rel=1e-2)
     simulate = dict(facts["the same by command"])["simulate"]
-    assert "--poisson 4 --burst 0 " in simulate
+    assert "--poisson 4 --interarrival-cv 0 " in simulate
     status, out, _ = run(capsys, *simulate.removeprefix("rackmath ").split(), "--requests", 100, "--json")
     assert (status, json.loads(out)["requests"]) == (0, 100)
     assert json.loads(out)["offered_rate"] == pytest.approx(4.0)

@@ -187,10 +187,10 @@ def test_a_cached_prefix_is_whole_blocks_and_leaves_a_token() -> None:
 
 def test_engines_defaults_stand_where_a_row_is_silent() -> None:
     large, small = asked(), asked(hardware="L40S")
-    assert (large.seats, large.budget) == (1024, 8192)
-    assert (small.seats, small.budget) == (256, 2048)
-    assert asked(max_num_seqs="64", max_num_batched_tokens="4096").seats == 64
-    assert asked(engine="sglang").seats == float("inf")
+    assert (large.max_num_seqs, large.max_num_batched_tokens) == (1024, 8192)
+    assert (small.max_num_seqs, small.max_num_batched_tokens) == (256, 2048)
+    assert asked(max_num_seqs="64", max_num_batched_tokens="4096").max_num_seqs == 64
+    assert asked(engine="sglang").max_num_seqs == float("inf")
 
 
 def test_silent_layouts_are_inferred_and_said() -> None:

@@ -20,8 +20,8 @@ def test_arrivals_are_those_of_the_row() -> None:
     poisson = fields(arrivals="poisson", request_rate="4", concurrency="")
     even = fields(arrivals="constant", request_rate="4", concurrency="")
     assert poisson["poisson"] == even["poisson"] == 4.0
-    assert "burst" not in poisson
-    assert even["burst"] == 0.0
+    assert "interarrival_cv" not in poisson
+    assert even["interarrival_cv"] == 0.0
     closed = fields(concurrency="16", num_requests="640")
     assert (closed["users"], closed["requests"]) == (16, 640)
     # A thousand at once: each of a thousand users asks one time.
@@ -31,11 +31,11 @@ def test_arrivals_are_those_of_the_row() -> None:
 
 def test_lengths_prefix_and_limits_are_those_of_the_row() -> None:
     spread = fields(input_mean="1000", output_mean="200", length_cv="0.3")
-    assert (spread["input"], spread["output"], spread["spread"]) == (1000.0, 200.0, 0.3)
-    assert fields(output_mean="200")["spread"] == 0.0
-    assert fields(output_mean="200.5")["spread"] == 1.0
-    assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["seats"] == 48
-    assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["budget"] == 4096
+    assert (spread["input"], spread["output"], spread["length_cv"]) == (1000.0, 200.0, 0.3)
+    assert fields(output_mean="200")["length_cv"] == 0.0
+    assert fields(output_mean="200.5")["length_cv"] == 1.0
+    assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["max_num_seqs"] == 48
+    assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["max_num_batched_tokens"] == 4096
     assert "scheduler_recv_interval" not in fields()
     assert fields(engine="sglang", scheduler_interval="30")["scheduler_recv_interval"] == 30
     cached = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]

@@ -58,6 +58,29 @@ def test_a_result_s_numbers_are_taken_over() -> None:
     assert widget(run).values["rate"] == "3.0"
 
 
+@pytest.mark.parametrize(
+    ("asked", "values"),
+    [
+        (
+            rm.BudgetRequest(law="besiroglu", params=8e9, tokens=15e12, inference_tokens=3e12),
+            {"size": "8.0", "tokens": "15.0", "written": "3.0"},
+        ),
+        (
+            rm.PipelineRequest(schedule="gpipe", stages=4, microbatches=8, send_time=0.1),
+            {"schedule": "gpipe", "send": "0.1"},
+        ),
+        (
+            rm.AgentRequest(model="gpt-5", instructions=700, turn_tokens=30, think_time=9),
+            {"first": "700.0", "added": "30.0", "think": "9.0"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_request_s_numbers_are_taken_over_in_the_units_of_its_page(asked: object, values: dict[str, str]) -> None:
+    found = widget(asked)
+    assert not found.errors
+    assert values.items() <= found.values.items()
+
+
 @pytest.mark.parametrize("name", [name for name, view in views().items() if not view.heavy])
 def test_every_light_view_stands_in_a_cell(name: str) -> None:
     shown = widget(name)

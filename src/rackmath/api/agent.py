@@ -41,19 +41,34 @@ class AgentRequest:
         str | None, Option(help="Provider that sells it (default: who has the fullest price list of it).")
     ] = None
     turns: Annotated[int, Option(help="Calls of a session.", kind=kinds.whole())] = 40
-    first: Annotated[float, Option(help="Tokens of instructions and tools.", kind=kinds.NUMBER)] = 12000.0
-    added: Annotated[float, Option(help="Tokens that a tool or user adds a turn.", kind=kinds.NUMBER)] = 1500.0
+    instructions: Annotated[
+        float,
+        Option(help="Tokens of instructions and tools.", kind=kinds.NUMBER, names=("--instructions", "--first")),
+    ] = 12000.0
+    turn_tokens: Annotated[
+        float,
+        Option(help="Tokens that a tool or user adds a turn.", kind=kinds.NUMBER, names=("--turn-tokens", "--added")),
+    ] = 1500.0
     output: Annotated[float, Option(help="Tokens that the model says per turn.", kind=kinds.NUMBER)] = 500.0
-    think: Annotated[float, Option(help="Mean pause between turns, in s.", kind=kinds.SECONDS)] = 60.0
+    think_time: Annotated[
+        float,
+        Option(help="Mean pause between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")),
+    ] = 60.0
     compact_at: Annotated[float, Option(help="Context that is summarised.", kind=kinds.NUMBER)] = 60000.0
     compact_to: Annotated[float, Option(help="Tokens of the summary.", kind=kinds.NUMBER)] = 2000.0
     sessions: Annotated[float, Option(help="Sessions of a day.", kind=kinds.NUMBER)] = 20.0
-    smaller: Annotated[str | None, Option(help="A smaller model to compare with.")] = None
-    own: Annotated[
-        str | Architecture | None,
-        Option(help="Open model for hardware of your own: a catalogue name or a config.json.", kind=kinds.SUBJECT),
+    smaller_model: Annotated[
+        str | None, Option(help="A smaller model to compare with.", names=("--smaller-model", "--smaller"))
     ] = None
-    on: Annotated[str | System | None, options.SYSTEM.but(help="Hardware of your own, with --own.")] = None
+    own_model: Annotated[
+        str | Architecture | None,
+        Option(
+            help="Open model for hardware of your own: a catalogue name or a config.json.",
+            kind=kinds.SUBJECT,
+            names=("--own-model", "--own"),
+        ),
+    ] = None
+    on: Annotated[str | System | None, options.SYSTEM.but(help="Hardware of your own, with --own-model.")] = None
     layout: Annotated[str, Option(help="Layout on hardware of your own.")] = "tp8"
     batch: Annotated[float, Option(help="Sessions that it answers at a time.", kind=kinds.NUMBER)] = 64.0
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
@@ -81,19 +96,19 @@ def run_agent(r: AgentRequest) -> Result:
         raise InputError("MODEL", "", "name a model, or give --log FILE.jsonl")
     if not 0 < r.sessions <= 1e9:
         raise InputError("--sessions", r.sessions, "write a positive number of sessions per day")
-    if (r.own is None) != (r.on is None):
-        raise InputError("--own", r.own, "give --own MODEL and --on SYSTEM together")
+    if (r.own_model is None) != (r.on is None):
+        raise InputError("--own-model", r.own_model, "give --own-model MODEL and --on SYSTEM together")
     session = Session(
         turns=r.turns,
-        first=r.first,
-        added=r.added,
+        instructions=r.instructions,
+        turn_tokens=r.turn_tokens,
         output=r.output,
-        think=r.think,
+        think_time=r.think_time,
         compact_at=r.compact_at,
         compact_to=r.compact_to,
     )
     prices = price_book.price_list(r.model, r.provider, at)
-    levers = _levers(prices, replace(session, compact_at=None), session, r.smaller, r.provider, at)
+    levers = _levers(prices, replace(session, compact_at=None), session, r.smaller_model, r.provider, at)
     facts: dict[str, Any] = {
         "model": r.model,
         "provider": prices.provider,
@@ -109,18 +124,18 @@ def run_agent(r: AgentRequest) -> Result:
         ],
         "cheapest": min(levers, key=lambda entry: entry["usd_per_session"])["lever"],
     }
-    if r.own is not None and r.on is not None:
+    if r.own_model is not None and r.on is not None:
         best = min((e for e in levers if e["model"] == r.model and not e["batch"]), key=lambda e: e["usd_per_session"])
         facts["own"] = _own(
-            session, r.own, r.on, r.layout, r.batch, r.engine, r.usd_per_gpu_hour, best, r.sessions, r.grid
+            session, r.own_model, r.on, r.layout, r.batch, r.engine, r.usd_per_gpu_hour, best, r.sessions, r.grid
         )
     facts["assumptions"] = [
-        f"pauses are exponential with mean {r.think:g} s; every use renews a cached prefix",
+        f"pauses are exponential with mean {r.think_time:g} s; every use renews a cached prefix",
         f"minutes: a prefix is kept for {MINUTES:g} s; hour: for {HOUR:g} s; your list may say otherwise",
         "a prefix is all of the prompt before; writes pay the write price, or input where there is none",
         "batch tier: every turn may wait up to a day",
     ]
-    if r.own is not None:
+    if r.own_model is not None:
         facts["assumptions"].append(
             "own hardware: between turns caches wait in a tier whose cost is left out (rackmath lecture cache)"
         )

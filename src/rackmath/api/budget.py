@@ -60,9 +60,14 @@ class BudgetRequest:
     answer: Annotated[float, Option(help="Mean tokens of an answer.", kind=kinds.NUMBER)] = 500.0
     rl_share: Annotated[float, Option(help="Cost of RL over pre-training's.", kind=kinds.NUMBER)] = 0.0
     success: Annotated[float, Option(help="Chance that the model is used at all.", kind=kinds.NUMBER)] = 1.0
-    known: Annotated[bool, Option(help="Over-training of published models under the law instead.", kind=kinds.FLAG)] = (
-        False
-    )
+    published_models: Annotated[
+        bool,
+        Option(
+            help="Over-training of published models under the law instead.",
+            kind=kinds.FLAG,
+            names=("--published-models", "--known"),
+        ),
+    ] = False
     on: Annotated[
         str | System | None,
         Option(help="System whose accelerator hours and dollars are counted.", kind=kinds.SUBJECT, metavar="SYSTEM"),
@@ -83,7 +88,7 @@ def run_budget(r: BudgetRequest) -> Result:
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
     scaling_law = law(r.law)
-    if r.known:
+    if r.published_models:
         return Result(request=r, facts=published(scaling_law))
     system = None if r.on is None else system_of(r.on)
     use = PLAIN

@@ -80,8 +80,8 @@ class Deployment:
             "prefill_gpus": self.prefill_gpus,
             "prefill_layout": self.prefill_layout,
             "encoder_gpus": self.encoder_gpus,
-            "seats": self.max_num_seqs,
-            "budget": self.max_num_batched_tokens,
+            "max_num_seqs": self.max_num_seqs,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
             "gpu_memory_utilization": self.gpu_memory_utilization,
             "weights": self.weights,
             "kv": self.kv,
@@ -100,7 +100,7 @@ class Deployment:
             fields |= {
                 "input": w.input,
                 "output": w.output,
-                "spread": 0.0,
+                "length_cv": 0.0,
                 "cached_prefix": w.cached_prefix,
                 "ttft": w.ttft,
                 "tpot": w.tpot,
@@ -121,7 +121,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         Its launch commands.
     """
     r, pools, drafted = request, point["pools"], int(point["drafted"])
-    seats = max(ceil(point["batch"] / point["groups"]), 1)
+    max_num_seqs = max(ceil(point["batch"] / point["groups"]), 1)
     return Deployment(
         model=r.model,
         system=r.on,
@@ -130,8 +130,8 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         prefill_gpus=round(pools["reading_gpus"]) if pools else None,
         prefill_layout=pools["read"] if pools else None,
         encoder_gpus=int(point.get("encoders", 0)) or None,
-        max_num_seqs=seats,
-        max_num_batched_tokens=max(int(point["chunk"]), seats * (1 + drafted)),
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max(int(point["chunk"]), max_num_seqs * (1 + drafted)),
         gpu_memory_utilization=point["memory_fraction"],
         weights=point["weights"],
         kv=point["kv"],

@@ -61,7 +61,7 @@ class MemoryRequest(AdapterFields):
     ] = 8192
     max_num_batched_tokens: Annotated[
         int | None,
-        options.STEP_TOKENS.but(
+        options.MAX_NUM_BATCHED_TOKENS.but(
             help="Tokens of one pass (default: the engine's own).",
             kind=_SIZE,
             names=("--max-num-batched-tokens", "--budget", "--chunked-prefill-size"),
@@ -69,7 +69,7 @@ class MemoryRequest(AdapterFields):
     ] = None
     max_num_seqs: Annotated[
         int | None,
-        options.SEATS.but(
+        options.MAX_NUM_SEQS.but(
             help="Sequences at once (default: the engine's own).",
             kind=_SIZE,
             names=("--max-num-seqs", "--seats", "--max-running-requests"),
@@ -77,7 +77,7 @@ class MemoryRequest(AdapterFields):
     ] = None
     block_size: Annotated[
         int | None,
-        options.BLOCK.but(
+        options.BLOCK_SIZE.but(
             help="Tokens of a block of the cache (default: the engine's own).",
             kind=kinds.whole(1, 4096),
             names=("--block-size", "--block"),

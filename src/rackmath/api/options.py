@@ -62,10 +62,10 @@ OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER)
 CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)
 TTFT = Option(help="Limit on the mean time to first token, in seconds.", kind=kinds.SECONDS)
 TPOT = Option(help="Limit on the mean time per output token, in seconds.", kind=kinds.TIME_PER_TOKEN)
-SEATS = Option(
+MAX_NUM_SEQS = Option(
     help="Sequences in a step of a replica at most.",
     kind=kinds.whole(),
-    names=("--seats", "--max-num-seqs"),
+    names=("--max-num-seqs", "--seats"),
     flags={"vllm": "--max-num-seqs", "sglang": "--max-running-requests"},
 )
 MEMORY_PART = Option(
@@ -74,15 +74,15 @@ MEMORY_PART = Option(
     names=("--gpu-memory-utilization", "--mem-fraction-static", "--free-gpu-memory-fraction"),
     flags={"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"},
 )
-STEP_TOKENS = Option(
+MAX_NUM_BATCHED_TOKENS = Option(
     help="Tokens of one step.",
     kind=kinds.whole(),
-    names=("--budget", "--max-num-batched-tokens"),
+    names=("--max-num-batched-tokens", "--budget"),
     flags={"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"},
 )
-BLOCK = Option(
+BLOCK_SIZE = Option(
     help="Tokens of a block of the cache.",
     kind=kinds.whole(),
-    names=("--block", "--block-size"),
+    names=("--block-size", "--block"),
     flags={"vllm": "--block-size", "sglang": "--page-size"},
 )

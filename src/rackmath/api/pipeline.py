@@ -31,12 +31,28 @@ class PipelineRequest:
     ] = "1"
     backward_input: Annotated[str, Option(help="Time of the gradient of inputs.", kind=kinds.NUMBERS)] = "1"
     backward_weight: Annotated[str, Option(help="Time of the gradient of weights.", kind=kinds.NUMBERS)] = "1"
-    send: Annotated[float, Option(help="Time from rank to rank; hidden where it can be.", kind=kinds.SECONDS)] = 0.0
-    overlapped: Annotated[
+    send_time: Annotated[
+        float,
+        Option(
+            help="Time from rank to rank; hidden where it can be.", kind=kinds.SECONDS, names=("--send-time", "--send")
+        ),
+    ] = 0.0
+    overlap_time: Annotated[
         float | None,
-        Option(help="Time of a forward pass beside a whole backward one (default: their sum).", kind=kinds.SECONDS),
+        Option(
+            help="Time of a forward pass beside a whole backward one (default: their sum).",
+            kind=kinds.SECONDS,
+            names=("--overlap-time", "--overlapped"),
+        ),
     ] = None
-    kept: Annotated[float, Option(help="Part of activations kept for weights.", kind=kinds.NUMBER)] = 1.0
+    weight_share: Annotated[
+        float,
+        Option(
+            help="Part of activations that gradients of weights need.",
+            kind=kinds.NUMBER,
+            names=("--weight-share", "--kept"),
+        ),
+    ] = 1.0
     passes: Annotated[int, Option(help="Tokens of round-robin.", kind=kinds.whole())] = 8
 
     def __post_init__(self) -> None:
@@ -53,13 +69,13 @@ def run_pipeline(r: PipelineRequest) -> Result:
         forward=_times(r.forward, "--forward"),
         backward_input=_times(r.backward_input, "--backward-input"),
         backward_weight=_times(r.backward_weight, "--backward-weight"),
-        send=r.send,
-        overlapped=r.overlapped,
+        send_time=r.send_time,
+        overlap_time=r.overlap_time,
     )
     if r.schedule == _ROUND_ROBIN:
         timeline = execute(round_robin(r.stages, r.microbatches, r.passes), times)
     else:
-        timeline = run(r.schedule, r.stages, r.microbatches, times, r.chunks, r.kept)
+        timeline = run(r.schedule, r.stages, r.microbatches, times, r.chunks, r.weight_share)
     return Result(request=r, facts=_facts(timeline, r.microbatches), details=timeline)
 
 

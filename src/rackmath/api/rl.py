@@ -26,7 +26,7 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, FRAMEWORKS, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16
-from rackmath.serving.engines import default_seats
+from rackmath.serving.engines import default_max_num_seqs
 from rackmath.serving.load import CHUNK
 from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.startup.memory import EngineStart
@@ -47,7 +47,10 @@ class RlRequest:
     rollouts: Annotated[float, Option(help="Answers written for a step.", kind=kinds.NUMBER)] = 4096.0
     prompt: Annotated[float, Option(help="Mean tokens of a prompt.", kind=kinds.NUMBER)] = 512.0
     answer: Annotated[float, Option(help="Mean tokens of an answer.", kind=kinds.NUMBER)] = 8000.0
-    trained: Annotated[float, Option(help="Part of rollouts that is trained on.", kind=kinds.NUMBER)] = 1.0
+    training_share: Annotated[
+        float,
+        Option(help="Part of rollouts that is trained on.", kind=kinds.NUMBER, names=("--training-share", "--trained")),
+    ] = 1.0
     lag: Annotated[
         int,
         Option(
@@ -55,7 +58,14 @@ class RlRequest:
             kind=kinds.whole(),
         ),
     ] = 0
-    straggle: Annotated[float, Option(help="Longest answer of a step over the mean.", kind=kinds.NUMBER)] = 2.0
+    straggler_ratio: Annotated[
+        float,
+        Option(
+            help="Longest answer of a step over the mean.",
+            kind=kinds.NUMBER,
+            names=("--straggler-ratio", "--straggle"),
+        ),
+    ] = 2.0
     rollout_gpus: Annotated[
         int, Option(help="Accelerators of one server that writes answers.", kind=kinds.whole(1, 100000))
     ] = 8
@@ -77,26 +87,24 @@ def run_rl(r: RlRequest) -> Result:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    loop = Loop(
-        rollouts=r.rollouts, answer=r.answer, prompt=r.prompt, trained=r.trained, lag=r.lag, straggle=r.straggle
-    )
+    loop = _loop(r)
     architecture, system = load_model(r.model), system_of(r.on)
     system.require_network(r.gpus)
     layouts = list(candidate_layouts(architecture, r.rollout_gpus))
     version = constants_file.engine_of(system, r.engine, r.year)
     read = read_token(architecture, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
     steps_of = constants_file.range_of(system, version, "time per token")
-    recipe = Recipe(sequences=divisible(r.rollouts * r.trained), length=r.prompt + r.answer)
+    recipe = Recipe(sequences=divisible(r.rollouts * r.training_share), length=r.prompt + r.answer)
     train = training_rate(architecture, system, r.gpus, recipe, framework=r.framework, year=r.year)
     refresh = _refresh(architecture, system, r.gpus, r.rollout_gpus)
     flops = model_flops(architecture, r.prompt + r.answer)
-    seats = _seats(architecture, system, layouts, loop, r.engine)
+    sequences = _sequences(architecture, system, layouts, loop, r.engine)
     step = _steps(architecture, system, layouts, version)
     cost, quick, late = (
         loop_cost(
             loop,
             r.gpus,
-            Servers(gpus=r.rollout_gpus, step=_slower(step, factor), seats=seats, read=row / r.rollout_gpus),
+            Servers(gpus=r.rollout_gpus, step=_slower(step, factor), sequences=sequences, read=row / r.rollout_gpus),
             train=t,
             refresh=refresh,
             flops_read=flops / 3,
@@ -119,13 +127,14 @@ def run_rl(r: RlRequest) -> Result:
         "usd": None if price is None else r.steps * cost.time * r.gpus * price,
         "energy": _energy(architecture, system, r, loop, layouts[cost.layout], cost, version, flops),
         "tokens_written": r.steps * r.rollouts * r.answer,
-        "tokens_trained": r.steps * r.rollouts * r.trained * (r.prompt + r.answer),
+        "tokens_trained": r.steps * r.rollouts * r.training_share * (r.prompt + r.answer),
         "server_layout": layouts[cost.layout].text(),
         "cost": cost,
         "assumptions": [
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             f"answers by {r.engine} of {r.year:g} on servers of {r.rollout_gpus} as {layouts[cost.layout].text()}, the"
-            f" soonest of {len(layouts)} layouts; lengths spread so that the longest has {r.straggle:g} times the mean",
+            f" soonest of {len(layouts)} layouts; lengths spread so that the longest has {r.straggler_ratio:g} times"
+            " the mean",
             f"training by {r.framework} in the quickest layout of all accelerators that fits, at 16 bit",
             f"new weights reach the servers in {show(refresh, 's')} per step, at the network's bandwidth",
             _overlap(r.lag),
@@ -159,7 +168,7 @@ def _energy(
     )
     streaming = float(step.memory_time / step.time) * cost.servers * r.rollout_gpus * cost.writing_time
     tokens = loop.rollouts * (loop.prompt + loop.answer)
-    multiplying = tokens * flops * (1 / 3 + loop.trained) / system.chip.rate("bf16")
+    multiplying = tokens * flops * (1 / 3 + loop.training_share) / system.chip.rate("bf16")
     return energy_of_run(r.steps * cost.time * r.gpus, r.steps * streaming, r.steps * multiplying, system.chip, r.grid)
 
 
@@ -171,24 +180,35 @@ def _overlap(lag: int) -> str:
     return f"answers of {lag} steps are in flight together and up to {lag} steps old when they are trained on"
 
 
-def _seats(
+def _loop(r: RlRequest) -> Loop:
+    return Loop(
+        rollouts=r.rollouts,
+        answer=r.answer,
+        prompt=r.prompt,
+        training_share=r.training_share,
+        lag=r.lag,
+        straggler_ratio=r.straggler_ratio,
+    )
+
+
+def _sequences(
     architecture: Architecture, system: System, layouts: list[Layout], loop: Loop, engine: str
 ) -> NDArray[np.float64]:
     """Answers that a server runs at once in each layout: what fits, and what its engine takes. (layouts,)"""
     server = EngineStart(family=engine)
-    sequences, longest = (
+    fitting, longest = (
         held_as_launched(architecture, system, layouts, [CHUNK], server, loop.prompt + answer)[:, 0]
-        for answer in (loop.answer, loop.answer * loop.straggle)
+        for answer in (loop.answer, loop.answer * loop.straggler_ratio)
     )
-    most = default_seats(engine, system.chip) * np.asarray(stack_layouts(layouts).data)
-    seats = np.where(longest >= 1, np.minimum(sequences, most), 0.0)
-    if not seats.any():
+    most = default_max_num_seqs(engine, system.chip) * np.asarray(stack_layouts(layouts).data)
+    sequences = np.where(longest >= 1, np.minimum(fitting, most), 0.0)
+    if not sequences.any():
         raise DoesNotFit(
-            f"{architecture.name} and one answer of {loop.answer * loop.straggle:,.0f} tokens on a server of "
+            f"{architecture.name} and one answer of {loop.answer * loop.straggler_ratio:,.0f} tokens on a server of "
             f"{layouts[0].gpus} x {system.chip.name}",
             "use more --rollout-gpus or shorter answers",
         )
-    return seats
+    return sequences
 
 
 def _steps(architecture: Architecture, system: System, layouts: list[Layout], version: EngineVersion) -> StepTime:

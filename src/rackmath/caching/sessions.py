@@ -20,13 +20,13 @@ class Session:
     """Turns of one agent. Tokens and seconds."""
 
     turns: int
-    first: float
+    instructions: float
     """Instructions and tools, at the head of every prompt."""
-    added: float
+    turn_tokens: float
     """What the user or a tool adds per turn."""
     output: float
     """What the model says per turn; it stays in the context."""
-    think: float
+    think_time: float
     """Mean time between two turns; exponentially distributed. [s]"""
     keep: float = 0.0
     """How long the cache holds a prefix after its last use; 0 for no caching. [s]"""
@@ -38,12 +38,12 @@ class Session:
     def __post_init__(self) -> None:
         if not 1 <= self.turns <= _MOST_TURNS:
             raise InputError("turns", self.turns, f"1 to {_MOST_TURNS:,}")
-        for field in ("first", "added", "output", "think", "keep", "compact_to"):
+        for field in ("instructions", "turn_tokens", "output", "think_time", "keep", "compact_to"):
             value = getattr(self, field)
             if not (isfinite(value) and 0 <= value <= 1e12):
                 raise InputError(field, value, "a number from 0 to 1e12")
         if self.compact_at is not None:
-            least = self.first + self.compact_to + self.added + self.output
+            least = self.instructions + self.compact_to + self.turn_tokens + self.output
             if not self.compact_at > least:
                 raise InputError(
                     "compact_at", self.compact_at, f"instructions, summary and one turn already take {least:,.0f}"
@@ -69,30 +69,30 @@ def turns(session: Session) -> Turns:
 
     A turn's prompt is everything said before and what is added. Its prefix is the prompt
     of the call before; a summary drops all of it but the instructions. The prefix is found
-    with probability 1 - exp(-keep / think), for exponential pauses.
+    with probability 1 - exp(-keep / think_time), for exponential pauses.
     """
     prompts: list[float] = []
     prefixes: list[float] = []
     outputs: list[float] = []
     summaries: list[bool] = []
-    context, written = session.first, 0.0
+    context, written = session.instructions, 0.0
     for _ in range(session.turns):
-        if session.compact_at is not None and context + session.added + session.output > session.compact_at:
+        if session.compact_at is not None and context + session.turn_tokens + session.output > session.compact_at:
             # The summary is a call like another: it reads all, and what it says replaces it.
             prompts.append(context)
             prefixes.append(written)
             outputs.append(session.compact_to)
             summaries.append(True)
-            context, written = session.first + session.compact_to, session.first
-        prompt = context + session.added
+            context, written = session.instructions + session.compact_to, session.instructions
+        prompt = context + session.turn_tokens
         prompts.append(prompt)
         prefixes.append(written)
         outputs.append(session.output)
         summaries.append(False)
         context, written = prompt + session.output, prompt
-    hit = 1.0 if session.keep > 0 and session.think == 0 else 0.0
-    if session.think > 0:
-        hit = 1 - exp(-session.keep / session.think)
+    hit = 1.0 if session.keep > 0 and session.think_time == 0 else 0.0
+    if session.think_time > 0:
+        hit = 1 - exp(-session.keep / session.think_time)
     return Turns(
         prompt=np.array(prompts),
         prefix=np.array(prefixes),

@@ -12,7 +12,7 @@ from rackmath.errors import InputError
 from rackmath.figures.write import check_picture, write_figure
 
 
-@click.command(epilog="Example: rackmath prices agent claude-opus-5-5 --turns 60 --think 90 --date 2026-11-21")
+@click.command(epilog="Example: rackmath prices agent claude-opus-5-5 --turns 60 --think-time 90 --date 2026-11-21")
 @request_options(AgentRequest)
 @click.option("--plot", metavar="FILE", help="Draw the cost of a session by call: FILE.html, FILE.png or FILE.svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

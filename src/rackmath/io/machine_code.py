@@ -123,10 +123,12 @@ def marking(kinds: int) -> Generator[None]:
 
 def warm(kinds: int) -> None:
     """Compile every entrance of the loop for fleets of so many kinds of replicas, and keep the machine code."""
-    requests, seats, budget = 40, 4, 64
-    batching = Batching(seats=seats, budget=budget, memory=100_000)
+    requests, max_num_seqs, budget = 40, 4, 64
+    batching = Batching(max_num_seqs=max_num_seqs, max_num_batched_tokens=budget, memory=100_000)
     table = np.full(budget + 1, 0.1)
-    times = StepTimes(base=table[: seats + 1], slope=np.zeros(seats + 1), prompt=table, pair=0.0, error=0.0)
+    times = StepTimes(
+        base=table[: max_num_seqs + 1], slope=np.zeros(max_num_seqs + 1), prompt=table, pair=0.0, error=0.0
+    )
     sixteen, first = np.full(requests, 16, np.int32), np.zeros(requests, np.int32)
     arrival = np.arange(float(requests))
     open_loop = Arrivals(arrival=arrival, prompt=sixteen, output=sixteen, rank=first)

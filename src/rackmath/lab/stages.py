@@ -120,7 +120,7 @@ def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) 
                 lengths[kind].append(end - start)
     forward, backward = (float(np.median(lengths[kind])) for kind in (FORWARD, BACKWARD))
     times = StageTimes(
-        forward=forward, backward_input=backward / 2, backward_weight=backward / 2, send=float(answers[0]["hop"])
+        forward=forward, backward_input=backward / 2, backward_weight=backward / 2, send_time=float(answers[0]["hop"])
     )
     predicted = execute(order, times)
     low, bubble, high = np.quantile(bubbles, (0.1, 0.5, 0.9))

@@ -79,9 +79,9 @@ ENTRIES: dict[str, Entry] = {
         real_training.overtraining,
         lambda: (
             "Published budgets run from {:.1g}x to {:.0f}x; flagship mixtures lie at 20x to 35x, small models near "
-            "100x (`rackmath train budget --known`).".format(*real_training.overtraining())
+            "100x (`rackmath train budget --published-models`).".format(*real_training.overtraining())
         ),
-        command="rackmath train budget --known",
+        command="rackmath train budget --published-models",
     ),
     "kv-from-cliff": Entry(
         lambda: evaluate("context-cliff", "kv", N_active=1e11, w=1, R=300, L=200_000),

@@ -24,7 +24,7 @@ def bubble(stages: int, microbatches: int) -> float:
 def token_time(stage: float, stages: int, hop: float) -> float:
     """Time between two tokens of one sequence, as many micro-batches as stages going around. [s]"""
     order = round_robin(stages, stages, 3)
-    timeline = execute(order, StageTimes(forward=stage, backward_input=0.0, backward_weight=0.0, send=hop))
+    timeline = execute(order, StageTimes(forward=stage, backward_input=0.0, backward_weight=0.0, send_time=hop))
     return timeline.end[-1][-1] - timeline.end[-1][-1 - stages]
 
 

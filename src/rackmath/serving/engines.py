@@ -146,7 +146,7 @@ def scheduling_rules(engine: EngineVersion) -> dict[str, float]:
     }
 
 
-def default_seats(family: str, chip: Chip) -> float:
+def default_max_num_seqs(family: str, chip: Chip) -> float:
     """Sequences that an engine runs at once where nothing is said. [sequences]
 
     Source: vLLM's ``engine/arg_utils.py`` (usage as a server), SGLang's and TensorRT-LLM's server arguments, of 2026.
@@ -156,7 +156,7 @@ def default_seats(family: str, chip: Chip) -> float:
     return {"trtllm": 2048.0}.get(family, inf)
 
 
-def micro_batch_seats(family: str, seats: int, stages: int) -> int:
+def micro_batch_sequences(family: str, max_num_seqs: int, stages: int) -> int:
     """Sequences of one of the micro-batches that take turns in a pipeline. [sequences]
 
     TensorRT-LLM's ``max_batch_size`` is of each; vLLM's ``max_num_seqs`` is of all that run, and SGLang's
@@ -164,18 +164,18 @@ def micro_batch_seats(family: str, seats: int, stages: int) -> int:
     Source: TensorRT-LLM's ``_torch/pyexecutor/_util.py``, vLLM's ``v1/core/sched/scheduler.py``, SGLang's
     ``srt/managers/scheduler.py``, of 2026.
     """
-    return seats if family == "trtllm" else max(seats // stages, 1)
+    return max_num_seqs if family == "trtllm" else max(max_num_seqs // stages, 1)
 
 
-def seats_of_stages(family: str, seats: float, stages: float) -> float:
-    """Sequences of all micro-batches of a pipeline together, the reverse of :func:`micro_batch_seats`. [sequences]"""
-    return seats * stages if family == "trtllm" else seats
+def sequences_of_stages(family: str, max_num_seqs: float, stages: float) -> float:
+    """Sequences of all micro-batches of a pipeline together: :func:`micro_batch_sequences` reversed. [sequences]"""
+    return max_num_seqs * stages if family == "trtllm" else max_num_seqs
 
 
 def default_budget(family: str, chip: Chip) -> float:
     """Tokens that an engine puts into one pass where nothing is said. [tokens]
 
-    Source: as :func:`default_seats`.
+    Source: as :func:`default_max_num_seqs`.
     """
     return 2048.0 if family == "vllm" and not _large(chip) else 8192.0
 

@@ -37,9 +37,9 @@ class Load:
     """Tokens of a prompt that the cache holds already. [tokens]"""
     drafted: Number = 0.0
     """Tokens that a step speculates beside its next one. [tokens]"""
-    seats: Number = inf
+    max_num_seqs: Number = inf
     """Sequences that the engine runs at once at most (``max_num_seqs``). [sequences]"""
-    budget: Number = CHUNK
+    max_num_batched_tokens: Number = CHUNK
     """Tokens of prompts in one pass at most (``max_num_batched_tokens``). [tokens]"""
     looks: Number = 1.0
     """Steps from one look of the engine at new requests to the next. [steps]"""

@@ -224,7 +224,7 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
         output=work.output,
         cached=work.input - work.read,
         drafted=drafted,
-        budget=np.array(space.chunks),
+        max_num_batched_tokens=np.array(space.chunks),
     )
     step = grid.step[..., None]
     beside = s.mixed * np.maximum(grid.beside, grid.start - step) + (1 - s.mixed) * prompt

@@ -217,8 +217,10 @@ def capacity_of(architecture: Architecture, system: System, layout: Layout, load
     """Sequences that one replica runs at once: as many as fit beside the weights, and as its engine is set to."""
     capacity = load.held
     if capacity is None:
-        capacity = largest_batch(architecture, system, layout, context=load.input + load.output, tokens=load.budget)
-    return minimum(capacity, load.seats)
+        capacity = largest_batch(
+            architecture, system, layout, context=load.input + load.output, tokens=load.max_num_batched_tokens
+        )
+    return minimum(capacity, load.max_num_seqs)
 
 
 def prompt_times(
@@ -226,9 +228,9 @@ def prompt_times(
 ) -> tuple[Number, Number]:
     """Time that one prompt takes of its group when passes are filled, and time of one by itself. [s], [s]"""
     present = load.concurrency / layout.data
-    alone, full, together = reading_time(layout, load.input, load.cached, load.budget, timer, present)
-    pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.budget)
-    tokens = minimum(maximum(load.input - load.cached, 1.0), load.budget)
+    alone, full, together = reading_time(layout, load.input, load.cached, load.max_num_batched_tokens, timer, present)
+    pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.max_num_batched_tokens)
+    tokens = minimum(maximum(load.input - load.cached, 1.0), load.max_num_batched_tokens)
     first = started(alone, architecture, s, tokens, pieces) + images_time(architecture, layout, timer)
     return full + images_time(architecture, layout, timer, together), first
 
@@ -239,7 +241,7 @@ def added_by_prompt(
     """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
     tokens = running * (1 + load.drafted)
     arriving = prompts_of_a_step(running, load.output, load.drafted, layout.data, s)
-    read = time_beside(layout, load.input, load.cached, load.budget, tokens, arriving, timer)
+    read = time_beside(layout, load.input, load.cached, load.max_num_batched_tokens, tokens, arriving, timer)
     # The step that takes in a prompt's first piece waits for its images.
     return read + images_time(architecture, layout, timer)
 
@@ -258,7 +260,7 @@ def waited_beside(
     A step that takes in tokens of a prompt is no shorter than the host takes to start it; ``present`` sequences decode
     in it.
     """
-    tokens = present * (1 + load.drafted) + minimum(maximum(load.input - load.cached, 1.0), load.budget)
+    tokens = present * (1 + load.drafted) + minimum(maximum(load.input - load.cached, 1.0), load.max_num_batched_tokens)
     mixed = maximum(added, started(0.0, architecture, s, tokens) - step)
     return s.mixed * mixed + (1 - s.mixed) * prompt
 

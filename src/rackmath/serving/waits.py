@@ -86,7 +86,7 @@ def prompts_read(load: Load, s: Scheduling) -> Number:
 
     No bound where prompts come first. [prompts]
     """
-    budget = load.budget / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
+    budget = load.max_num_batched_tokens / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
     return np.where(np.greater(s.mixed, 0.0), budget, np.inf)
 
 

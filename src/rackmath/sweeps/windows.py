@@ -42,7 +42,7 @@ _STUDENT = 1.96
 
 def arrivals_until(r: SimulateRequest, moment: float) -> float:
     """Requests that are expected from the begin of a run until a moment. [requests]"""
-    return _rate(r) * float(even_time(moment, r.swing, r.day_start))
+    return _rate(r) * float(even_time(moment, r.diurnal_amplitude, r.day_start))
 
 
 def windows_of(r: SimulateRequest, count: int) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def windows_of(r: SimulateRequest, count: int) -> list[dict[str, Any]]:
         begin = i * length - lead
         expected = arrivals_until(r, begin + lead + length) - arrivals_until(r, begin)
         # So many more that the load goes on beyond the end, whatever is drawn.
-        requests = ceil(expected + 6 * sqrt(expected) * max(r.burst, 1.0) + LEAST)
+        requests = ceil(expected + 6 * sqrt(expected) * max(r.interarrival_cv, 1.0) + LEAST)
         part = replace(
             r, requests=requests, day_start=(r.day_start + begin) % DAY, seed=(r.seed + 7_919 * (i + 1)) % 2**63
         )

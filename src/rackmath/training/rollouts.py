@@ -30,11 +30,11 @@ class Loop:
     """Mean tokens of an answer. [tokens]"""
     prompt: float
     """Mean tokens of a prompt. [tokens]"""
-    trained: float = 1.0
+    training_share: float = 1.0
     """Part of the rollouts that is trained on. [1]"""
     lag: int = 0
     """Steps by which rollouts may be older than the weights they train: 0 alternates, more runs both side by side."""
-    straggle: float = 1.0
+    straggler_ratio: float = 1.0
     """Longest answer of a step over the mean one. [1]"""
 
     def __post_init__(self) -> None:
@@ -42,9 +42,9 @@ class Loop:
             ("--rollouts", self.rollouts, 1.0, 1e9),
             ("--answer", self.answer, 1.0, 1e9),
             ("--prompt", self.prompt, 1.0, 1e9),
-            ("--trained", self.trained, 1e-6, 1.0),
+            ("--training-share", self.training_share, 1e-6, 1.0),
             ("--lag", float(self.lag), 0.0, 1e4),
-            ("--straggle", self.straggle, 1.0, 1e3),
+            ("--straggler-ratio", self.straggler_ratio, 1.0, 1e3),
         ):
             if not (isfinite(value) and low <= value <= high):
                 raise InputError(field, value, f"write a number from {low:g} to {high:g}")
@@ -57,7 +57,7 @@ class Servers:
     gpus: int
     """Accelerators of one server."""
     step: StepTime
-    seats: Array
+    sequences: Array
     """Answers that each layout runs at once. (layouts,) [sequences]"""
     read: float
     """Time in which a server reads one token of prompts, in filled passes. [s]"""
@@ -98,7 +98,7 @@ class LoopCost:
         return self.reading_time + self.writing_time
 
 
-def writing_time(sequences: float, loop: Loop, seats: Array, step: StepTime) -> Array:
+def writing_time(sequences: float, loop: Loop, at_once: Array, step: StepTime) -> Array:
     r"""Time in which one server writes some answers, each one token after the other, in each layout. (layouts,) [s]
 
     The part u of the answers has at most :math:`q(u) = s A u^{s-1}` tokens: A in the mean and s A at most. Of n
@@ -107,29 +107,29 @@ def writing_time(sequences: float, loop: Loop, seats: Array, step: StepTime) -> 
     .. math:: T = \int_0^{sA} \tau(n (1 - u), P + q) \, dq \ge s A \, \tau(1)
 
     with the time of a step at the batch that is left. Where a server runs no more than K at once, the n - K others
-    take the seats of those that end, K at a time, and the last K end as above.
+    take the places of those that end, K at a time, and the last K end as above.
 
     Parameters
     ----------
     sequences : float
         Answers of this server, all of one step or of all steps in flight. [sequences]
-    seats : array
+    at_once : array
         Answers that run at once in each layout, 0 where none does: its time is infinite. (layouts,)
     """
-    spread, mean = loop.straggle, loop.answer
+    spread, mean = loop.straggler_ratio, loop.answer
     shares = np.concatenate([np.linspace(1, 0, _EVEN), np.geomspace(1, 0.1 / max(sequences, 1.0), _LATE)])
     shares = np.unique(shares)[::-1]
     ends = spread * mean * (1 - shares) ** (spread - 1)
     tokens = np.diff(np.concatenate([[0.0], ends]))
     running = np.concatenate([[1.0], (shares[1:] + shares[:-1]) / 2])
     context = loop.prompt + ends - tokens / 2
-    most = np.minimum(np.maximum(seats, 1.0), sequences)[:, None]
+    most = np.minimum(np.maximum(at_once, 1.0), sequences)[:, None]
     ending = (tokens * step(np.maximum(most * running, 1.0), context[None, :])).sum(axis=1)
     # A token of a running answer has as many before it, in the mean, as E[q^2] / 2 E[q].
     age = spread**2 * mean / (2 * (2 * spread - 1))
     steady = step(most, np.full((1, 1), loop.prompt + age))[:, 0]
     refilled = (sequences / most[:, 0] - 1) * mean * steady
-    return np.where(seats >= 1, refilled + ending, np.inf)
+    return np.where(at_once >= 1, refilled + ending, np.inf)
 
 
 def loop_cost(
@@ -171,12 +171,12 @@ def loop_cost(
     room = (gpus - beside) // servers.gpus
     if room < 1:
         raise InputError("--gpus", gpus, f"take more: a server has {servers.gpus} and training needs some of its own")
-    training = loop.trained * loop.rollouts * (loop.prompt + loop.answer) * train
+    training = loop.training_share * loop.rollouts * (loop.prompt + loop.answer) * train
     flight = max(loop.lag, 1)
 
     def at(many: int) -> LoopCost:
         per_replica = ceil(loop.rollouts / many)
-        writing = writing_time(float(per_replica * flight), loop, servers.seats, servers.step) / flight
+        writing = writing_time(float(per_replica * flight), loop, servers.sequences, servers.step) / flight
         layout = int(writing.argmin())
         trainers = float(gpus - many * servers.gpus) if loop.lag else float(gpus)
         reading = per_replica * loop.prompt * servers.read
@@ -192,7 +192,7 @@ def loop_cost(
             refresh_time=refresh,
             servers=many,
             rollouts_per_server=float(per_replica),
-            at_once=float(min(servers.seats[layout], per_replica * flight)),
+            at_once=float(min(servers.sequences[layout], per_replica * flight)),
             layout=layout,
             trainers=trainers,
             writing_share=spent / (spent + training),

@@ -94,8 +94,8 @@ def _service(
         cached=group.array("cached"),
         drafted=group.array("drafted"),
         looks=group.array("looks"),
-        seats=group.array("seats"),
-        budget=group.array("budget"),
+        max_num_seqs=group.array("max_num_seqs"),
+        max_num_batched_tokens=group.array("max_num_batched_tokens"),
         varied=group.array("varied"),
         held=held,
         wave=group.kind == "wave",
@@ -105,7 +105,9 @@ def _service(
         decode = Pool(layout=layout, workers=workers)
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
         return state, np.ones(len(group.questions))
-    per_worker = replace(load, concurrency=np.maximum(load.concurrency / workers, 1.0), seats=load.seats / workers)
+    per_worker = replace(
+        load, concurrency=np.maximum(load.concurrency / workers, 1.0), max_num_seqs=load.max_num_seqs / workers
+    )
     if group.kind == "open":
         many = np.array([q.row.num_requests or np.inf for q in group.questions])
         per_worker = replace(per_worker, concurrency=np.maximum(many / workers, 1.0))

@@ -48,7 +48,7 @@ def _start(q: Question) -> EngineStart:
     return EngineStart(
         family=q.row.family,
         fraction=q.row.gpu_memory_utilization,
-        tokens=q.budget,
+        tokens=q.max_num_batched_tokens,
         sequences=q.row.max_num_seqs,
         graphs=not q.row.flag("eager"),
         speculative=q.drafted > 0,

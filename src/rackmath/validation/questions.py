@@ -11,7 +11,7 @@ from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.io.model_names import stem_of, without_format
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import default_budget, default_seats, reads_own_files, seats_of_stages
+from rackmath.serving.engines import default_budget, default_max_num_seqs, reads_own_files, sequences_of_stages
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import RowDeployment, deployment
@@ -53,9 +53,9 @@ class Question:
     output: float
     cached: float
     """Tokens of a prompt that the cache holds. [tokens]"""
-    seats: float
+    max_num_seqs: float
     """Sequences that an engine runs at once at most. [sequences]"""
-    budget: float
+    max_num_batched_tokens: float
     """Tokens that an engine puts into one pass at most. [tokens]"""
     varied: bool
     """Whether lengths differ from request to request."""
@@ -114,11 +114,11 @@ def question(row: Row) -> Question:
         input=length or 0.0,
         output=row.output_mean or 0.0,
         cached=_cached(row, length or 0.0),
-        seats=seats_of_stages(
-            row.family, row.max_num_seqs or default_seats(row.family, system.chip), float(answer.layout.pipeline)
+        max_num_seqs=sequences_of_stages(
+            row.family, row.max_num_seqs or default_max_num_seqs(row.family, system.chip), float(answer.layout.pipeline)
         )
         * engines,
-        budget=row.max_num_batched_tokens or default_budget(row.family, system.chip),
+        max_num_batched_tokens=row.max_num_batched_tokens or default_budget(row.family, system.chip),
         varied=_varied(row),
         context=context or 0.0,
         drafted=_drafted(row),
@@ -229,8 +229,8 @@ def _training(row: Row, system: System) -> Question:
         input=row.sequence_length or 1.0,
         output=0.0,
         cached=0.0,
-        seats=float("inf"),
-        budget=default_budget(row.family, system.chip),
+        max_num_seqs=float("inf"),
+        max_num_batched_tokens=default_budget(row.family, system.chip),
         varied=False,
         context=row.sequence_length or 1.0,
         drafted=0.0,

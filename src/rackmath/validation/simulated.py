@@ -24,23 +24,23 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
     requests = row.num_requests
     fields: dict[str, Any] = {"on": row.hardware, "gpus": round(row.gpus), "layout": d.layout.text()}
     if q.kind == "open":
-        fields |= {"poisson": q.rate} | ({"burst": 0.0} if row.arrivals == "constant" else {})
+        fields |= {"poisson": q.rate} | ({"interarrival_cv": 0.0} if row.arrivals == "constant" else {})
     else:
         fields["users"] = round(q.load)
         if q.kind == "wave":
             # All at once, each of whom asks one time.
             requests = round(q.load)
-    fields |= {"input": round(q.input, 2), "output": round(q.output, 2), "spread": _spread(q)}
+    fields |= {"input": round(q.input, 2), "output": round(q.output, 2), "length_cv": _spread(q)}
     if q.cached:
         fields["cached_prefix"] = round(min(q.cached / q.input, 1.0), 4)
     if requests:
         fields["requests"] = round(requests)
-    if isfinite(q.seats):
-        fields["seats"] = max(round(q.seats / (d.workers * float(d.layout.data))), 1)
+    if isfinite(q.max_num_seqs):
+        fields["max_num_seqs"] = max(round(q.max_num_seqs / (d.workers * float(d.layout.data))), 1)
     if row.gpu_memory_utilization is not None:
         fields["gpu_memory_utilization"] = row.gpu_memory_utilization
-    if isfinite(q.budget):
-        fields["budget"] = round(q.budget)
+    if isfinite(q.max_num_batched_tokens):
+        fields["max_num_batched_tokens"] = round(q.max_num_batched_tokens)
     if q.looks > 1:
         fields["scheduler_recv_interval"] = round(q.looks)
     if q.drafted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic import Field as PydanticField
@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from rackmath.api.fields import Field, field_named, word
 from rackmath.io import catalogue
 from rackmath.io.changed_names import changed_name
+from rackmath.units import parse
 from rackmath.web import uploads
 
 OTHER = "Another chip: factors of the system's numbers"
@@ -24,6 +25,8 @@ class Inputs(BaseModel):
     """Base of all questions: nothing unknown, nothing infinite."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, protected_namespaces=())
+    request_fields: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """What the request that a page puts calls its fields; links that were shared keep the page's own names."""
 
 
 def _factor(title: str) -> Any:
@@ -81,6 +84,7 @@ def asking(
     """
 
     def bound(question: type[Question]) -> type[Question]:
+        names: dict[str, str] = {}
         for name, field in question.model_fields.items():
             if name in own or name in OTHER_NUMBERS:
                 continue
@@ -88,6 +92,8 @@ def asking(
             if declared is None:
                 raise KeyError(f"{request.__name__} has no field {renamed.get(name, name)}")
             _bind(field, declared)
+            names[name] = declared.name
+        question.request_fields = MappingProxyType(names)
         question.model_rebuild(force=True)
         return question
 
@@ -112,6 +118,12 @@ def _worded(field: FieldInfo, value: Any) -> Any:
     """A value as a request reads it: ``70`` billions are ``70B``."""
     suffix = extra_of(field).get("suffix")
     return f"{word(value)}{suffix}" if suffix else value
+
+
+def in_unit_of(field: FieldInfo, value: Any) -> Any:
+    """A number of a request as a page counts it: 70e9 are ``70`` of a field in billions."""
+    suffix = extra_of(field).get("suffix")
+    return value / parse(f"1{suffix}", "1") if suffix else value
 
 
 def extra_of(field: FieldInfo) -> Mapping[str, Any]:
@@ -197,13 +209,13 @@ System = Annotated[str, AfterValidator(_system)]
 
 
 def values_of(inputs: Inputs, *fields: str, **renamed: str) -> dict[str, Any]:
-    """Fields -> values of a request's fields of the same names; ``rate="poisson"`` where the request has another.
+    """Fields -> values of the request's fields that they stand for; ``requests="limit"`` where one stands for another.
 
     What is empty is left out; a file that was sent stands for its path; a system has the numbers of its sliders.
     """
-    known_fields = type(inputs).model_fields
+    known_fields, names = type(inputs).model_fields, type(inputs).request_fields
     values: dict[str, Any] = {}
-    for old, new in ({name: name for name in fields} | renamed).items():
+    for old, new in ({name: names.get(name, name) for name in fields} | renamed).items():
         value = _worded(known_fields[old], getattr(inputs, old))
         if value is not None and value != "":
             is_file = isinstance(value, str) and uploads.is_upload(value)

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from rackmath.errors import InputError, RackmathError
 from rackmath.web.controls import controls
+from rackmath.web.inputs import in_unit_of
 from rackmath.web.pages import views
 from rackmath.web.rendering import said
 from rackmath.web.shown import PageContent, Table, View
@@ -41,8 +42,6 @@ _VIEW_OF = {
     "PriceRequest": "decode",
 }
 """Views by the requests that they put."""
-_CALLED = {"rate": "poisson"}
-"""Fields of views that their requests call otherwise."""
 
 
 class ViewWidget(anywidget.AnyWidget):
@@ -111,11 +110,15 @@ def widget(subject: Any, **values: Any) -> ViewWidget:
 def _values_of(request: Any, view: View) -> dict[str, Any]:
     """Values of a request's fields that a view has, as it writes them; records of models and systems by their names."""
     values: dict[str, Any] = {}
-    for field in view.inputs.model_fields:
-        value = getattr(request, _CALLED.get(field, field), None)
+    names = view.inputs.request_fields
+    for field, name in names.items():
+        # A second field of the same meaning, as the schedule to compare with, stays as it is.
+        if name != field and name in names:
+            continue
+        value = getattr(request, name)
         value = getattr(value, "name", value)
         if isinstance(value, (str, int, float)):
-            values[field] = value
+            values[field] = in_unit_of(view.inputs.model_fields[field], value)
     return values
 
 

@@ -164,11 +164,11 @@ class Reference:
         stalled, self.stall = self.stall, 0.0
         time = stalled
         written = len(self.running) * (1 + int(self.b.drafted))
-        both = min(tokens + written, self.b.budget)
+        both = min(tokens + written, self.b.max_num_batched_tokens)
         if tokens:
             pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
             if decodes:
-                before = min(written, self.b.budget)
+                before = min(written, self.b.max_num_batched_tokens)
                 added = self.times.prompt[both] - self.times.prompt[before] + self.times.pair * pairs
                 time += added * self.b.share
             else:
@@ -243,11 +243,13 @@ class Reference:
             if self.b.policy in ("chunked", "train", "unchunked"):
                 left = self.left()
                 if left <= 0 or (
-                    self.b.policy == "unchunked" and left < one.todo and one.todo + one.stored <= self.b.budget
+                    self.b.policy == "unchunked"
+                    and left < one.todo
+                    and one.todo + one.stored <= self.b.max_num_batched_tokens
                 ):
                     break
             length = one.todo + ceil(one.stored)
-            if len(self.running) + len(self.reading) >= self.b.seats:
+            if len(self.running) + len(self.reading) >= self.b.max_num_seqs:
                 break
             grown = one.left * one.growth if self.b.preemption == "reserve" else 0.0
             need = room = ceil((length + grown) / self.b.block)
@@ -292,20 +294,24 @@ class Reference:
 
     def parts(self) -> list[tuple[One, int]]:
         """What the next step reads."""
-        left = self.b.budget
+        left = self.b.max_num_batched_tokens
         if self.b.policy in ("chunked", "train", "unchunked"):
             left -= len(self.running) * (1 + self.b.drafted)
         parts: list[tuple[One, int]] = []
         for one in self.reading:
             n = min(one.todo, left)
-            if n <= 0 or (self.b.policy == "unchunked" and n < one.todo and one.todo + one.stored <= self.b.budget):
+            if n <= 0 or (
+                self.b.policy == "unchunked" and n < one.todo and one.todo + one.stored <= self.b.max_num_batched_tokens
+            ):
                 break
             parts.append((one, n))
             left -= n
         return parts
 
     def left(self) -> int:
-        return self.b.budget - len(self.running) * (1 + self.b.drafted) - sum(n for _, n in self.parts())
+        return (
+            self.b.max_num_batched_tokens - len(self.running) * (1 + self.b.drafted) - sum(n for _, n in self.parts())
+        )
 
     def take(self, one: One) -> bool:
         """Blocks for what the next step reads of a prompt."""

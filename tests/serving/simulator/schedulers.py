@@ -125,7 +125,7 @@ class Vllm(Engine):
     """Running requests first, in their order; a place that is missing is the last one's. Then those who wait."""
 
     def schedule(self) -> dict[Item, int]:
-        left, step, preempted = self.b.budget, {}, False
+        left, step, preempted = self.b.max_num_batched_tokens, {}, False
         for item in list(self.running):
             n = min(item.tokens - item.computed, left)
             while item in self.running and n > 0 and not self.take(item, n):
@@ -138,7 +138,7 @@ class Vllm(Engine):
             if n > 0:
                 step[item] = n
                 left -= n
-        while not preempted and self.waiting and left > 0 and len(self.running) < self.b.seats:
+        while not preempted and self.waiting and left > 0 and len(self.running) < self.b.max_num_seqs:
             item = self.waiting[0]
             # Chunked or not, nobody begins whose prompt has no room.
             if -(-item.tokens // self.b.block) > self.free:
@@ -222,7 +222,7 @@ class Sglang(Engine):
             return step
         running = [item for item in self.running if item is not self.cut]
         free = self.free * self.b.block - sum(self.rest(item) for item in running) * self.ratio
-        left = self.b.budget
+        left = self.b.max_num_batched_tokens
         if self.cut is not None:
             item = self.cut
             n = min(item.tokens - item.computed, left)
@@ -235,7 +235,7 @@ class Sglang(Engine):
                 self.cut = None
         while self.waiting and left > 0:
             item = self.waiting[0]
-            if len(self.running) >= self.b.seats or item.tokens + self.rest(item) + self.b.block >= free:
+            if len(self.running) >= self.b.max_num_seqs or item.tokens + self.rest(item) + self.b.block >= free:
                 self.full = True
                 break
             n = min(item.tokens, left)
@@ -270,7 +270,7 @@ class Trtllm(Engine):
     def schedule(self) -> dict[Item, int]:
         self.active = sorted([*self.running, *self.waiting], key=lambda item: (item.arrival, item.name))
         scheduled = self.no_evict() if self.b.preemption == "reserve" else self.max_utilisation()
-        left, step = self.b.budget, {}
+        left, step = self.b.max_num_batched_tokens, {}
         for item in scheduled:
             n = item.tokens - item.computed
             if n > left:
@@ -297,7 +297,7 @@ class Trtllm(Engine):
         for item in self.active:
             if item not in self.waiting:
                 continue
-            if len(scheduled) >= self.b.seats or self.whole(item) > free:
+            if len(scheduled) >= self.b.max_num_seqs or self.whole(item) > free:
                 break
             free -= self.whole(item)
             scheduled.append(item)
@@ -308,7 +308,7 @@ class Trtllm(Engine):
         while at < len(items):
             item = items[at]
             more = -(-item.tokens // self.b.block) - item.blocks
-            if len(scheduled) < self.b.seats and need + more <= self.free:
+            if len(scheduled) < self.b.max_num_seqs and need + more <= self.free:
                 need += more
                 scheduled.append(item)
                 at += 1

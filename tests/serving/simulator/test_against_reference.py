@@ -15,11 +15,11 @@ from tests.serving.simulator.reference import One, Reference
 KV = 1000.0
 
 
-def times(seats: int, budget: int, slope: float = 1e-6, pair: float = 1e-8, images: float = 0.0) -> StepTimes:
-    batch = np.arange(1, seats + 1)
+def times(max_num_seqs: int, budget: int, slope: float = 1e-6, pair: float = 1e-8, images: float = 0.0) -> StepTimes:
+    batch = np.arange(1, max_num_seqs + 1)
     return StepTimes(
         base=np.concatenate(([0.0], 0.01 + 1e-4 * batch)),
-        slope=np.concatenate(([0.0], np.full(seats, slope) * (1 + batch / 100))),
+        slope=np.concatenate(([0.0], np.full(max_num_seqs, slope) * (1 + batch / 100))),
         prompt=np.concatenate(([0.0], 0.005 + 1e-5 * np.arange(1, budget + 1))),
         pair=pair,
         images=images,
@@ -36,7 +36,7 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
     drafted = draw(st.sampled_from([0, 0, 2])) if preemption == "reserve" else 0
     block = draw(st.sampled_from([1, 4, 16]))
     longest = draw(st.sampled_from([20, 120]))
-    seats = draw(st.integers(1, 8))
+    max_num_seqs = draw(st.integers(1, 8))
     prompt, output = random.integers(1, longest, count), random.integers(1, longest, count)
     most = int(-(-(prompt + output).max() // block) + 1)
     blocks = most + draw(st.integers(0, 6 * most))
@@ -52,8 +52,8 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
     looks = draw(st.sampled_from([1, 1, 2, 9]))
     limit = draw(st.sampled_from([None, 1, 4])) if limited and looks == 1 else None
     batching = Batching(
-        policy=policy, preemption=preemption, scheduling=scheduling, class_weights=weights, budget=max(seats * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
-        seats=seats, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=looks, queue_limit=limit, drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
+        policy=policy, preemption=preemption, scheduling=scheduling, class_weights=weights, max_num_batched_tokens=max(max_num_seqs * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
+        max_num_seqs=max_num_seqs, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=looks, queue_limit=limit, drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
         share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), captured=draw(st.sampled_from([0, 16])), start_captured=draw(st.sampled_from([0.0, 0.005])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
     )  # fmt: skip
     return work, batching
@@ -63,7 +63,7 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
 @given(system=systems(), images=st.sampled_from([0.0, 0.003, 0.2]))
 def test_jumps_are_exact(system: tuple[Arrivals, Batching], images: float) -> None:
     work, batching = system
-    table = times(batching.seats, batching.budget, images=images)
+    table = times(batching.max_num_seqs, batching.max_num_batched_tokens, images=images)
     found = simulate(work, table, batching=batching, kv_bytes=KV).requests
     one_by_one = [
         One(
@@ -97,7 +97,7 @@ def test_prefixes_share_the_memory_of_running_requests(
         work, start=np.concatenate(([0], np.cumsum([len(p) for p in paths]))).astype(np.int64),
         blocks=np.array([b for p in paths for b in p], np.int64), block=size,
     )  # fmt: skip
-    table = times(batching.seats, batching.budget)
+    table = times(batching.max_num_seqs, batching.max_num_batched_tokens)
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf, shared=True),))
     found = simulate(work, table, batching=batching, cache=cache, kv_bytes=KV)
     q = found.requests
@@ -122,7 +122,9 @@ def test_prefixes_share_the_memory_of_running_requests(
 def test_nothing_is_lost(system: tuple[Arrivals, Batching]) -> None:
     """Tokens in are tokens out, every block comes back, nobody ends before he begins."""
     work, batching = system
-    found = simulate(work, times(batching.seats, batching.budget), batching=batching, kv_bytes=KV)
+    found = simulate(
+        work, times(batching.max_num_seqs, batching.max_num_batched_tokens), batching=batching, kv_bytes=KV
+    )
     q, own = found.requests, found.replicas.own
     served = np.isfinite(q["finish"])
     assert (served == np.isnan(q["refused"])).all()

@@ -81,7 +81,7 @@ def test_python_and_machine_code_agree_to_the_last_bit(
     # A replica that fails before an answer's end begins again: such runs need not end.
     fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "train") else fleet
     runs = [
-        simulate(work, times(batching.seats, batching.budget, images=images), batching=batching, cache=cache,
+        simulate(work, times(batching.max_num_seqs, batching.max_num_batched_tokens, images=images), batching=batching, cache=cache,
                  fleet=fleet, kv_bytes=KV, code=form)
         for form in (python_code(), compiled_code(str(machine_code.code_folder())))
     ]  # fmt: skip
@@ -127,7 +127,7 @@ def test_a_small_first_run_is_interpreted_while_one_other_process_compiles(nothi
         ({"requests": 10_000}, True),
         ({"requests": 200_000}, False),
         # Six hundred conversations of 2,000 tokens in two tiers of two replicas.
-        ({"users": 20, "turns": 3, "grows": 100.0, "think": 5.0, "poisson": None, "requests": 600,
+        ({"users": 20, "turns": 3, "turn_tokens": 100.0, "think_time": 5.0, "poisson": None, "requests": 600,
           "tiers": "hbm=shared,ddr5=1TB"}, True),
         ({"requests": 10_000, "scale_to": 4}, True),
         ({"requests": 10_000, "mtbf": 600.0}, True),

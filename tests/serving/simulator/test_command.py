@@ -108,7 +108,7 @@ def test_stages_take_a_pass_per_step_and_hold_twice_the_model(tmp_path: Path) ->
     assert any("passes all stages" in note for note in staged["assumptions"])
     # Of 16 sequences that vLLM runs at once each micro-batch has eight.
     shared = run(*many, "--layout", "tp1,pp2", "--seats", "16")
-    assert any(", 8 seats" in note for note in shared["assumptions"])
+    assert any(", at most 8 sequences" in note for note in shared["assumptions"])
     assert shared["mean_batch"] <= 8
 
 
@@ -442,7 +442,7 @@ def test_the_unknown_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "seats"),
+    ("words", "max_num_seqs"),
     [
         ([], 1024),
         (["--budget", "600"], 600),
@@ -451,6 +451,6 @@ def test_the_unknown_is_refused() -> None:
         (["--engine", "trtllm"], 2048),
     ],
 )
-def test_a_step_takes_as_many_sequences_as_the_engine_does_by_itself(words: list[str], seats: int) -> None:
+def test_a_step_takes_as_many_sequences_as_the_engine_does_by_itself(words: list[str], max_num_seqs: int) -> None:
     facts = run(*SOME, *words)
-    assert any(f", {seats} seats" in line for line in facts["assumptions"]), facts["assumptions"]
+    assert any(f", at most {max_num_seqs} sequences" in line for line in facts["assumptions"]), facts["assumptions"]

@@ -105,7 +105,7 @@ def test_encoders_are_of_the_chip_of_on_where_another_prefills() -> None:
         ({"images": 1, "image_size": "10by10"}, "--image-size"),
         ({"images": 1, "image_size": "0x10"}, "--image-size"),
         ({"images": 1, "model": "llama-3.1-8b"}, "--images"),
-        ({"images": 1, "beside": ("gpus=1 model=llama-3.1-8b share=0.2",)}, "--images"),
+        ({"images": 1, "add_replicas": ("gpus=1 model=llama-3.1-8b share=0.2",)}, "--images"),
     ],
 )
 def test_what_cannot_be_encoded_is_refused_by_its_option(more: dict[str, object], field: str) -> None:

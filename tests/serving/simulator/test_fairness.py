@@ -41,7 +41,7 @@ def test_two_who_always_ask_are_served_alike(long: int, answer: int, seed: int, 
     """The bound that the paper proves: twice the cost of a prompt, or of all that a batch holds, whichever is more."""
     sizes = [(20, 20), (long, answer)]
     work = overload(sizes, [300, 300], seed)
-    batching = Batching(seats=SEATS, budget=512, scheduling="vtc", class_weights=(1.0, weight))
+    batching = Batching(max_num_seqs=SEATS, max_num_batched_tokens=512, scheduling="vtc", class_weights=(1.0, weight))
     requests = simulate(work, times(SEATS, 512), batching=batching).requests
     most = max(p + a for p, a in sizes)
     bound = 2 * max(max(20.0, long), 2 * SEATS * most) * max(1.0, 1 / weight)
@@ -57,7 +57,7 @@ def test_priority_and_order_of_arrival_are_not_fair() -> None:
     work = overload([(20, 20), (60, 80)], [300, 300], 1)
     apart: dict[str, float] = {}
     for scheduling in ("priority", "vtc"):
-        batching = Batching(seats=SEATS, budget=512, scheduling=scheduling)
+        batching = Batching(max_num_seqs=SEATS, max_num_batched_tokens=512, scheduling=scheduling)
         requests = simulate(work, times(SEATS, 512), batching=batching).requests
         one, other = service(work, requests, 3.0)
         apart[scheduling] = abs(one - other)
@@ -72,7 +72,9 @@ def test_service_that_nobody_asked_for_is_not_saved_up() -> None:
         arrival=np.concatenate([early, late]), prompt=np.full(600, 20, np.int32), output=np.full(600, 20, np.int32),
         rank=rank,
     )  # fmt: skip
-    requests = simulate(work, times(SEATS, 512), batching=Batching(seats=SEATS, budget=512, scheduling="vtc")).requests
+    requests = simulate(
+        work, times(SEATS, 512), batching=Batching(max_num_seqs=SEATS, max_num_batched_tokens=512, scheduling="vtc")
+    ).requests
     among = (requests["admitted"] > 5.1) & (requests["admitted"] < 7.0)
     assert among.sum() > 20
     assert (rank[among] == 1).mean() == pytest.approx(0.5, abs=0.1)
@@ -81,7 +83,9 @@ def test_service_that_nobody_asked_for_is_not_saved_up() -> None:
 def test_who_is_alone_is_served_as_if_nobody_counted() -> None:
     work = overload([(20, 20)], [200], 3)
     fast, counted = (
-        simulate(work, times(SEATS, 512), batching=Batching(seats=SEATS, budget=512, scheduling=name)).requests
+        simulate(
+            work, times(SEATS, 512), batching=Batching(max_num_seqs=SEATS, max_num_batched_tokens=512, scheduling=name)
+        ).requests
         for name in ("priority", "vtc")
     )
     assert (fast["finish"] == counted["finish"]).all()
@@ -93,7 +97,7 @@ ASKED = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 60.0, 
 
 def test_the_report_has_what_each_class_saw() -> None:
     # Priority decides who waits for a seat: where nobody does, classes see the same.
-    facts = run_simulation(SimulateRequest(**ASKED, seats=64, classes="0.25,0.75")).to_dict()
+    facts = run_simulation(SimulateRequest(**ASKED, max_num_seqs=64, classes="0.25,0.75")).to_dict()
     first, second = facts["classes"]
     assert first["requests"] + second["requests"] == 2000
     assert first["requests"] == pytest.approx(500, abs=80)

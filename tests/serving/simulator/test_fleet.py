@@ -45,7 +45,10 @@ def some(count: int = 400, rate: float = 20.0, seed: int = 0, burst: float = 2.0
 def test_every_router_serves_everybody(router: str) -> None:
     work = some()
     found = simulate(
-        work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=Fleet(replicas=4, router=router)
+        work,
+        times(8, 512),
+        batching=Batching(max_num_seqs=8, max_num_batched_tokens=512),
+        fleet=Fleet(replicas=4, router=router),
     )
     q = found.requests
     assert np.isfinite(q["finish"]).all()
@@ -59,14 +62,16 @@ def test_routers_that_look_wait_less() -> None:
     wait = {}
     for router in ("round-robin", "two-choices", "least-loaded"):
         fleet = Fleet(replicas=4, router=router)
-        q = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=fleet).requests
+        q = simulate(
+            work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512), fleet=fleet
+        ).requests
         wait[router] = (q["first"] - q["arrival"]).mean()
     assert wait["least-loaded"] < wait["two-choices"] < wait["round-robin"]
 
 
 def test_replicas_of_a_round_are_alone() -> None:
     """Four replicas in turn are four simulations of every fourth request."""
-    work, batching = some(), Batching(seats=8, budget=512)
+    work, batching = some(), Batching(max_num_seqs=8, max_num_batched_tokens=512)
     together = simulate(work, times(8, 512), batching=batching, fleet=Fleet(replicas=4)).requests
     for r in range(4):
         own = replace(
@@ -93,7 +98,12 @@ def test_prefixes_draw_requests_to_where_they_are() -> None:
     for router in ("round-robin", "prefix-aware"):
         fleet = Fleet(replicas=4, router=router)
         hits[router] = simulate(
-            work, times(8, 512), batching=Batching(seats=8, budget=512), cache=cache, fleet=fleet, kv_bytes=1.0
+            work,
+            times(8, 512),
+            batching=Batching(max_num_seqs=8, max_num_batched_tokens=512),
+            cache=cache,
+            fleet=fleet,
+            kv_bytes=1.0,
         ).hits["hbm"]
     assert hits["prefix-aware"] > 1.5 * hits["round-robin"]
 
@@ -109,7 +119,7 @@ def test_nothing_is_lost_when_replicas_fail(seed: int, between: float, preemptio
     work = some(seed=seed)
     fleet = Fleet(replicas=3, router="least-loaded", failures=Failures(between=between, repair=3.0), seed=seed)
     found = simulate(
-        work, times(8, 512), batching=Batching(seats=8, budget=512, memory=4000, preemption=preemption), fleet=fleet,
+        work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512, memory=4000, preemption=preemption), fleet=fleet,
         kv_bytes=1.0,
     )  # fmt: skip
     q = found.requests
@@ -118,7 +128,7 @@ def test_nothing_is_lost_when_replicas_fail(seed: int, between: float, preemptio
     assert found.replicas.own["tokens"].sum() == pytest.approx(work.output.sum())
     assert (found.replicas.own["free"] == 4000 // 16).all()
     again = simulate(
-        work, times(8, 512), batching=Batching(seats=8, budget=512, memory=4000, preemption=preemption), fleet=fleet,
+        work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512, memory=4000, preemption=preemption), fleet=fleet,
         kv_bytes=1.0,
     )  # fmt: skip
     assert (again.requests["finish"] == q["finish"]).all(), "the same seed, the same run"
@@ -127,7 +137,7 @@ def test_nothing_is_lost_when_replicas_fail(seed: int, between: float, preemptio
 def test_failures_happen_as_often_as_asked() -> None:
     work = some(count=4000, rate=20.0)
     found = simulate(
-        work, times(8, 512), batching=Batching(seats=8, budget=512),
+        work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512),
         fleet=Fleet(replicas=4, router="least-loaded", failures=Failures(between=20.0, repair=1.0)),
     )  # fmt: skip
     expected = 4 * found.end / 21.0
@@ -143,8 +153,10 @@ def test_a_fleet_grows_with_the_load_and_shrinks_again() -> None:
     )  # fmt: skip
     rules = Scaling(least=1, most=6, startup=2.0, target=6.0, interval=1.0, window=5.0)
     fleet = Fleet(replicas=1, router="least-loaded", scaling=rules)
-    found = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=fleet)
-    fixed = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=Fleet(replicas=1))
+    found = simulate(work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512), fleet=fleet)
+    fixed = simulate(
+        work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512), fleet=Fleet(replicas=1)
+    )
     assert 1 < found.most_replicas <= 6
     assert found.requests["first"].mean() < fixed.requests["first"].mean()
     assert found.end < found.replica_seconds.sum() < 6 * found.end
@@ -154,11 +166,18 @@ def test_a_fleet_grows_with_the_load_and_shrinks_again() -> None:
 def test_sessions_wait_for_their_answers() -> None:
     random = np.random.default_rng(4)
     work = agents(
-        np.sort(random.uniform(0, 20, 30)), 5, first=64, grows=16, output=16, think=2.0, block=16, random=random
+        np.sort(random.uniform(0, 20, 30)),
+        5,
+        first=64,
+        turn_tokens=16,
+        output=16,
+        think_time=2.0,
+        block=16,
+        random=random,
     )
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),))
     found = simulate(
-        work, times(8, 512), batching=Batching(seats=8, budget=512), cache=cache, kv_bytes=1.0,
+        work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512), cache=cache, kv_bytes=1.0,
         fleet=Fleet(replicas=2, router="prefix-aware"),
     )  # fmt: skip
     q = found.requests
@@ -176,7 +195,9 @@ def test_users_never_have_two_requests_at_once() -> None:
     work = workload.users(7, 210, workload.lengths(50, 0.5, 210, random), workload.lengths(30, 0.5, 210, random))
     for replicas in (1, 3):
         fleet = Fleet(replicas=replicas, router="least-loaded")
-        q = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=fleet).requests
+        q = simulate(
+            work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512), fleet=fleet
+        ).requests
         events = np.concatenate((q["arrival"], q["finish"]))
         change = np.concatenate((np.ones(210), -np.ones(210)))
         inside = np.cumsum(change[np.lexsort((change, events))])
@@ -191,14 +212,21 @@ def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypa
     work = some(seed=6)
     if talking:
         work = agents(
-            np.sort(random.uniform(0, 20, 40)), 5, first=64, grows=16, output=16, think=1.0, block=16, random=random
+            np.sort(random.uniform(0, 20, 40)),
+            5,
+            first=64,
+            turn_tokens=16,
+            output=16,
+            think_time=1.0,
+            block=16,
+            random=random,
         )
     fleet = Fleet(
         replicas=2, router="two-choices", failures=Failures(between=10.0, repair=2.0), seed=6,
         scaling=Scaling(least=2, most=4, startup=1.0, target=3.0, interval=2.0, window=6.0),
     )  # fmt: skip
     asked = {
-        "batching": Batching(seats=8, budget=512, memory=4000), "fleet": fleet, "kv_bytes": 1.0,
+        "batching": Batching(max_num_seqs=8, max_num_batched_tokens=512, memory=4000), "fleet": fleet, "kv_bytes": 1.0,
         "cache": PrefixCache(tiers=(Tier(name="hbm", capacity=2000.0), Tier(name="dram", capacity=9000.0))),
     }  # fmt: skip
     kept: list[dict[str, np.ndarray]] = []
@@ -221,7 +249,7 @@ def test_a_run_goes_on_from_any_snapshot_to_the_same_end(talking: bool, monkeypa
 
 def test_time_series_add_up() -> None:
     work = some()
-    found = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512))
+    found = simulate(work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512))
     over = series(found, work.output, found, 512, bins=50)
     width = over["time"][1] - over["time"][0]
     assert (over["arrivals"] * width).sum() == pytest.approx(len(work))
@@ -237,7 +265,7 @@ def test_time_series_add_up() -> None:
 def test_a_replay_counts_what_each_replica_holds() -> None:
     work = some(count=300)
     fleet = Fleet(replicas=3, router="two-choices")
-    found = simulate(work, times(8, 512), batching=Batching(seats=8, budget=512), fleet=fleet)
+    found = simulate(work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512), fleet=fleet)
     shown, q = replay([found], moments=37), found.requests
     for at, t in enumerate(shown.time):
         for r in range(3):
@@ -253,7 +281,7 @@ def test_a_replay_counts_what_each_replica_holds() -> None:
 
 def test_the_timeline_shows_each_phase_once_and_never_two_in_a_lane() -> None:
     work = some(count=60)
-    events = timeline(simulate(work, times(8, 512), batching=Batching(seats=8, budget=512)))
+    events = timeline(simulate(work, times(8, 512), batching=Batching(max_num_seqs=8, max_num_batched_tokens=512)))
     for phase in ("prompt", "answer"):
         assert len([e for e in events if e["name"] == phase]) <= 60
     lanes: dict[tuple[int, int], list[tuple[float, float]]] = {}
@@ -266,9 +294,9 @@ def test_the_timeline_shows_each_phase_once_and_never_two_in_a_lane() -> None:
 
 def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(DoesNotFit, match="of 269 tokens"):
-        simulate(some(), flat(0.1, 8), batching=Batching(seats=8, memory=16))
+        simulate(some(), flat(0.1, 8), batching=Batching(max_num_seqs=8, memory=16))
     for bad in (
-        {"policy": "fifo"}, {"preemption": "hope"}, {"seats": 0}, {"budget": 1}, {"drafted": 2}, {"share": -1.0},
+        {"policy": "fifo"}, {"preemption": "hope"}, {"max_num_seqs": 0}, {"max_num_batched_tokens": 1}, {"drafted": 2}, {"share": -1.0},
         {"policy": "static"}, {"drafted": 1, "acceptance": (0.5,)}, {"acceptance": (2.0,), "drafted": 1},
     ):  # fmt: skip
         with pytest.raises(InputError):

@@ -41,7 +41,7 @@ def replica(frontend: float) -> tuple[StepTimes, Batching]:
         base=np.concatenate([[0.0], np.full(64, 0.01)]), slope=np.zeros(65),
         prompt=np.concatenate([[0.0], np.full(8192, 0.1)]), pair=0.0, error=0.0,
     )  # fmt: skip
-    return times, Batching(seats=64, budget=8192, memory=1_000_000, frontend=frontend)
+    return times, Batching(max_num_seqs=64, max_num_batched_tokens=8192, memory=1_000_000, frontend=frontend)
 
 
 def test_a_burst_leaves_one_by_one_and_the_engine_is_none_the_slower() -> None:

@@ -47,7 +47,7 @@ def test_requests_are_sent_when_all_that_they_wait_for_allow_it(
     own = np.where(waits & (random.random(len(work)) < 0.7), np.nan, work.arrival)
     work = replace(work, arrival=own, graph=graph)
     batching = replace(batching, outside=outside)
-    table = times(batching.seats, batching.budget)
+    table = times(batching.max_num_seqs, batching.max_num_batched_tokens)
     fleet = Fleet(replicas=replicas, router=router)
     if batching.policy == "static":
         # A static batch waits for its last answer: with nobody else to come it would begin at another time.
@@ -82,7 +82,7 @@ def test_answers_stay_behind_their_prompts(system: tuple[Arrivals, Batching], pe
         block=block,
     )
     batching = replace(batching, memory=batching.memory + 4 * block)
-    table = times(batching.seats, batching.budget)
+    table = times(batching.max_num_seqs, batching.max_num_batched_tokens)
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf, shared=True),))
     q = simulate(work, table, batching=batching, cache=cache, kv_bytes=1000.0).requests
     requests = [
@@ -99,7 +99,7 @@ def test_answers_stay_behind_their_prompts(system: tuple[Arrivals, Batching], pe
 
 def test_a_fork_and_a_join_by_hand() -> None:
     """One request, three at once after it, and one that waits for the slowest of them and for a tool."""
-    table, batching = times(8, 512, slope=0.0, pair=0.0), Batching(seats=8, budget=512)
+    table, batching = times(8, 512, slope=0.0, pair=0.0), Batching(max_num_seqs=8, max_num_batched_tokens=512)
     graph = graph_of(
         5,
         np.array([0, 0, 0, 1, 2, 3]),

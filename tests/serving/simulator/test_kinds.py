@@ -25,8 +25,10 @@ from rackmath.serving.simulator.settings import ROUTERS
 from tests.serving.simulator.test_against_reference import times
 from tests.serving.simulator.test_fleet import some
 
-BATCHING = Batching(seats=8, budget=512)
-SMALL = ReplicaKind(times=times(3, 64), batching=Batching(seats=3, budget=64, memory=4000), replicas=2)
+BATCHING = Batching(max_num_seqs=8, max_num_batched_tokens=512)
+SMALL = ReplicaKind(
+    times=times(3, 64), batching=Batching(max_num_seqs=3, max_num_batched_tokens=64, memory=4000), replicas=2
+)
 
 
 def part(work: Arrivals, chosen: np.ndarray) -> Arrivals:
@@ -183,7 +185,7 @@ def test_what_memory_leaves_no_room_for_goes_down_a_tier() -> None:
         block=8,
     )
     hbm, dram = Tier(name="hbm", capacity=np.inf, shared=True), Tier(name="dram", capacity=np.inf, bandwidth=1e9)
-    batching = Batching(seats=8, budget=512, block=4, memory=160)
+    batching = Batching(max_num_seqs=8, max_num_batched_tokens=512, block=4, memory=160)
     again = {}
     for tiers in ((hbm, dram), (hbm,)):
         cache = PrefixCache(tiers=tiers)

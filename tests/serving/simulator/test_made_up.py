@@ -36,7 +36,7 @@ def test_users_are_not_in_lockstep() -> None:
 
 
 def test_thinking_is_exponential_and_seeded() -> None:
-    asked = TrafficRequest(users=50, input=100.0, output=20.0, think=7.0, spread=0.5, requests=20_000, seed=3)
+    asked = TrafficRequest(users=50, input=100.0, output=20.0, think_time=7.0, length_cv=0.5, requests=20_000, seed=3)
     work, _ = traffic(asked)
     assert work.graph is not None
     assert work.graph.delay.mean() == pytest.approx(7.0, rel=0.03)
@@ -52,7 +52,15 @@ def test_thinking_is_exponential_and_seeded() -> None:
 
 def test_sessions_of_users_begin_with_themselves_and_follow_each_other() -> None:
     asked = TrafficRequest(
-        users=3, turns=4, input=1000.0, output=100.0, grows=50, think=1.0, spread=0.5, requests=48, block=16
+        users=3,
+        turns=4,
+        input=1000.0,
+        output=100.0,
+        turn_tokens=50,
+        think_time=1.0,
+        length_cv=0.5,
+        requests=48,
+        block=16,
     )
     work, _ = traffic(asked)
     assert work.graph is not None

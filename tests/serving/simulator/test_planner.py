@@ -20,7 +20,7 @@ TIMES = StepTimes(
     base=np.concatenate(([0.0], 0.010 + 0.001 * np.arange(1, SEATS + 1))), slope=np.zeros(SEATS + 1),
     prompt=2e-4 * np.arange(BUDGET + 1), pair=0.0, error=0.0,
 )  # fmt: skip
-PROFILE = Profile(times=TIMES, batching=Batching(seats=SEATS, budget=BUDGET, memory=100_000))
+PROFILE = Profile(times=TIMES, batching=Batching(max_num_seqs=SEATS, max_num_batched_tokens=BUDGET, memory=100_000))
 
 
 def seen(**fields: float) -> IntervalMeans:

@@ -63,7 +63,7 @@ def hits_by_stack(paths: list[list[int]], capacity: int) -> int:
 def test_least_recently_used_is_a_stack(paths: list[list[int]], capacity: int) -> None:
     work = workload_of(paths)
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=capacity * 4.0),))
-    found = simulate(work, flat(0.01, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0)
+    found = simulate(work, flat(0.01, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0)
     asked = sum(len(path) for path in paths)
     assert found.blocks_asked == asked
     assert found.hits["hbm"] * asked == pytest.approx(hits_by_stack(paths, capacity))
@@ -80,7 +80,7 @@ def test_tiers_never_hold_more_than_they_can(
     work = workload_of(paths)
     tiers = (Tier(name="hbm", capacity=4.0 * sizes[0]), Tier(name="dram", capacity=4.0 * sizes[1], bandwidth=1e3))
     cache = PrefixCache(tiers=tiers, eviction=eviction, lifetime=5.0, through=through, overlapped=overlapped)
-    found = simulate(work, flat(0.01, 2), batching=Batching(seats=2), cache=cache, kv_bytes=1.0)
+    found = simulate(work, flat(0.01, 2), batching=Batching(max_num_seqs=2), cache=cache, kv_bytes=1.0)
     assert np.isfinite(found.requests["finish"]).all()
     assert 0 <= sum(found.hits.values()) <= 1
     assert (found.requests["hit"] < work.prompt).all(), "the last token is always read"
@@ -96,7 +96,7 @@ def test_loads_take_their_time() -> None:
     tiers = (Tier(name="hbm", capacity=0.0), Tier(name="dram", capacity=100.0, bandwidth=8.0, latency=0.5))
     for overlapped in (True, False):
         cache = PrefixCache(tiers=tiers, overlapped=overlapped)
-        q = simulate(work, flat(0.25, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0).requests
+        q = simulate(work, flat(0.25, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0).requests
         assert list(q["hit"]) == [0, 8]
         assert q["first"][1] - q["arrival"][1] == pytest.approx(1.75)
 
@@ -105,7 +105,9 @@ def test_unused_blocks_expire() -> None:
     paths = [[0, 1], [0, 1]]
     for gap, hit in ((1.0, 8), (20.0, 0)):
         cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),), eviction="ttl", lifetime=10.0)
-        q = simulate(workload_of(paths, gap=gap), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0)
+        q = simulate(
+            workload_of(paths, gap=gap), flat(0.1, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0
+        )
         assert q.requests["hit"][1] == hit
 
 
@@ -113,7 +115,9 @@ def test_the_least_used_goes_first() -> None:
     """Block 0 is used three times, 1 twice, 2 once; 3 takes the place of 2."""
     paths = [[0], [0], [0], [1], [1], [2], [3], [1], [0]]
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=12.0),), eviction="lfu")
-    q = simulate(workload_of(paths), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0).requests
+    q = simulate(
+        workload_of(paths), flat(0.1, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0
+    ).requests
     assert list(q["hit"]) == [0, 4, 4, 0, 4, 0, 0, 4, 4]
 
 
@@ -138,7 +142,7 @@ def test_a_common_tier_is_everybody_s() -> None:
         pool = Tier(name="pool", capacity=1000.0, bandwidth=1e3, common=common)
         cache = PrefixCache(tiers=(own, pool), through=True)
         found = simulate(
-            workload_of(paths), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0,
+            workload_of(paths), flat(0.1, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0,
             fleet=Fleet(replicas=2),
         )  # fmt: skip
         assert list(found.requests["hit"]) == hits
@@ -159,7 +163,7 @@ def test_a_common_tier_never_holds_more_than_it_can(
     tiers = (Tier(name="hbm", capacity=4.0 * sizes[0]), Tier(name="pool", capacity=4.0 * sizes[1], common=True))
     cache = PrefixCache(tiers=tiers, eviction=eviction, lifetime=5.0, through=through)
     found = simulate(
-        workload_of(paths), flat(0.01, 2), batching=Batching(seats=2), cache=cache, kv_bytes=1.0,
+        workload_of(paths), flat(0.01, 2), batching=Batching(max_num_seqs=2), cache=cache, kv_bytes=1.0,
         fleet=Fleet(replicas=replicas),
     )  # fmt: skip
     assert np.isfinite(found.requests["finish"]).all()
@@ -175,7 +179,9 @@ def test_one_replica_s_pool_is_its_own_tier() -> None:
     for common in (False, True):
         tiers = (Tier(name="hbm", capacity=16.0), Tier(name="pool", capacity=24.0, bandwidth=1e3, common=common))
         cache = PrefixCache(tiers=tiers, through=True)
-        q = simulate(workload_of(paths), flat(0.1, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0).requests
+        q = simulate(
+            workload_of(paths), flat(0.1, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0
+        ).requests
         found.append((q["hit"].tolist(), q["finish"].tolist()))
     assert found[0] == found[1]
 
@@ -185,6 +191,6 @@ def test_what_a_tier_holds_is_counted_over_time() -> None:
     work = workload_of([[0, 1], [0, 1, 2], [3]])
     work = replace(work, arrival=np.array([0.0, 30.0, 99.0]))
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf),), eviction="ttl", lifetime=10.0)
-    found = simulate(work, flat(1.0, 1), batching=Batching(seats=1), cache=cache, kv_bytes=1.0)
+    found = simulate(work, flat(1.0, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0)
     assert found.end == pytest.approx(100.0)
     assert found.kept["hbm"] * 100.0 == pytest.approx(2 * 10 + 3 * 10 + 1)

@@ -24,7 +24,7 @@ from rackmath.sweeps.replay_runs import RunLocation, whole_of_windows
 from tests.serving.simulator.test_against_reference import times
 
 ASKED = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 40.0, "input": 1000, "output": 200,
-         "requests": 3000, "seats": 32, "no_evidence": True}  # fmt: skip
+         "requests": 3000, "max_num_seqs": 32, "no_evidence": True}  # fmt: skip
 
 
 def requests(count: int, rank: list[int] | None = None) -> Arrivals:
@@ -37,14 +37,16 @@ def requests(count: int, rank: list[int] | None = None) -> Arrivals:
 
 def test_those_beyond_the_limit_are_refused_when_they_come() -> None:
     """The first one begins at once; of those that come during its step three wait."""
-    q = simulate(requests(8), times(1, 64), batching=Batching(seats=1, budget=64, queue_limit=3)).requests
+    q = simulate(
+        requests(8), times(1, 64), batching=Batching(max_num_seqs=1, max_num_batched_tokens=64, queue_limit=3)
+    ).requests
     assert np.flatnonzero(np.isnan(q["refused"])).tolist() == [0, 1, 2, 3]
     assert q["refused"][4:] == pytest.approx(q["arrival"][4:])
     assert np.isnan(q["first"][4:]).all()
 
 
 def test_a_more_urgent_request_takes_the_place_of_the_last_one_that_waits() -> None:
-    batching = Batching(seats=1, budget=64, queue_limit=2)
+    batching = Batching(max_num_seqs=1, max_num_batched_tokens=64, queue_limit=2)
     q = simulate(requests(5, [1, 1, 1, 0, 1]), times(1, 64), batching=batching).requests
     assert np.flatnonzero(~np.isnan(q["refused"])).tolist() == [2, 4]
     assert q["refused"][2] == pytest.approx(q["arrival"][3])
@@ -66,7 +68,7 @@ def test_users_who_are_refused_ask_again(users: int, limit: int, replicas: int, 
     work = replace(requests(count), arrival=arrival, graph=chains(count, users, np.full(count, 0.05)))
     failures = Failures(between=0.7, repair=0.2) if failing else Failures()
     outcome = simulate(
-        work, times(2, 64), batching=Batching(seats=2, budget=64, queue_limit=limit),
+        work, times(2, 64), batching=Batching(max_num_seqs=2, max_num_batched_tokens=64, queue_limit=limit),
         fleet=Fleet(replicas=replicas, failures=failures, seed=seed),
     )  # fmt: skip
     q = outcome.requests
@@ -102,7 +104,7 @@ def test_the_report_counts_refused_requests_as_late_and_pays_for_answers_alone(t
     assert facts["usd_per_million_tokens"] == pytest.approx(
         dollars / run.setup.work.output[served].sum() * 1e6, rel=1e-6
     )
-    # A queue of 20 waits for 20 turns of 32 seats at most.
+    # A queue of 20 waits for 20 turns of 32 sequences at most.
     assert facts["queueing"]["p99"] < 2.0
     over = run.over_time
     width = over["time"][1] - over["time"][0]
@@ -144,7 +146,7 @@ def test_the_command_says_how_many_were_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"turns": 3, "grows": 100}, "sessions"),
+        ({"turns": 3, "turn_tokens": 100}, "sessions"),
         ({"gpus": 2, "prefill_gpus": 1}, "--prefill-gpus"),
         ({"engine": "sglang", "scheduler_recv_interval": 10}, "--scheduler-recv-interval"),
     ],

@@ -28,11 +28,11 @@ MANY = 200_000
 simulate = partial(python_simulate, code=compiled_code(str(code_folder())))
 
 
-def flat(service: float, seats: int, step: float = 0.0, budget: int = 8192) -> StepTimes:
+def flat(service: float, max_num_seqs: int, step: float = 0.0, budget: int = 8192) -> StepTimes:
     """Reading takes the same whatever the prompts, decoding the same whatever the batch."""
     return StepTimes(
-        base=np.concatenate(([0.0], np.full(seats, step))),
-        slope=np.zeros(seats + 1),
+        base=np.concatenate(([0.0], np.full(max_num_seqs, step))),
+        slope=np.zeros(max_num_seqs + 1),
         prompt=np.concatenate(([0.0], np.full(budget, service))),
         pair=0.0,
         error=0.0,
@@ -46,7 +46,7 @@ def test_m_d_1(load: float) -> None:
     work = workload.plain(
         workload.gamma_arrivals(load, 1.0, MANY, random), np.full(MANY, 100, np.int32), np.ones(MANY, np.int32)
     )
-    q = simulate(work, flat(1.0, 1), batching=Batching(seats=1)).requests
+    q = simulate(work, flat(1.0, 1), batching=Batching(max_num_seqs=1)).requests
     wait = (q["admitted"] - q["arrival"]).mean()
     assert wait == pytest.approx(load / (2 * (1 - load)), rel=0.03)
 
@@ -57,7 +57,7 @@ def test_m_m_1(load: float) -> None:
     random = np.random.default_rng(2)
     output = np.maximum(np.round(random.exponential(1000, MANY)), 1).astype(np.int32) + 1
     work = workload.plain(workload.gamma_arrivals(load / 1000, 1.0, MANY, random), np.ones(MANY, np.int32), output)
-    q = simulate(work, flat(1e-6, 1, step=1.0), batching=Batching(seats=1)).requests
+    q = simulate(work, flat(1e-6, 1, step=1.0), batching=Batching(max_num_seqs=1)).requests
     wait = (q["admitted"] - q["arrival"]).mean()
     assert wait == pytest.approx(1000 * load / (1 - load), rel=0.05)
 
@@ -69,7 +69,7 @@ def test_batch_service() -> None:
     work = workload.plain(
         workload.gamma_arrivals(rate, 1.0, MANY, random), np.full(MANY, 10, np.int32), np.ones(MANY, np.int32)
     )
-    q = simulate(work, flat(1.0, b), batching=Batching(seats=b)).requests
+    q = simulate(work, flat(1.0, b), batching=Batching(max_num_seqs=b)).requests
     # Arrivals during one service, and the queue it leaves: max(n - b, 0) + arrivals; from an empty queue one begins.
     arrivals = np.exp(-rate) * np.cumprod(np.concatenate(([1.0], rate / np.arange(1, size))))
     chain = np.zeros((size, size))
@@ -100,7 +100,7 @@ def test_little_s_law() -> None:
         workload.lengths(300, 0.5, count, random),
         workload.lengths(100, 0.5, count, random),
     )
-    found = simulate(work, flat(0.01, 64, step=0.02), batching=Batching(seats=64))
+    found = simulate(work, flat(0.01, 64, step=0.02), batching=Batching(max_num_seqs=64))
     q = found.requests
     assert found.replicas.own["batch"].sum() == pytest.approx((q["finish"] - q["first"]).sum(), rel=1e-9)
 
@@ -111,7 +111,7 @@ def test_the_train_s_worst_case_is_two_periods() -> None:
     work = workload.plain(
         workload.gamma_arrivals(200.0, 1.0, count, random), np.full(count, 10, np.int32), np.ones(count, np.int32)
     )
-    batching = Batching(policy="train", period=0.1, seats=512)
+    batching = Batching(policy="train", period=0.1, max_num_seqs=512)
     q = simulate(work, flat(0.05, 512, step=0.05), batching=batching).requests
     times = q["first"] - q["arrival"]
     assert times.max() <= 0.2
@@ -132,7 +132,7 @@ def test_a_closed_loop_meets_the_steady_state(name: str, tensor: int, users: int
     work = workload.users(
         users, count, workload.lengths(prompt, 0.2, count, random), workload.lengths(answer, 0.5, count, random)
     )
-    batching = Batching(seats=users, share=0.8)
+    batching = Batching(max_num_seqs=users, share=0.8)
     one = deploy(model, system, layout, timer, batching, work, EngineStart(family="", tokens=8192.0))
     found = simulate(work, one.times, batching=replace(batching, memory=one.memory), kv_bytes=one.kv_bytes)
     q, start, stop = found.requests, 0.3 * found.end, 0.7 * found.end
@@ -163,7 +163,7 @@ def test_percentiles_lie_in_their_confidence() -> None:
 
 def test_times_count_from_when_users_sent() -> None:
     work = workload.plain(np.array([0.0, 0.5]), np.array([10, 10]), np.array([3, 1]))
-    found = simulate(work, flat(0.1, 4, step=0.2), batching=Batching(seats=4))
+    found = simulate(work, flat(0.1, 4, step=0.2), batching=Batching(max_num_seqs=4))
     times = request_times(found, 0.01, work.output)
     assert times.first == pytest.approx([0.11, found.requests["first"][1] - 0.5 + 0.01])
     assert times.per_token[0] == pytest.approx((found.requests["finish"][0] - found.requests["first"][0]) / 2)
@@ -220,8 +220,8 @@ def test_people_of_a_closed_loop_obey_littles_law(people: int, think: float, out
     cycles = 200
     many = cycles * people
     prompts, answers = np.full(many, 100, np.int32), np.full(many, output, np.int32)
-    work = workload.users(people, many, prompts, answers, think=think)
-    found = simulate(work, flat(0.1, 16, step=0.05), batching=Batching(seats=16, outside=outside))
+    work = workload.users(people, many, prompts, answers, think_time=think)
+    found = simulate(work, flat(0.1, 16, step=0.05), batching=Batching(max_num_seqs=16, outside=outside))
     times = request_times(found, outside, work.output)
     rate = len(work) / (float(np.nanmax(found.requests["finish"])) + outside + think)
     assert rate * (float(np.mean(times.whole)) + think) == pytest.approx(people, rel=0.01)
@@ -232,9 +232,9 @@ def test_a_lone_server_that_fails_loses_the_time_of_its_repair() -> None:
     count, repair = 2000, 7.0
     arrival = np.zeros(count)
     work = workload.plain(arrival, np.full(count, 100, np.int32), np.ones(count, np.int32))
-    plain = simulate(work, flat(1.0, 1), batching=Batching(seats=1))
+    plain = simulate(work, flat(1.0, 1), batching=Batching(max_num_seqs=1))
     failing = Fleet(failures=Failures(between=40.0, repair=repair))
-    found = simulate(work, flat(1.0, 1), batching=Batching(seats=1), fleet=failing)
+    found = simulate(work, flat(1.0, 1), batching=Batching(max_num_seqs=1), fleet=failing)
     assert plain.end == pytest.approx(count)
     assert found.failures == pytest.approx(count / 40, rel=0.5)
     lost = found.end - plain.end - found.failures * repair
@@ -246,4 +246,4 @@ def test_a_server_that_fails_before_it_has_read_a_prompt_is_refused() -> None:
     work = workload.plain(np.zeros(3), np.full(3, 100, np.int32), np.full(3, 50, np.int32))
     failing = Fleet(failures=Failures(between=1e-3, repair=1.0))
     with pytest.raises(InputError, match="no request ended"):
-        simulate(work, flat(50.0, 1, step=1.0), batching=Batching(seats=1), fleet=failing)
+        simulate(work, flat(50.0, 1, step=1.0), batching=Batching(max_num_seqs=1), fleet=failing)

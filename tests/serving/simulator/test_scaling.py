@@ -28,7 +28,7 @@ from rackmath.serving.simulator import (
 from rackmath.serving.simulator.scaling import CONCURRENCY_PART, Advice, wanted_replicas
 from tests.serving.simulator.test_against_reference import times
 
-BATCHING = Batching(seats=8, budget=512)
+BATCHING = Batching(max_num_seqs=8, max_num_batched_tokens=512)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ ASKED = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "poisson": 20.0, 
 
 
 def test_what_a_replica_holds_is_the_default_target() -> None:
-    setup = setup_of(SimulateRequest(**ASKED, seats=256))
+    setup = setup_of(SimulateRequest(**ASKED, max_num_seqs=256))
     group = setup.groups[0]
     scaling = setup.fleet(group).scaling
     assert scaling is not None

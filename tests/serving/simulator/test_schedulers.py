@@ -37,7 +37,7 @@ def test_the_loop_is_the_scheduler(name: str, data: st.DataObject) -> None:
     # TensorRT-LLM takes no prompt that is longer than a step.
     least = 2 * longest if engine is Trtllm else 8
     batching = Batching(
-        budget=max(least, data.draw(st.sampled_from([8, 64, 512]))), seats=data.draw(st.integers(1, 8)),
+        max_num_batched_tokens=max(least, data.draw(st.sampled_from([8, 64, 512]))), max_num_seqs=data.draw(st.integers(1, 8)),
         memory=2 * most + 40 + data.draw(st.integers(0, 4 * most)), **rules,
     )  # fmt: skip
     work = Arrivals(
@@ -46,7 +46,7 @@ def test_the_loop_is_the_scheduler(name: str, data: st.DataObject) -> None:
         output=output.astype(np.int32),
         rank=np.zeros(count, np.int32),
     )
-    table = times(batching.seats, batching.budget)
+    table = times(batching.max_num_seqs, batching.max_num_batched_tokens)
     requests = simulate(work, table, batching=batching).requests
     items = [
         Item(name=i, arrival=float(q["arrival"]), prompt=int(q["prompt"]), output=int(q["steps"]) + 1)
@@ -70,7 +70,7 @@ def test_the_traffic_of_this_test_makes_some_lose_their_places(name: str, within
         arrival=np.sort(random.uniform(0, within, 200)), prompt=prompt.astype(np.int32), output=output.astype(np.int32),
         rank=np.zeros(200, np.int32),
     )  # fmt: skip
-    batching = Batching(budget=512, seats=16, memory=1200, **rules)
+    batching = Batching(max_num_batched_tokens=512, max_num_seqs=16, memory=1200, **rules)
     requests = simulate(work, times(16, 512), batching=batching).requests
     items = [
         Item(name=i, arrival=float(q["arrival"]), prompt=int(q["prompt"]), output=int(q["steps"]) + 1)
@@ -95,10 +95,10 @@ def test_whom_nobody_would_admit_is_refused(block: int, prompt: int) -> None:
         arrival=np.zeros(1), prompt=np.array([prompt], np.int32), output=np.array([19], np.int32),
         rank=np.zeros(1, np.int32),
     )  # fmt: skip
-    rules: dict[str, Any] = {"policy": "prefill-first", "preemption": "retract", "block": block, "seats": 4}
+    rules: dict[str, Any] = {"policy": "prefill-first", "preemption": "retract", "block": block, "max_num_seqs": 4}
     ends: list[bool] = []
     for blocks in range(1, 100):
-        batching = Batching(budget=64, memory=blocks * block, **rules)
+        batching = Batching(max_num_batched_tokens=64, memory=blocks * block, **rules)
         try:
             ends.extend(np.isfinite(simulate(work, times(4, 64), batching=batching).requests["finish"]))
         except DoesNotFit:

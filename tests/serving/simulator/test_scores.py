@@ -28,7 +28,10 @@ def test_the_best_replica_is_that_of_the_formula(data: st.DataObject) -> None:
     )  # fmt: skip
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=1e9),))
     kind = ReplicaKind(
-        times=times(4, 64), batching=Batching(seats=4, budget=64, memory=1600), replicas=count, kv_bytes=1.0
+        times=times(4, 64),
+        batching=Batching(max_num_seqs=4, max_num_batched_tokens=64, memory=1600),
+        replicas=count,
+        kv_bytes=1.0,
     )
     f = fixed_of(kind, work, cache)
     s = replicas(np.zeros(count, np.int32), (f,), 0)
@@ -69,7 +72,7 @@ def test_sessions_go_where_their_prefixes_are_and_loads_stay_level(router: str, 
         output=np.full(count, 20, np.int32), rank=np.zeros(count, np.int32),
         start=np.arange(count + 1) * 8, blocks=(session[:, None] * 8 + np.arange(8)).reshape(-1), block=16,
     )  # fmt: skip
-    batching = Batching(seats=16, budget=512, memory=2400)
+    batching = Batching(max_num_seqs=16, max_num_batched_tokens=512, memory=2400)
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf, shared=True),))
     runs = {
         name: simulate(

@@ -44,7 +44,7 @@ def forest(count: int, parts: int, random: np.random.Generator) -> Arrivals:
 
 def served(work: Arrivals, replicas: int = 2, cache: PrefixCache | None = None) -> Outcome:
     return simulate(
-        workload.checked(work), times(4, 128), batching=Batching(seats=4, budget=128, outside=OUTSIDE),
+        workload.checked(work), times(4, 128), batching=Batching(max_num_seqs=4, max_num_batched_tokens=128, outside=OUTSIDE),
         fleet=Fleet(replicas=replicas), cache=cache, kv_bytes=1.0,
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ def test_a_user_begins_a_task_when_his_last_one_has_ended() -> None:
 def test_turns_without_tools_are_served_all_the_time() -> None:
     """One session alone: a task is the sum of its requests and pauses."""
     random = np.random.default_rng(0)
-    work = agents(np.zeros(1), 6, first=300, grows=50, output=20, think=2.0, block=16, random=random)
+    work = agents(np.zeros(1), 6, first=300, turn_tokens=50, output=20, think_time=2.0, block=16, random=random)
     outcome = served(work, replicas=1)
     tasks, q = task_times(work, outcome, OUTSIDE), outcome.requests
     assert work.graph is not None
@@ -128,7 +128,7 @@ def test_turns_without_tools_are_served_all_the_time() -> None:
 def test_what_is_kept_and_what_is_read_again_are_what_an_endless_cache_would_find(seed: int, room: float) -> None:
     random = np.random.default_rng(seed)
     work = agents(
-        np.sort(random.uniform(0, 5, 12)), 5, first=64, grows=30, output=25, think=0.5, block=16, random=random,
+        np.sort(random.uniform(0, 5, 12)), 5, first=64, turn_tokens=30, output=25, think_time=0.5, block=16, random=random,
         spread=0.5,
     )  # fmt: skip
     # A host's memory as well; the sessions' first blocks are one.

@@ -184,7 +184,7 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
     for wrong in ({}, {"rate": 1.0, "users": 2}, {"rate": 1.0}, {"rate": 1.0, "input": 5.0}):
         with pytest.raises(InputError):
             traffic(TrafficRequest(**wrong))
-    asked = TrafficRequest(rate=5.0, input=100.0, output=20.0, spread=0.5, requests=500, classes=(0.2, 0.8), seed=4)
+    asked = TrafficRequest(rate=5.0, input=100.0, output=20.0, length_cv=0.5, requests=500, classes=(0.2, 0.8), seed=4)
     one, _ = traffic(asked)
     two, _ = traffic(asked)
     assert (one.arrival == two.arrival).all()
@@ -192,7 +192,9 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
     assert 0.1 < (one.rank == 0).mean() < 0.3
     assert len(one) / one.span == pytest.approx(5.0, rel=0.2)
     assert one.prompt.mean() == pytest.approx(100, rel=0.1)
-    sessions, _ = traffic(TrafficRequest(rate=1.0, turns=4, grows=50, input=100.0, output=20.0, requests=40, block=16))
+    sessions, _ = traffic(
+        TrafficRequest(rate=1.0, turns=4, turn_tokens=50, input=100.0, output=20.0, requests=40, block=16)
+    )
     assert len(sessions) == 40
     assert list(sessions.prompt[:4]) == [100, 170, 240, 310]
     faster, _ = traffic(TrafficRequest(rate=5.0, input=100.0, output=20.0, requests=500, seed=4, scale=10.0))
@@ -206,7 +208,14 @@ def test_traffic_is_one_of_three_and_repeats_by_its_seed() -> None:
 def test_copies_keep_the_shape_of_the_traffic(factor: float, seed: int) -> None:
     random = np.random.default_rng(seed)
     work = agents(
-        np.sort(random.uniform(0, 1000, 300)), 1, first=100, grows=0, output=5, think=0.0, block=16, random=random
+        np.sort(random.uniform(0, 1000, 300)),
+        1,
+        first=100,
+        turn_tokens=0,
+        output=5,
+        think_time=0.0,
+        block=16,
+        random=random,
     )
     work = replace(work, graph=None, task=None)
     more = workload.checked(workload.copied(work, factor, random))

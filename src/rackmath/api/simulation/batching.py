@@ -12,7 +12,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip, System
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import default_seats, micro_batch_seats
+from rackmath.serving.engines import default_max_num_seqs, micro_batch_sequences
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.waits import started
 
@@ -37,8 +37,10 @@ def batching_of(
     return Batching(
         policy=r.scheduler.policy,
         preemption=r.scheduler.preemption,
-        budget=r.budget,
-        seats=micro_batch_seats(r.engine, r.seats or _seats(r, system.chip, drafts.drafted), int(layout.pipeline)),
+        max_num_batched_tokens=r.max_num_batched_tokens,
+        max_num_seqs=micro_batch_sequences(
+            r.engine, r.max_num_seqs or _max_num_seqs(r, system.chip, drafts.drafted), int(layout.pipeline)
+        ),
         queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
         ahead=_ahead(r, scheduling),
@@ -57,9 +59,9 @@ def batching_of(
     )
 
 
-def _seats(r: SimulateRequest, chip: Chip, drafted: int) -> int:
+def _max_num_seqs(r: SimulateRequest, chip: Chip, drafted: int) -> int:
     """Sequences that the engine itself takes into a step: no more than the step has tokens for."""
-    return max(int(min(default_seats(r.engine, chip), _UNBOUNDED, r.budget / (1 + drafted))), 1)
+    return max(int(min(default_max_num_seqs(r.engine, chip), _UNBOUNDED, r.max_num_batched_tokens / (1 + drafted))), 1)
 
 
 def _frontend(r: SimulateRequest, scheduling: Scheduling | None) -> float:

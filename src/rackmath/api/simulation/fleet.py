@@ -68,4 +68,4 @@ def _target(r: FleetFields, group: ReplicaGroup, tokens: float) -> float:
         return QUEUE_TARGET
     if r.scale_on == "rate":
         raise InputError("--scale-target", None, "say how many requests per second a replica serves (--capacity)")
-    return CONCURRENCY_PART * max(min(float(group.batching.seats), group.batching.memory / tokens), 1.0)
+    return CONCURRENCY_PART * max(min(float(group.batching.max_num_seqs), group.batching.memory / tokens), 1.0)

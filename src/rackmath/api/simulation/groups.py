@@ -10,6 +10,7 @@ import numpy as np
 
 from rackmath.api.apart import apart_range
 from rackmath.api.drafts import draft_model_of, drafting
+from rackmath.api.fields import field_named
 from rackmath.api.images import served_model
 from rackmath.api.near_service import Service, service_near
 from rackmath.api.simulation.batching import batching_of
@@ -32,7 +33,10 @@ from rackmath.serving.simulator.workload import Arrivals
 from rackmath.serving.startup.memory import EngineStart
 from rackmath.serving.startup.rules import is_known
 
-_BESIDE = ("model", "on", "gpus", "layout", "seats", "budget", "weights", "kv", "share", "for")
+_OPTIONS = ("model", "on", "gpus", "layout", "max_num_seqs", "max_num_batched_tokens", "weights", "kv")
+"""Fields of the request that a group may set otherwise."""
+_WHOSE = ("share", "for")
+"""Which requests a group serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,7 +88,7 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaGroupText:
-    """What ``--beside`` asks for."""
+    """What ``--add-replicas`` asks for."""
 
     options: Mapping[str, Any]
     """Options of the command that differ."""
@@ -99,8 +103,8 @@ class ReplicaGroupText:
         return self.share is not None or self.service is not None
 
 
-def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
-    """Read ``gpus=8 layout=tp8,ep8 seats=16 share=0.2`` and the like.
+def replica_groups_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
+    """Read ``gpus=8 layout=tp8,ep8 max-num-seqs=16 share=0.2`` and the like.
 
     Errors: :class:`InputError` for keys that are unknown and values that cannot be meant.
     """
@@ -110,12 +114,14 @@ def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
         share = parts.pop("share", None)
         service = parts.pop("for", None)
         if "gpus" not in parts:
-            raise InputError("--beside", text, "say how many: gpus=8")
+            raise InputError("--add-replicas", text, "say how many: gpus=8")
         if parts.get("model") and share is None and service is None:
-            raise InputError("--beside", text, "another model needs requests of its own: share=0.2, or for=NAME")
+            raise InputError("--add-replicas", text, "another model needs requests of its own: share=0.2, or for=NAME")
         if share is not None and service is not None:
-            raise InputError("--beside", text, "give share or for, not both")
-        numbers = {key: _whole(text, parts[key]) for key in ("gpus", "seats", "budget") if key in parts}
+            raise InputError("--add-replicas", text, "give share or for, not both")
+        numbers = {
+            key: _whole(text, parts[key]) for key in ("gpus", "max_num_seqs", "max_num_batched_tokens") if key in parts
+        }
         part = None if share is None else _share(text, share)
         groups.append(ReplicaGroupText(options=parts | numbers, share=part, service=service))
     return groups
@@ -123,14 +129,17 @@ def beside_of(texts: Sequence[str]) -> list[ReplicaGroupText]:
 
 def _pair(text: str, part: str) -> tuple[str, str]:
     key, _, value = part.partition("=")
-    if key not in _BESIDE or not value:
-        raise InputError("--beside", text, f"write key=value with spaces between, of {', '.join(_BESIDE)}")
-    return key, value
+    field = field_named(SimulateRequest, key)
+    name = field.name if field is not None else key
+    if name not in (*_OPTIONS, *_WHOSE) or not value:
+        keys = ", ".join((*_OPTIONS, *_WHOSE)).replace("_", "-")
+        raise InputError("--add-replicas", text, f"write key=value with spaces between, of {keys}")
+    return name, value
 
 
 def _whole(text: str, value: str) -> int:
     if not value.isdigit() or not int(value):
-        raise InputError("--beside", text, f"{value} is no count")
+        raise InputError("--add-replicas", text, f"{value} is no count")
     return int(value)
 
 
@@ -138,9 +147,9 @@ def _share(text: str, value: str) -> float:
     try:
         share = float(value)
     except ValueError as error:
-        raise InputError("--beside", text, f"{value} is no share") from error
+        raise InputError("--add-replicas", text, f"{value} is no share") from error
     if not 0 < share < 1:
-        raise InputError("--beside", text, "a share is between 0 and 1")
+        raise InputError("--add-replicas", text, "a share is between 0 and 1")
     return share
 
 
@@ -155,7 +164,7 @@ def services(work: Arrivals, beside: Sequence[ReplicaGroupText], seed: int) -> t
         if group.service is not None:
             if group.service not in work.names:
                 names = ", ".join(work.names) or "none: it has no column model"
-                raise InputError("--beside for", group.service, f"the trace names {names}")
+                raise InputError("--add-replicas for", group.service, f"the trace names {names}")
             assert work.service is not None, "names come with numbers"
             numbers.append(len(set(numbers) - {0}) + 1)
             service[work.service == work.names.index(group.service)] = numbers[-1]
@@ -165,7 +174,7 @@ def services(work: Arrivals, beside: Sequence[ReplicaGroupText], seed: int) -> t
             numbers.append(0)
     shares = [group.share or 0.0 for group in beside]
     if sum(shares) >= 1:
-        raise InputError("--beside share", sum(shares), "leave some requests to the others")
+        raise InputError("--add-replicas share", sum(shares), "leave some requests to the others")
     if any(shares):
         free = np.flatnonzero(service == 0)
         random = np.random.default_rng([seed, 2])
@@ -261,8 +270,8 @@ def _server(r: SimulateRequest, draft: Architecture | None) -> EngineStart:
     return EngineStart(
         family="" if r.ideal and r.gpu_memory_utilization is None else r.engine,
         fraction=r.gpu_memory_utilization,
-        tokens=float(r.budget),
-        sequences=r.seats,
+        tokens=float(r.max_num_batched_tokens),
+        sequences=r.max_num_seqs,
         graphs=not r.enforce_eager,
         speculative=draft is None and r.drafted > 0,
         draft=draft,

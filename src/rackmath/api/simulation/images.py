@@ -46,8 +46,8 @@ def with_image_traffic(r: SimulateRequest, work: Arrivals) -> ImageTraffic:
     field, value = ("--audio", r.audio) if r.audio else ("--images", r.images)
     if r.turns > 1:
         raise InputError(field, value, "turns of a session would hold those before: leave --turns out")
-    if any("model=" in text for text in r.beside):
-        raise InputError(field, value, "another model of --beside has another encoder: leave it out")
+    if any("model=" in text for text in r.add_replicas):
+        raise InputError(field, value, "another model of --add-replicas has another encoder: leave it out")
     longer = checked(replace(work, prompt=work.prompt + np.int32(round(image_tokens(architecture)))))
     notes = image_note(architecture)
     if r.encoder_gpus is None:

@@ -47,14 +47,14 @@ class SimulateRequest(FleetFields):
     encoder_gpus: Annotated[
         int | None, Option(help="Accelerators, out of --gpus, that only encode images.", kind=kinds.whole(1))
     ] = None
-    beside: Annotated[
+    add_replicas: Annotated[
         tuple[str, ...],
         Option(
-            help="Unlike replicas in the same fleet: model, on, gpus, layout, seats, budget, weights, kv; "
-            "for a share of the requests alone, or for a model that the trace names (for=NAME).",
+            help="Unlike replicas in the same fleet: model, on, gpus, layout, max-num-seqs, max-num-batched-tokens, "
+            "weights, kv; for a share of the requests alone, or for a model that the trace names (for=NAME).",
             kind=kinds.TEXTS,
-            names=("--beside", "--add-replicas"),
-            metavar="'gpus=8 seats=16 share=0.2'",
+            names=("--add-replicas", "--beside"),
+            metavar="'gpus=8 max-num-seqs=16 share=0.2'",
         ),
     ] = ()
     trace: Annotated[
@@ -71,9 +71,9 @@ class SimulateRequest(FleetFields):
     copies: Annotated[float, Option(help="Factor of the number of requests over the same time.", kind=kinds.NUMBER)] = (
         1.0
     )
-    first: Annotated[
+    limit: Annotated[
         int | None,
-        Option(help="Requests of a trace at most, from its start.", kind=kinds.whole(1), names=("--first", "--limit")),
+        Option(help="Requests of a trace at most, from its start.", kind=kinds.whole(1), names=("--limit", "--first")),
     ] = None
     poisson: Annotated[
         float | None,
@@ -87,42 +87,47 @@ class SimulateRequest(FleetFields):
         ),
     ] = None
     turns: Annotated[int, Option(help="Turns of a session of growing context.", kind=kinds.whole(1))] = 1
-    grows: Annotated[
+    turn_tokens: Annotated[
         int,
         Option(
-            help="Tokens that a turn adds beside the answer.", kind=kinds.whole(0), names=("--grows", "--turn-tokens")
+            help="Tokens that a turn adds beside the answer.", kind=kinds.whole(0), names=("--turn-tokens", "--grows")
         ),
     ] = 0
-    think: Annotated[float, Option(help="Mean time of a user between turns, in s.", kind=kinds.SECONDS)] = 0.0
-    burst: Annotated[
+    think_time: Annotated[
+        float,
+        Option(help="Mean time of a user between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")),
+    ] = 0.0
+    interarrival_cv: Annotated[
         float,
         Option(
             help="Standard deviation of gaps between requests over their mean; 1 is Poisson.",
             kind=kinds.NUMBER,
-            names=("--burst", "--interarrival-cv"),
+            names=("--interarrival-cv", "--burst"),
         ),
     ] = 1.0
-    swing: Annotated[
+    diurnal_amplitude: Annotated[
         float,
         Option(
             help="Amplitude of the rate over a day, as a part of its mean, 0 to 1.",
             kind=kinds.NUMBER,
-            names=("--swing", "--diurnal-amplitude"),
+            names=("--diurnal-amplitude", "--swing"),
         ),
     ] = 0.0
     day_start: Annotated[
         float,
-        Option(help="Time of the day at which --swing begins, in s: its peak is at 6h.", kind=kinds.SECONDS),
+        Option(
+            help="Time of the day at which --diurnal-amplitude begins, in s: its peak is at 6h.", kind=kinds.SECONDS
+        ),
     ] = 0.0
     input: Annotated[float | None, options.INPUT.but(help="Mean tokens of a prompt.")] = None
     output: Annotated[float | None, options.OUTPUT.but(help="Mean tokens of an answer.")] = None
     cached_prefix: Annotated[
         float, options.CACHED_PREFIX.but(help="Part of a prompt that is always in the cache, 0 to 1.")
     ] = 0.0
-    spread: Annotated[
+    length_cv: Annotated[
         float,
         Option(
-            help="Standard deviation of lengths over their mean.", kind=kinds.NUMBER, names=("--spread", "--length-cv")
+            help="Standard deviation of lengths over their mean.", kind=kinds.NUMBER, names=("--length-cv", "--spread")
         ),
     ] = 0.5
     requests: Annotated[int, Option(help="Requests that are generated.", kind=kinds.whole(1, 10**12))] = 10_000
@@ -154,10 +159,10 @@ class SimulateRequest(FleetFields):
             kind=kinds.choice(*PREEMPTIONS),
         ),
     ] = None
-    budget: Annotated[int, options.STEP_TOKENS] = 8192
-    seats: Annotated[
+    max_num_batched_tokens: Annotated[int, options.MAX_NUM_BATCHED_TOKENS] = 8192
+    max_num_seqs: Annotated[
         int | None,
-        options.SEATS.but(
+        options.MAX_NUM_SEQS.but(
             help="Sequences that an engine runs at once (default: its own); micro-batches of a pipeline share vLLM's "
             "and SGLang's."
         ),
@@ -167,9 +172,9 @@ class SimulateRequest(FleetFields):
         int | None,
         Option(help="Requests that wait at a replica at most; others are refused.", kind=kinds.whole(1, 10**9)),
     ] = None
-    block: Annotated[int | None, options.BLOCK.but(help="Tokens of a block of the cache (default: the engine's).")] = (
-        None
-    )
+    block_size: Annotated[
+        int | None, options.BLOCK_SIZE.but(help="Tokens of a block of the cache (default: the engine's).")
+    ] = None
     async_scheduling: Annotated[
         bool,
         Option(
@@ -241,7 +246,7 @@ class SimulateRequest(FleetFields):
     def scheduler(self) -> Scheduler:
         """How replicas fill their steps: as asked, else as the engine does."""
         return scheduler(
-            self.engine, policy=self.policy, preemption=self.preemption, block=self.block, drafted=self.drafted
+            self.engine, policy=self.policy, preemption=self.preemption, block=self.block_size, drafted=self.drafted
         )
 
     @property
@@ -252,18 +257,18 @@ class SimulateRequest(FleetFields):
             repair=self.repair,
             scale=self.scale,
             copies=self.copies,
-            first=self.first,
+            limit=self.limit,
             rate=self._rate(),
             users=self.users,
             turns=self.turns,
-            grows=self.grows,
-            think=self.think,
-            burst=self.burst,
-            swing=self.swing,
+            turn_tokens=self.turn_tokens,
+            think_time=self.think_time,
+            interarrival_cv=self.interarrival_cv,
+            diurnal_amplitude=self.diurnal_amplitude,
             day_start=self.day_start,
             input=self.input,
             output=self.output,
-            spread=self.spread,
+            length_cv=self.length_cv,
             cached_prefix=self.cached_prefix,
             requests=self.requests,
             classes=tuple(numbers(self.classes, "--classes", 0.0, 1e9)) if self.classes else (),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.api.simulation.fleet import fleet_of
-from rackmath.api.simulation.groups import ReplicaGroup, beside_of, group_of, services
+from rackmath.api.simulation.groups import ReplicaGroup, group_of, replica_groups_of, services
 from rackmath.api.simulation.images import with_image_traffic
 from rackmath.api.simulation.refusals import check_limit
 from rackmath.api.simulation.request import SimulateRequest
@@ -73,7 +73,7 @@ def setup_of(r: SimulateRequest) -> Setup:
     """
     work, notes = traffic(r.traffic)
     check_limit(r, work)
-    beside = beside_of(r.beside)
+    beside = replica_groups_of(r.add_replicas)
     work, numbers = services(work, beside, r.seed)
     request, images = r, with_image_traffic(r, work)
     work, r = images.work, images.servers
@@ -81,7 +81,9 @@ def setup_of(r: SimulateRequest) -> Setup:
     if prefilling >= r.gpus:
         raise InputError("--prefill-gpus", prefilling, f"leave some of the {r.gpus} accelerators to decode")
     if prefilling and beside:
-        raise InputError("--beside", r.beside[0], "two pools are of one kind each: leave --prefill-gpus out")
+        raise InputError(
+            "--add-replicas", r.add_replicas[0], "two pools are of one kind each: leave --prefill-gpus out"
+        )
     if prefilling:
         prefill = replace(r, on=r.prefill_on or r.on, gpus=prefilling, layout=r.prefill_layout or r.layout)
         groups = [group_of(part, work, 0) for part in (prefill, replace(r, gpus=r.gpus - prefilling))]

@@ -55,18 +55,18 @@ class TrafficRequest:
     repair: bool = False
     scale: float = 1.0
     copies: float = 1.0
-    first: int | None = None
+    limit: int | None = None
     rate: float | None = None
     users: int | None = None
     turns: int = 1
-    grows: int = 0
-    think: float = 0.0
-    burst: float = 1.0
-    swing: float = 0.0
+    turn_tokens: int = 0
+    think_time: float = 0.0
+    interarrival_cv: float = 1.0
+    diurnal_amplitude: float = 0.0
     day_start: float = 0.0
     input: float | None = None
     output: float | None = None
-    spread: float = 0.0
+    length_cv: float = 0.0
     cached_prefix: float = 0.0
     """Part of every made-up prompt that all prompts begin with."""
     requests: int = 10_000
@@ -98,7 +98,7 @@ def traffic(request: TrafficRequest) -> tuple[Arrivals, list[str]]:
     notes: list[str] = []
     if request.trace is not None:
         work, notes = _read(request.trace, request)
-        work = head(work, request.first) if request.first else work
+        work = head(work, request.limit) if request.limit else work
         work = _begun(work, request, random)
     else:
         work = _made(request, random)
@@ -146,7 +146,7 @@ def _begun(work: Arrivals, request: TrafficRequest, random: np.random.Generator)
         return beginning_at(work, _arrivals(request, request.rate, work.tasks, random))
     if request.users is not None:
         people = min(request.users, work.tasks)
-        return of_users(work, _beginnings(request, people, random), thinking(request.think, work.tasks, random))
+        return of_users(work, _beginnings(request, people, random), thinking(request.think_time, work.tasks, random))
     if not np.isfinite(work.arrival[first_requests(work)]).all():
         way_out = "the trace does not say when they begin: add --poisson, tasks per second, or --users, tasks at a time"
         raise InputError("--trace", f"{work.tasks} tasks", way_out)
@@ -155,28 +155,28 @@ def _begun(work: Arrivals, request: TrafficRequest, random: np.random.Generator)
 
 def _arrivals(request: TrafficRequest, rate: float, count: int, random: np.random.Generator) -> F:
     """Times at which requests, sessions or tasks come by themselves. (count,) [s]"""
-    arrival = gamma_arrivals(rate, request.burst, count, random)
-    return daily(arrival, request.swing, request.day_start) if request.swing else arrival
+    arrival = gamma_arrivals(rate, request.interarrival_cv, count, random)
+    return daily(arrival, request.diurnal_amplitude, request.day_start) if request.diurnal_amplitude else arrival
 
 
 def _beginnings(request: TrafficRequest, people: int, random: np.random.Generator) -> F:
     """When each user begins. (people,) [s]"""
-    begins = np.sort(random.exponential(request.think, people)) if request.think else np.zeros(people)
+    begins = np.sort(random.exponential(request.think_time, people)) if request.think_time else np.zeros(people)
     return begins - begins[0]
 
 
 def _made(request: TrafficRequest, random: np.random.Generator) -> Arrivals:
     if request.input is None or request.output is None:
         raise InputError("--input, --output", (request.input, request.output), "made-up traffic needs both")
-    if not 0 <= request.think < 1e7:
-        raise InputError("--think", request.think, "write seconds from 0")
+    if not 0 <= request.think_time < 1e7:
+        raise InputError("--think-time", request.think_time, "write seconds from 0")
     if request.turns > 1:
         return _sessions(request, random)
-    prompt = lengths(request.input, request.spread, request.requests, random)
-    output = lengths(request.output, request.spread, request.requests, random)
+    prompt = lengths(request.input, request.length_cv, request.requests, random)
+    output = lengths(request.output, request.length_cv, request.requests, random)
     if request.users is not None:
         people = min(request.users, request.requests)
-        return _begun_alike(request, users(people, request.requests, prompt, output, request.think, random=random))
+        return _begun_alike(request, users(people, request.requests, prompt, output, request.think_time, random=random))
     assert request.rate is not None, "one of three ways was asked for"
     return _begun_alike(request, plain(_arrivals(request, request.rate, request.requests, random), prompt, output))
 
@@ -212,11 +212,11 @@ def _sessions(request: TrafficRequest, random: np.random.Generator) -> Arrivals:
         begins,
         request.turns,
         first=round(request.input),
-        grows=request.grows,
+        turn_tokens=request.turn_tokens,
         output=round(request.output),
-        think=request.think,
+        think_time=request.think_time,
         block=request.block or _OF_TASKS,
         random=random,
-        spread=request.spread,
+        spread=request.length_cv,
         users=people,
     )

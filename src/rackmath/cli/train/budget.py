@@ -29,7 +29,7 @@ def budget_command(request: BudgetRequest, plot: str | None, explain: bool, as_j
     if as_json:
         render.show_json(result.facts)
         return
-    if request.known:
+    if request.published_models:
         show_known(request.law, result.facts)
         return
     scaling_law = law(request.law)

@@ -10,7 +10,9 @@ from rackmath.lecture.drawings import life
 
 
 def _read(count: int, first: float, added: float, output: float) -> float:
-    return float(turns(Session(turns=count, first=first, added=added, output=output, think=1.0)).prompt.sum())
+    return float(
+        turns(Session(turns=count, instructions=first, turn_tokens=added, output=output, think_time=1.0)).prompt.sum()
+    )
 
 
 CARDS: tuple[Card, ...] = (

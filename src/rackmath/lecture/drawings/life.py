@@ -91,7 +91,7 @@ def tiers() -> Figure:
 
 def agents() -> Figure:
     """Tokens that each call of an agent reads, with and without a cache."""
-    calls = turns(Session(turns=40, first=8000, added=1500, output=600, think=20, keep=300))
+    calls = turns(Session(turns=40, instructions=8000, turn_tokens=1500, output=600, think_time=20, keep=300))
     number = np.arange(1, len(calls.prompt) + 1)
     fresh = calls.prompt - calls.hit * calls.prefix
     return Figure(

@@ -17,7 +17,7 @@ from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 
 @inlined
 def admit(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) -> None:
-    """Give waiting requests seats and blocks, class by class, in the order of arrival."""
+    """Give waiting requests places and blocks, class by class, in the order of arrival."""
     me = s.own[r]
     if f.policy in (STATIC, DECODE_FIRST) and me.running > 0:
         return
@@ -38,7 +38,7 @@ def admit(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int) ->
         request = q[i]
         if bound and piece(f, max(request.todo, 1), request.stored, budget) == 0:
             return
-        room = _room(f, s, q, c, r, i) if me.running + me.reading < f.seats else NONE
+        room = _room(f, s, q, c, r, i) if me.running + me.reading < f.max_num_seqs else NONE
         if room == NONE:
             me.full = f.preemption == RETRACT
             return

@@ -106,8 +106,8 @@ def deploy(
     times = step_times(
         layout,
         timer,
-        seats=batching.seats,
-        budget=batching.budget,
+        max_num_seqs=batching.max_num_seqs,
+        max_num_batched_tokens=batching.max_num_batched_tokens,
         drafted=float(batching.drafted),
         shortest=float(np.quantile(work.prompt, 0.05)),
         longest=longest,

@@ -29,9 +29,9 @@ class RunConstants(NamedTuple):
 
     policy: int
     preemption: int
-    budget: int
+    max_num_batched_tokens: int
     """Tokens of one step. [tokens]"""
-    seats: int
+    max_num_seqs: int
     """Sequences in work at most."""
     queue_limit: int
     """Requests that wait for a place at most; ``NONE`` for as many as come."""
@@ -47,15 +47,18 @@ class RunConstants(NamedTuple):
     """Service of a class relative to others where it is fair. (classes,)"""
     base: F
     slope: F
-    """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (seats + 1,) [s], [s/token]"""
+    """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S.
+
+    (max_num_seqs + 1,) [s], [s/token]
+    """
     prompt: F
-    """Work of so many prompt tokens in one step, attention left out. (budget + 1,) [s]"""
+    """Work of so many prompt tokens in one step, attention left out. (max_num_batched_tokens + 1,) [s]"""
     pair: float
     """Attention of one prompt token to one other. [s]"""
     share: float
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
     start: F
-    """Time in which the host starts a step of so many tokens that reads prompts. (budget + 1,) [s]"""
+    """Time in which the host starts a step of so many tokens that reads prompts. (max_num_batched_tokens + 1,) [s]"""
     images: float
     """Encoding the images of a request, before the step that reads the first piece of its prompt. [s]"""
     verified: int

@@ -23,7 +23,7 @@ class ReplicaKind:
 
     times: StepTimes
     batching: Batching
-    """Its seats, budget, memory and period may differ from those of other kinds; the rest is the fleet's."""
+    """Its sequences, tokens of a step, memory and period may differ from other kinds; the rest is the fleet's."""
     replicas: int
     kv_bytes: float = 0.0
     """Cache of one token. [B/token]"""
@@ -70,12 +70,12 @@ def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConsta
         raise InputError("--class-weights", batching.class_weights, f"write {classes} numbers, one for each class")
     shared = bool(tiers) and tiers[0].shared
     if shared and work.block % batching.block:
-        raise InputError("--prefix-block", work.block, f"write a multiple of --block {batching.block}")
+        raise InputError("--prefix-block", work.block, f"write a multiple of --block-size {batching.block}")
     return RunConstants(
         policy=POLICIES[batching.policy],
         preemption=PREEMPTIONS[batching.preemption],
-        budget=batching.budget,
-        seats=batching.seats,
+        max_num_batched_tokens=batching.max_num_batched_tokens,
+        max_num_seqs=batching.max_num_seqs,
         queue_limit=NONE if batching.queue_limit is None else batching.queue_limit,
         block=batching.block,
         blocks=batching.memory // batching.block,
@@ -88,7 +88,7 @@ def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConsta
         pair=times.pair,
         share=batching.share,
         start=np.where(
-            np.arange(batching.budget + 1) <= batching.captured, batching.start_captured, batching.start
+            np.arange(batching.max_num_batched_tokens + 1) <= batching.captured, batching.start_captured, batching.start
         ).astype(float),
         images=times.images,
         verified=1 + batching.drafted,
@@ -118,18 +118,18 @@ def _room(tier: Tier, size: float) -> float:
 def mark(s: Replicas, kinds: Sequence[ReplicaKind], mean: float) -> None:
     """Write to replicas what they serve and how much of it they take beside others.
 
-    A replica that writes twice as fast with all its seats taken by requests of ``mean`` tokens counts a request for
-    half: routers that look at loads send it twice as many.
+    A replica that writes twice as fast, full of requests of ``mean`` tokens, counts a request for half: routers that
+    look at loads send it twice as many.
     """
-    speeds = [kind.batching.seats / _full(kind, mean) for kind in kinds]
+    speeds = [kind.batching.max_num_seqs / _full(kind, mean) for kind in kinds]
     of = s.own["kind"]
     s.own["service"] = np.array([kind.service for kind in kinds])[of]
     s.own["weight"] = np.array([speed / speeds[0] for speed in speeds])[of]
 
 
 def _full(kind: ReplicaKind, mean: float) -> float:
-    seats = kind.batching.seats
-    step = float(kind.times.base[seats] + kind.times.slope[seats] * seats * mean)
+    max_num_seqs = kind.batching.max_num_seqs
+    step = float(kind.times.base[max_num_seqs] + kind.times.slope[max_num_seqs] * max_num_seqs * mean)
     # Tables without decoding, as of readers alone, are told apart by their prompts.
     return step if step > 0 else float(kind.times.prompt[-1]) or 1.0
 

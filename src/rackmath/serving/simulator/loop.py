@@ -88,8 +88,8 @@ def _read(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, to
         b = me.running
         # Weights are read for the answers anyway: tokens of prompts cost what they add to theirs.
         written = b * f.verified
-        all_tokens = min(tokens + written, f.budget)
-        seconds = f.prompt[all_tokens] - f.prompt[min(written, f.budget)] + f.pair * pairs
+        all_tokens = min(tokens + written, f.max_num_batched_tokens)
+        seconds = f.prompt[all_tokens] - f.prompt[min(written, f.max_num_batched_tokens)] + f.pair * pairs
         time = max(f.base[b] + f.slope[b] * me.attended + f.share * seconds, f.start[all_tokens])
     # Who takes part is settled before anybody finishes.
     n, spent = 0, 0

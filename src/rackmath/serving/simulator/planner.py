@@ -71,7 +71,7 @@ def _mean(values: F) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
-    """What one replica does: its table of steps, its seats and its cache."""
+    """What one replica does: its table of steps, its sequences and its cache."""
 
     times: StepTimes
     batching: Batching
@@ -79,8 +79,8 @@ class Profile:
     """Whether prompts are read here; else only answers are written, after their first tokens."""
 
     def per_token(self, context: float) -> F:
-        """Time per token at each batch from 1 to what the seats and the cache hold. (batches,) [s]"""
-        most = int(min(max(self.batching.memory / context, 1.0), self.batching.seats))
+        """Time per token at each batch from 1 to what it runs and the cache holds. (batches,) [s]"""
+        most = int(min(max(self.batching.memory / context, 1.0), self.batching.max_num_seqs))
         batch = np.arange(1, most + 1)
         steps = self.times.base[1 : most + 1] + self.times.slope[1 : most + 1] * batch * context
         return steps / self.batching.yields[0]
@@ -94,8 +94,8 @@ class Profile:
 
     def prompt(self, tokens: float) -> float:
         """Time of a prompt alone, in pieces of the budget. [s]"""
-        whole, rest = divmod(ceil(tokens), self.batching.budget)
-        work = whole * self.times.prompt[self.batching.budget] + self.times.prompt[rest]
+        whole, rest = divmod(ceil(tokens), self.batching.max_num_batched_tokens)
+        work = whole * self.times.prompt[self.batching.max_num_batched_tokens] + self.times.prompt[rest]
         return float(work + self.times.pair * tokens * (tokens + 1) / 2)
 
 

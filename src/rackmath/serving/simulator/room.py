@@ -32,13 +32,13 @@ def answer_blocks(f: RunConstants, s: Replicas, r: int) -> int:
 @inlined
 def step_tokens(f: RunConstants, s: Replicas, r: int) -> int:
     """Tokens that answers leave of a step for prompts. [tokens]"""
-    return f.budget - s.own[r].running * f.verified if mixes(f) else f.budget
+    return f.max_num_batched_tokens - s.own[r].running * f.verified if mixes(f) else f.max_num_batched_tokens
 
 
 @inlined
 def piece(f: RunConstants, todo: int, stored: float, left: int) -> int:
     """Tokens of a prompt that a step reads, of those that are left of it; 0 for one that waits to be read whole."""
-    if f.policy == UNCHUNKED and left < todo and todo + stored <= f.budget:
+    if f.policy == UNCHUNKED and left < todo and todo + stored <= f.max_num_batched_tokens:
         return 0
     return max(min(todo, left), 0)
 

@@ -14,9 +14,9 @@ def agents(
     turns: int,
     *,
     first: int,
-    grows: int,
+    turn_tokens: int,
     output: int,
-    think: float,
+    think_time: float,
     block: int,
     random: np.random.Generator,
     spread: float = 0.0,
@@ -28,9 +28,9 @@ def agents(
     ----------
     sessions : array
         When each begins; not a number for sessions that follow an earlier one of their user. (sessions,) [s]
-    first, grows, output : int
+    first, turn_tokens, output : int
         Mean tokens of the first prompt, of what a user or tool adds each turn, and of an answer.
-    think : float
+    think_time : float
         Mean time between an answer and the next turn, exponential. [s]
     spread : float
         Of these lengths, over their means; log-normal. [1]
@@ -42,7 +42,9 @@ def agents(
             raise InputError(name, value, f"write 1 to {LONGEST:,}")
     count = len(sessions)
     outputs = lengths(output, spread, count * turns, random).reshape(count, turns)
-    added = lengths(grows, spread, count * turns, random).reshape(count, turns) if grows else np.zeros_like(outputs)
+    added = np.zeros_like(outputs)
+    if turn_tokens:
+        added = lengths(turn_tokens, spread, count * turns, random).reshape(count, turns)
     prefixes = lengths(first, spread, count, random)
     before = np.cumsum(outputs + added, axis=1)[:, :-1]
     prompt = prefixes[:, None] + np.concatenate([np.zeros((count, 1), outputs.dtype), before], axis=1)
@@ -62,7 +64,7 @@ def agents(
         blocks=np.concatenate(orders) if most else no_blocks(),
         answer_blocks=(stored - whole).reshape(-1).astype(np.int32),
         block=block,
-        graph=_turns(count, turns, users or count, thinking(think, count * turns, random)),
+        graph=_turns(count, turns, users or count, thinking(think_time, count * turns, random)),
         task=np.repeat(np.arange(count, dtype=np.int32), turns),
     )
     return checked(work)

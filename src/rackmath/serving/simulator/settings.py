@@ -22,7 +22,7 @@ POLICIES: Mapping[str, int] = MappingProxyType(
     }
 )
 """chunked: prompts fill what decoding leaves of a step's tokens. prefill-first: decoding pauses while prompts are read.
-decode-first: prompts wait until nobody decodes. static: seats stay taken until the last of a batch ends. train: steps
+decode-first: prompts wait until nobody decodes. static: places stay taken until the last of a batch ends. train: steps
 begin on a timetable. unchunked: as chunked, but a prompt is cut only where no step would hold it whole."""
 
 PREEMPTIONS: Mapping[str, int] = MappingProxyType(
@@ -54,9 +54,9 @@ class Batching:
 
     policy: str = "chunked"
     preemption: str = "recompute"
-    budget: int = 8192
+    max_num_batched_tokens: int = 8192
     """Tokens of one step. [tokens]"""
-    seats: int = 256
+    max_num_seqs: int = 256
     """Sequences in work at most."""
     queue_limit: int | None = None
     """Requests that wait for a place at most, others are refused; None for as many as come."""
@@ -102,9 +102,9 @@ class Batching:
         if not all(1e-6 <= weight <= 1e6 for weight in self.class_weights):
             raise InputError("--class-weights", self.class_weights, "write positive numbers, as 1,2")
         _within(
-            ("--budget", self.budget, 1, 10_000_000),
-            ("--seats", self.seats, 1, 65_536),
-            ("--block", self.block, 1, 65_536),
+            ("--max-num-batched-tokens", self.max_num_batched_tokens, 1, 10_000_000),
+            ("--max-num-seqs", self.max_num_seqs, 1, 65_536),
+            ("--block-size", self.block, 1, 65_536),
             ("cache", self.memory, 1, 1 << 50),
             ("--max-queued-requests", 1 if self.queue_limit is None else self.queue_limit, 1, 1e9),
             ("--scheduler-recv-interval", self.looks, 1, 1000),
@@ -124,8 +124,16 @@ class Batching:
             raise InputError(
                 "--acceptance", self.acceptance, f"write {self.drafted} chances from 0 to 1, one per draft"
             )
-        if self.budget < self.seats * (1 + self.drafted) and self.policy in ("chunked", "train", "unchunked"):
-            raise InputError("--budget", self.budget, f"a step of {self.seats} seats needs as many tokens")
+        if self.max_num_batched_tokens < self.max_num_seqs * (1 + self.drafted) and self.policy in (
+            "chunked",
+            "train",
+            "unchunked",
+        ):
+            raise InputError(
+                "--max-num-batched-tokens",
+                self.max_num_batched_tokens,
+                f"a step of {self.max_num_seqs} sequences needs as many tokens",
+            )
         if self.policy == "static" and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "a static batch reserves its blocks: write reserve")
         if self.policy == "static" and self.scheduling == "vtc":

@@ -137,11 +137,11 @@ class Replicas(NamedTuple):
     order: I4
     """First and last of each class that decodes, by admission. (replicas, classes, 2)"""
     prompts: I4
-    """Those whose prompts are being read, in their order. (replicas, seats)"""
+    """Those whose prompts are being read, in their order. (replicas, max_num_seqs)"""
     ends: I8
-    """Heap of the iterations at which running ones end. (replicas, seats)"""
+    """Heap of the iterations at which running ones end. (replicas, max_num_seqs)"""
     who: I4
-    """Whose they are. (replicas, seats)"""
+    """Whose they are. (replicas, max_num_seqs)"""
     phase: I8
     """Running ones by the iteration, modulo the block, at which they need a block more. (replicas, block)"""
     served: F
@@ -206,14 +206,16 @@ def replicas(kind: I4, kinds: Sequence[RunConstants], chained: int) -> Replicas:
     own["kind"], own["weight"], own["up"] = kind, 1.0, True
     own["free"] = np.array([kind.blocks for kind in kinds])[kind]
     own["ratio"], own["last"] = NEW_TOKEN_RATIO, NONE
-    seats, classes, block = (max(getattr(kind, name) for kind in kinds) for name in ("seats", "classes", "block"))
+    max_num_seqs, classes, block = (
+        max(getattr(kind, name) for kind in kinds) for name in ("max_num_seqs", "classes", "block")
+    )
     return Replicas(
         own=own,
         queue=np.full((count, classes, 2), NONE, np.int32),
         order=np.full((count, classes, 2), NONE, np.int32),
-        prompts=np.full((count, seats), NONE, np.int32),
-        ends=np.zeros((count, seats), np.int64),
-        who=np.full((count, seats), NONE, np.int32),
+        prompts=np.full((count, max_num_seqs), NONE, np.int32),
+        ends=np.zeros((count, max_num_seqs), np.int64),
+        who=np.full((count, max_num_seqs), NONE, np.int32),
         phase=np.zeros((count, block), np.int64),
         served=np.zeros((count, classes)),
         growing=np.zeros((count, classes)),

@@ -20,11 +20,11 @@ class StepTimes:
     """Tables of one group of a layout; its other groups and stages are taken to be as busy."""
 
     base: F
-    """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (seats + 1,) [s]"""
+    """A decode step of B sequences that attend to S tokens takes base[B] + slope[B] S. (max_num_seqs + 1,) [s]"""
     slope: F
-    """(seats + 1,) [s/token]"""
+    """(max_num_seqs + 1,) [s/token]"""
     prompt: F
-    """Reading so many prompt tokens in one step, attention left out. (budget + 1,) [s]"""
+    """Reading so many prompt tokens in one step, attention left out. (max_num_batched_tokens + 1,) [s]"""
     pair: float
     """Attention of one prompt token to one other. [s]"""
     error: float
@@ -37,8 +37,8 @@ def step_times(
     layout: Layout,
     timer: Timer,
     *,
-    seats: int,
-    budget: int,
+    max_num_seqs: int,
+    max_num_batched_tokens: int,
     drafted: float,
     shortest: float,
     longest: float,
@@ -51,9 +51,9 @@ def step_times(
 
     Parameters
     ----------
-    seats : int
+    max_num_seqs : int
         Largest batch of a group. [sequences]
-    budget : int
+    max_num_batched_tokens : int
         Most prompt tokens of a step. [tokens]
     shortest, longest : float
         Contexts between which the line is laid. [tokens]
@@ -63,24 +63,34 @@ def step_times(
     # A prompt's pass is one micro-batch; decoding keeps every stage at work.
     groups = float(layout.data)
     turns = groups * float(layout.pipeline)
-    batch = np.arange(1.0, seats + 1.0)
+    batch = np.arange(1.0, max_num_seqs + 1.0)
     contexts = np.unique(np.round(np.linspace(max(shortest, 1.0), max(longest, 2.0), _CONTEXTS)))
     decode = np.asarray(
         timer("decode", layout, (batch * turns)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], drafted)
     )
     base, slope = _lines(batch[:, None] * contexts, decode)
     fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts
-    lengths = np.unique(np.round(np.geomspace(1, budget, _LENGTHS)))
+    lengths = np.unique(np.round(np.geomspace(1, max_num_batched_tokens, _LENGTHS)))
     alone = np.asarray(timer("prefill", layout, groups + 0.0 * lengths, lengths, 0.0), dtype=float)
-    before = np.array([0.25, 0.5, 1.0]) * max(longest - budget, 0.0)
-    later = np.asarray(timer("prefill", layout, groups + 0.0 * before, before + budget, 0.0, before), dtype=float)
+    before = np.array([0.25, 0.5, 1.0]) * max(longest - max_num_batched_tokens, 0.0)
+    later = np.asarray(
+        timer("prefill", layout, groups + 0.0 * before, before + max_num_batched_tokens, 0.0, before), dtype=float
+    )
     # Pairs with tokens before the step's own, where there are any; else the step's own attention stays in the table.
-    pair = float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / budget) if before.any() else 0.0
+    pair = (
+        float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / max_num_batched_tokens)
+        if before.any()
+        else 0.0
+    )
     pair = max(pair, 0.0)
     plain = alone - pair * lengths * (lengths + 1) / 2
-    prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, np.maximum(plain, 0.0))))
+    prompt = np.concatenate(
+        ([0.0], np.interp(np.arange(1.0, max_num_batched_tokens + 1.0), lengths, np.maximum(plain, 0.0)))
+    )
     between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(int)
-    later_given = prompt[budget] + pair * (budget * before + budget * (budget + 1) / 2)
+    later_given = prompt[max_num_batched_tokens] + pair * (
+        max_num_batched_tokens * before + max_num_batched_tokens * (max_num_batched_tokens + 1) / 2
+    )
     errors = [np.max(np.abs(fitted / decode - 1)), np.max(np.abs(later_given / later - 1))]
     # A budget of one token has no length between its ends.
     if between.size:

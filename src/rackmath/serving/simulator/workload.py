@@ -163,7 +163,7 @@ def users(
     requests: int,
     prompt: I4,
     output: I4,
-    think: float = 0.0,
+    think_time: float = 0.0,
     *,
     random: np.random.Generator | None = None,
 ) -> Arrivals:
@@ -175,10 +175,10 @@ def users(
         raise InputError("concurrency", concurrency, f"write 1 to {requests:,}, the requests in all")
     arrival = np.full(requests, np.nan)
     arrival[:concurrency] = 0.0
-    if random is not None and think > 0:
-        arrival[:concurrency] = np.sort(random.exponential(think, concurrency))
+    if random is not None and think_time > 0:
+        arrival[:concurrency] = np.sort(random.exponential(think_time, concurrency))
         arrival[:concurrency] -= arrival[0]
-    pauses = np.full(requests, float(think)) if random is None else thinking(think, requests, random)
+    pauses = np.full(requests, float(think_time)) if random is None else thinking(think_time, requests, random)
     return checked(
         Arrivals(
             arrival=arrival,
@@ -190,9 +190,9 @@ def users(
     )
 
 
-def thinking(think: float, count: int, random: np.random.Generator) -> F:
+def thinking(think_time: float, count: int, random: np.random.Generator) -> F:
     """Exponential times of thought. (count,) [s]"""
-    return random.exponential(think, count) if think > 0 else np.zeros(count)
+    return random.exponential(think_time, count) if think_time > 0 else np.zeros(count)
 
 
 def scaled(work: Arrivals, rate: float) -> Arrivals:

@@ -13,7 +13,7 @@ from rackmath.models.cache_blocks import Blocks, cache_blocks
 from rackmath.models.cache_pools import COMPRESSED_SEQUENCES, CachePools, cache_pools
 from rackmath.models.loaded import LoadedWeights
 from rackmath.models.mixers import Compressed, Grouped
-from rackmath.serving.engines import default_budget, default_seats
+from rackmath.serving.engines import default_budget, default_max_num_seqs
 from rackmath.serving.startup import working
 from rackmath.serving.startup.resident import Resident, resident, stage_layers
 from rackmath.serving.startup.rules import DRAWN, StartupRules, graph_sizes, rules_of, visible
@@ -183,7 +183,7 @@ def _most_sequences(architecture: Architecture, chip: Chip, rules: StartupRules,
     """Sequences at once where nothing is said: fewer where an engine has pools of compressed entries."""
     if rules.pooled and any(isinstance(m, Compressed) for layer, _ in architecture.groups for m in layer.mixers):
         return COMPRESSED_SEQUENCES
-    return min(default_seats(family, chip), _MOST_SEQUENCES)
+    return min(default_max_num_seqs(family, chip), _MOST_SEQUENCES)
 
 
 def _cut(

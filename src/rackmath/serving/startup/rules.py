@@ -189,13 +189,13 @@ def visible(chip: Chip) -> float:
     return chip.visible_memory or SEEN_OF_PRINTED * chip.memory_capacity
 
 
-def graph_sizes(family: str, chip: Chip, width: float, seats: float) -> float:
+def graph_sizes(family: str, chip: Chip, width: float, max_num_seqs: float) -> float:
     """Largest batch that a graph is captured for. [sequences]
 
     Source: vLLM's ``config/vllm.py`` (twice the sequences, at most 512), SGLang's ``server_args.py`` (by memory).
     """
     if family != "sglang":
-        return min(2 * seats, 512.0)
+        return min(2 * max_num_seqs, 512.0)
     gibibytes = visible(chip) / _GIB
     for limit, narrow, wide in ((20, 8, 8), (35, 24, 80), (60, 32, 160), (160, 256, 512)):
         if gibibytes < limit:

@@ -18,7 +18,7 @@ def bubble(
     forward: float,
     backward_input: float,
     backward_weight: float,
-    send: float = 0.0,
+    send_time: float = 0.0,
     chunks: int = 1,
 ) -> float:
     r"""Time that the rank which takes longest waits, from its first start to its last end. [s]
@@ -30,13 +30,13 @@ def bubble(
     Source: Qi et al. 2024, Table 2; Narayanan et al. 2021; the terms in c are this project's, checked
     against the scheduler. Errors: :class:`InputError` outside of where a form holds.
     """
-    p, m, c = stages, microbatches, send
+    p, m, c = stages, microbatches, send_time
     whole = forward + backward_input + backward_weight
     if name not in FORMS:
         raise InputError("schedule", name, f"has no closed form here; those that have are {', '.join(FORMS)}")
     if name in ("gpipe", "interleaved"):
         if c:
-            raise InputError("send", c, f"the form of {name} has none: run the scheduler")
+            raise InputError("send_time", c, f"the form of {name} has none: run the scheduler")
         return (p - 1) * whole / (chunks if name == "interleaved" else 1)
     if m % p:
         raise InputError("microbatches", m, f"the form holds for multiples of {p} stages")

@@ -35,9 +35,9 @@ class StageTimes:
     forward: float | Sequence[float]
     backward_input: float | Sequence[float]
     backward_weight: float | Sequence[float]
-    send: float = 0.0
+    send_time: float = 0.0
     """From one rank to another; it overlaps computation. [s]"""
-    overlapped: float | None = None
+    overlap_time: float | None = None
     """A forward pass beside the whole backward pass of another micro-batch; by default one after the other. [s]"""
 
 
@@ -69,21 +69,21 @@ class Timeline:
         return 1 - self.work / self.longest_span
 
 
-def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
+def execute(order: Order, times: StageTimes, weight_share: float = 1.0) -> Timeline:
     """Run an order.
 
     Parameters
     ----------
-    kept : float
+    weight_share : float
         Part of an activation that stays from the gradient of its inputs to that of its weights. [1]
 
     Errors: :class:`InputError` for times that are negative or not one per stage, and for an order that waits for
     itself.
     """
     spans = _durations(order, times)
-    if times.overlapped is None:
+    if times.overlap_time is None:
         order = replace(order, operations=tuple(map(_apart, order.operations)))
-    lanes = [_lane(order, rank, spans, times.send) for rank in range(order.ranks)]
+    lanes = [_lane(order, rank, spans, times.send_time) for rank in range(order.ranks)]
     end_of: list[float] = [_NOT_YET] * (2 * len(order.place) * order.microbatches) + [0.0, 0.0]
     begins: list[list[float]] = [[] for _ in lanes]
     finishes: list[list[float]] = [[] for _ in lanes]
@@ -112,7 +112,7 @@ def execute(order: Order, times: StageTimes, kept: float = 1.0) -> Timeline:
     for rank, ends in enumerate(finishes):
         if len(ends) < len(order.operations[rank]):
             raise InputError("order", order.name, f"waits for itself: rank {rank} stops at operation {len(ends)}")
-    return _timeline(order, begins, finishes, spans, kept)
+    return _timeline(order, begins, finishes, spans, weight_share)
 
 
 def _apart(operations: tuple[Op, ...]) -> tuple[Op, ...]:
@@ -187,16 +187,20 @@ def _durations(order: Order, times: StageTimes) -> Array:
             ways = f"one number, {order.ranks} or {stages} of them" if stages != order.ranks else f"one or {stages}"
             raise InputError(f"--{field.replace('_', '-')}", len(values), f"give {ways}")
         durations.append([value * order.part for value in values])
-    checked = [*(value for side in durations for value in side), times.send, times.overlapped or 0.0]
+    checked = [*(value for side in durations for value in side), times.send_time, times.overlap_time or 0.0]
     for value in checked:
         if not (isfinite(value) and value >= 0):
             raise InputError("times", value, "write times that are not negative")
     ahead, back, own = np.array(durations)
-    overlap_time = ahead + back + own if times.overlapped is None else np.full(stages, times.overlapped * order.part)
+    overlap_time = (
+        ahead + back + own if times.overlap_time is None else np.full(stages, times.overlap_time * order.part)
+    )
     return np.stack([ahead, back, own, back + own, overlap_time])
 
 
-def _timeline(order: Order, begun: list[list[float]], ended: list[list[float]], spans: Array, kept: float) -> Timeline:
+def _timeline(
+    order: Order, begun: list[list[float]], ended: list[list[float]], spans: Array, weight_share: float
+) -> Timeline:
     first = min((side[0] for side in begun if side), default=0.0)
     makespan = max(side[-1] for side in ended if side) - first
     if not makespan > 0:
@@ -210,7 +214,7 @@ def _timeline(order: Order, begun: list[list[float]], ended: list[list[float]], 
         makespan=makespan,
         longest_span=longest,
         work=work,
-        peak_activations=tuple(_peak(operations, order.part, kept) for operations in order.operations),
+        peak_activations=tuple(_peak(operations, order.part, weight_share) for operations in order.operations),
     )
 
 
@@ -221,7 +225,7 @@ def _work(operations: Sequence[Op], spans: Array) -> float:
     return float(np.where(kind == BOTH, apart, spans[np.where(kind == BOTH, FORWARD, kind), stage]).sum())
 
 
-def _peak(operations: Sequence[Op], part: float, kept: float) -> float:
+def _peak(operations: Sequence[Op], part: float, weight_share: float) -> float:
     """Most activations of a rank at a time: one from its forward pass until its weights' gradient is done."""
     level = most = 0.0
     for kind, *_ in operations:
@@ -231,7 +235,7 @@ def _peak(operations: Sequence[Op], part: float, kept: float) -> float:
         if kind in (BACKWARD, BOTH):
             level -= 1
         elif kind == INPUT:
-            level -= 1 - kept
+            level -= 1 - weight_share
         elif kind == WEIGHT:
-            level -= kept
+            level -= weight_share
     return most * part

@@ -14,28 +14,28 @@ NAMES = (*SCHEDULES, SEARCHED)
 
 
 def run(
-    name: str, stages: int, microbatches: int, times: StageTimes, chunks: int | None = None, kept: float = 1.0
+    name: str, stages: int, microbatches: int, times: StageTimes, chunks: int | None = None, weight_share: float = 1.0
 ) -> Timeline:
     """Execute a schedule by name.
 
     Parameters
     ----------
-    kept : float
+    weight_share : float
         Part of an activation that stays from the gradient of its inputs to that of its weights. [1]
 
     Errors: :class:`InputError` for an unknown name, and for numbers that the schedule does not allow.
     """
-    if not 0 <= kept <= 1:
-        raise InputError("--kept", kept, "write a part from 0 to 1")
+    if not 0 <= weight_share <= 1:
+        raise InputError("--weight-share", weight_share, "write a part from 0 to 1")
     if name != SEARCHED:
         if name not in SCHEDULES:
             raise InputError("--schedule", name, f"known are {', '.join(NAMES)}")
-        return execute(schedule(name, stages, microbatches, chunks), times, kept)
+        return execute(schedule(name, stages, microbatches, chunks), times, weight_share)
     if chunks is not None:
         raise InputError("--chunks", chunks, f"{name} has none")
     # The same limits, and the times, are checked on a plain order first.
     execute(schedule("1f1b", stages, microbatches), times)
-    return zb_2p(stages, microbatches, times, kept)
+    return zb_2p(stages, microbatches, times, weight_share)
 
 
 def round_robin(stages: int, microbatches: int, passes: int) -> Order:

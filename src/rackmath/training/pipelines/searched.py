@@ -15,7 +15,7 @@ _LONG = 20_000
 """Micro-batches of all ranks from which on a bubble below one forward pass is good enough."""
 
 
-def zb_2p(ranks: int, microbatches: int, times: StageTimes, kept: float = 1.0, memory: float = 2.0) -> Timeline:
+def zb_2p(ranks: int, microbatches: int, times: StageTimes, weight_share: float = 1.0, memory: float = 2.0) -> Timeline:
     """Shortest of a family of greedy orders, by longest span and then makespan.
 
     A rank takes gradients of inputs first, forward passes as memory allows, and fills what is left with gradients of
@@ -23,7 +23,7 @@ def zb_2p(ranks: int, microbatches: int, times: StageTimes, kept: float = 1.0, m
 
     Parameters
     ----------
-    kept : float
+    weight_share : float
         Part of an activation that stays from the gradient of its inputs to that of its weights. [1]
     memory : float
         Activations that a rank may hold, over those of 1F1B's first rank.
@@ -35,7 +35,9 @@ def zb_2p(ranks: int, microbatches: int, times: StageTimes, kept: float = 1.0, m
     for patience in _PATIENCE:
         for more in (-1, 0, 1):
             caps = [min(max(_first(rank, ranks, times) + more, 1), int(limit)) for rank in range(ranks)]
-            ran = execute(_greedy(ranks, microbatches, times, caps, (limit, kept), patience), times, kept)
+            ran = execute(
+                _greedy(ranks, microbatches, times, caps, (limit, weight_share), patience), times, weight_share
+            )
             if best is None or (ran.longest_span, ran.makespan) < (best.longest_span, best.makespan):
                 best = ran
             # What is left of a long schedule is not worth many more tries.
@@ -62,7 +64,7 @@ class _RankState:
 def _first(rank: int, ranks: int, times: StageTimes) -> int:
     """Forward passes that fit until the first gradient comes back to a rank."""
     ahead, back, _ = _each(ranks, times)
-    until = sum(ahead[rank:]) + sum(back[rank + 1 :]) + 2 * (ranks - 1 - rank) * times.send
+    until = sum(ahead[rank:]) + sum(back[rank + 1 :]) + 2 * (ranks - 1 - rank) * times.send_time
     return int(until / ahead[rank] + 1e-9) if ahead[rank] else ranks - rank
 
 
@@ -76,7 +78,7 @@ def _each(ranks: int, times: StageTimes) -> tuple[list[float], ...]:
 def _greedy(
     ranks: int, microbatches: int, times: StageTimes, caps: list[int], memory: tuple[float, float], patience: float
 ) -> Order:
-    """One order: decisions in the order of time; ``memory`` is what is held at most, and the part kept."""
+    """One order: decisions in the order of time; ``memory`` is what is held at most, and the part weight_share."""
     ahead, back, own = _each(ranks, times)
     state = [_RankState() for _ in range(ranks)]
     state[0].forwards = [0.0] * microbatches
@@ -96,8 +98,8 @@ def _greedy(
             me.free = now + ahead[rank]
             me.ahead += 1
             if rank + 1 < ranks:
-                state[rank + 1].forwards.append(me.free + times.send)
-                heappush(clock, (me.free + times.send, rank + 1))
+                state[rank + 1].forwards.append(me.free + times.send_time)
+                heappush(clock, (me.free + times.send_time, rank + 1))
             else:
                 me.gradients.append(me.free)
         elif kind == INPUT:
@@ -105,8 +107,8 @@ def _greedy(
             me.free = now + back[rank]
             me.back += 1
             if rank:
-                state[rank - 1].gradients.append(me.free + times.send)
-                heappush(clock, (me.free + times.send, rank - 1))
+                state[rank - 1].gradients.append(me.free + times.send_time)
+                heappush(clock, (me.free + times.send_time, rank - 1))
         else:
             me.order.append(weights(rank, me.done))
             me.free = now + own[rank]

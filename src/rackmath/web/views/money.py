@@ -125,7 +125,7 @@ def decode(i: DecodeInputs) -> PageContent:
     if i.model:
         if not _NAME.fullmatch(i.model):
             raise InputError("model", i.model, "write a name that genai-prices knows, or leave it empty")
-        values = values_of(i, "speed", "cliff", model="source")
+        values = values_of(i, "model", "speed", "cliff")
     else:
         values = values_of(i, "input", "cached", "output", "speed", "cliff")
     answer = answered("prices decode", PriceRequest(**values))

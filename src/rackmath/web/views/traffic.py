@@ -55,21 +55,21 @@ def simulate(i: SimulateInputs) -> PageContent:
         "policy",
         "router",
         "tiers",
-        "seats",
         "prefill_gpus",
         "mtbf",
         "ttft",
         "tpot",
+        "seats",
         "seed",
     )
     if i.trace:
         if not uploads.is_upload(i.trace):
             raise InputError("trace", i.trace, "send the file; a path is not read")
-        values |= values_of(i, "trace", requests="first")
+        values |= values_of(i, "trace", requests="limit")
     else:
-        values |= values_of(i, "requests", "input", "output", "burst", "turns", rate="poisson")
+        values |= values_of(i, "requests", "input", "output", "burst", "turns", "rate")
         # Sessions grow by turns of one length.
-        values |= {"think": 10.0} if i.turns > 1 else values_of(i, "spread")
+        values |= {"think_time": 10.0} if i.turns > 1 else values_of(i, "spread")
     answer = answered("simulate", SimulateRequest(**values))
     f = answer.facts
     rows = [

@@ -85,11 +85,7 @@ def _of_run(f: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-_CALLED = {"size": "params", "written": "inference_tokens", "read": "prompt_tokens"}
-"""What the command calls fields that a page has other words for."""
-
-
-@asking(BudgetRequest, renamed=_CALLED)
+@asking(BudgetRequest, renamed={"size": "params", "written": "inference_tokens", "read": "prompt_tokens"})
 class BudgetInputs(Inputs):
     """A loss to reach, and the tokens that the model will serve."""
 
@@ -105,8 +101,7 @@ class BudgetInputs(Inputs):
 
 def budget(i: BudgetInputs) -> PageContent:
     """Least cost over a life, beside equal costs and the compute optimum."""
-    fields = ("law", "tokens", "rl_share", "success", "decode_efficiency")
-    answer = answered("train budget", BudgetRequest(**values_of(i, *fields, **_CALLED)))
+    answer = answered("train budget", BudgetRequest(**values_of(i, *BudgetInputs.__annotations__)))
     f = answer.facts
     columns = (
         ("least cost", f),
