@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rackmath.api.simulation.request import SimulateRequest
@@ -25,10 +25,10 @@ from rackmath.serving.simulator import (
     simulate,
     workload,
 )
-from rackmath.serving.simulator.upgrade import LOOKS
+from rackmath.serving.simulator.upgrade import LOOKS, RollingUpgrade
 from tests.serving.simulator.test_against_reference import times
 
-BATCHING = Batching(seats=8, budget=512)
+BATCHING = Batching(max_num_seqs=8, max_num_batched_tokens=512)
 
 
 def even(rate: float, span: float, output: int = 10) -> Arrivals:
@@ -68,6 +68,7 @@ def test_a_replica_that_is_drained_ends_what_it_has_and_gets_nothing() -> None:
 
 
 @settings(max_examples=30, deadline=None)
+@example(seed=315, replicas=3, at_a_time=1, between=200.0, grows=True, talking=False)  # The last old one is taken away.
 @given(
     seed=st.integers(0, 1000), replicas=st.integers(2, 6), at_a_time=st.integers(1, 8),
     between=st.sampled_from([np.inf, 200.0, 40.0]), grows=st.booleans(), talking=st.booleans(),
@@ -101,6 +102,17 @@ def test_nobody_is_lost_whatever_else_happens(
         assert done.replicas == replicas
 
 
+def test_an_upgrade_ends_with_the_last_old_replica_that_an_autoscaler_takes_away() -> None:
+    upgrade = RollingUpgrade(Upgrade(begin=5.0))
+    upgrade.forget(0, 1.0)
+    assert np.isnan(upgrade.end)
+    upgrade.old = {1, 2}
+    upgrade.forget(2, 7.0)
+    assert np.isnan(upgrade.end)
+    upgrade.forget(1, 9.0)
+    assert upgrade.end == 9.0
+
+
 def test_never_more_are_out_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     out: list[int] = []
     work, rules = even(2.0, 300.0), Upgrade(begin=10.0, at_a_time=2, restart=15.0)
@@ -124,7 +136,7 @@ def test_caches_do_not_outlive_a_replica() -> None:
         rank=np.zeros(count, np.int32), start=np.arange(count + 1) * 4, blocks=np.tile(np.arange(4), count), block=16,
     )  # fmt: skip
     cache = PrefixCache(tiers=(Tier(name="hbm", capacity=np.inf, shared=True),))
-    batching = Batching(seats=8, budget=512, memory=16 * 1000)
+    batching = Batching(max_num_seqs=8, max_num_batched_tokens=512, memory=16 * 1000)
 
     def misses(upgrade: Upgrade | None) -> int:
         fleet = Fleet(replicas=2, upgrade=upgrade)

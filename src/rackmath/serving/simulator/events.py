@@ -240,7 +240,7 @@ class Events:
             s.own["up"][r] = False
             self.leaving.add(r)
             if self.upgrade is not None:
-                self.upgrade.forget(r)
+                self.upgrade.forget(r, now)
 
     def _metric(self, s: Replicas, mine: NDArray[np.bool_], now: float) -> float:
         """What the autoscaler looks at, over all replicas that come and go."""

@@ -33,7 +33,7 @@ class RollingUpgrade:
         self.replicas = 0
         """Started again so far."""
         self.end = nan
-        """When the last one served again; not a number until then. [s]"""
+        """When the last one served again, or an autoscaler took it away; not a number until then. [s]"""
 
     def begin(self, replicas: set[int], s: Replicas) -> None:
         """Everybody who is there runs the old version.
@@ -64,9 +64,12 @@ class RollingUpgrade:
                 self.draining.add(r)
         return empty
 
-    def forget(self, r: int) -> None:
-        """An autoscaler has taken a replica away, whatever it ran."""
-        self.old.discard(r)
+    def forget(self, r: int, now: float) -> None:
+        """An autoscaler has taken a replica away, whatever it ran; with the last old one the upgrade ends."""
+        if r in self.old:
+            self.old.discard(r)
+            if not self.busy:
+                self.end = now
 
     def on_return(self, r: int, now: float) -> None:
         """A replica serves; the upgrade ends with the last of those that it started again."""
