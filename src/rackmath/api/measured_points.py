@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rackmath.api.near import all_measurements
 from rackmath.engine.layout import Layout
 from rackmath.hardware import System
 from rackmath.io import catalogue
-from rackmath.models.architecture import Architecture
+from rackmath.io.evidence_files import OwnVersion, own_version
+from rackmath.models.architecture import Architecture, Layer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,12 +78,18 @@ def measured_services(
 
 def _of(architecture: Architecture, system: System) -> pl.DataFrame:
     """Measurements of the model on the chip."""
+    return _measured_of(own_version(), system.chip.name, architecture.name, architecture.groups)
+
+
+# A slider asks for the same ones at every move.
+@lru_cache(maxsize=16)
+def _measured_of(_version: OwnVersion, chip: str, model: str, groups: tuple[tuple[Layer, int], ...]) -> pl.DataFrame:
     import polars as pl
 
-    frame = all_measurements().filter(pl.col("at_chip") == system.chip.name, ~pl.col("at_drafted").gt(0.0))
+    frame = all_measurements().filter(pl.col("at_chip") == chip, ~pl.col("at_drafted").gt(0.0))
     # An architecture may have been measured under other names as well.
-    names = {architecture.name}
+    names = {model}
     for name in set(frame["at_model"].to_list()) & set(catalogue.model_names()):
-        if catalogue.model(name).groups == architecture.groups:
+        if catalogue.model(name).groups == groups:
             names.add(name)
     return frame.filter(pl.col("at_model").is_in(names))

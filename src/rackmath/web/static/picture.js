@@ -42,6 +42,9 @@ function dataOf(figure) {
   });
 }
 
+// How long a control rests before Plotly draws: it takes ten times as long as the sketch that stands meanwhile. [ms]
+const REST = 400;
+
 const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false };
 
 const pictureAt = new WeakMap();
@@ -56,6 +59,7 @@ export class Picture {
     const button = (name, act) => element("button", { type: "button", class: "quiet", onclick: act }, name);
     // What is taken along has no page around it: its names are drawn.
     const save = (format) => {
+      this.catchUp();
       const { data, layout } = this.place;
       return Plotly.downloadImage({ data, layout: { ...layout, showlegend: data.length > 1 } }, { format, width: 1000, height: 600, filename: this.name() });
     };
@@ -63,20 +67,23 @@ export class Picture {
       button("PNG", () => save("png")), button("SVG", () => save("svg")),
       button("CSV", () => download(`${this.name()}.csv`, "text/csv", csv(this.figure))));
     this.legend = new Legend(() => this.draw(this.figure));
-    this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.legend.place, this.place);
+    this.paper = element("div", { class: "paper" }, this.place);
+    this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.legend.place, this.paper);
     place.append(this.frame);
     pictureAt.set(this.place, this);
     watch.observe(this.place);
   }
 
   remove() {
+    clearTimeout(this.rest);
     watch.unobserve(this.place);
     this.frame.remove();
   }
 
   name() { return this.figure.title.replaceAll(/[^\w]+/g, "-").slice(0, 60); }
 
-  draw(figure) {
+  // With ``moves`` more answers may follow at once: a picture that Plotly has drawn is covered by a sketch until they do not.
+  draw(figure, moves = false) {
     this.figure = figure;
     this.caption.textContent = figure.title;
     this.place.setAttribute("role", "img");
@@ -95,14 +102,28 @@ export class Picture {
       this.place.replaceChildren(sketch({ ...figure, data }, this.place.clientWidth, this.place.clientHeight, colours()));
       return null;
     }
-    const paint = () => {
+    this.pending = () => {
       if (!this.place.data) this.place.replaceChildren();
-      return Plotly.react(this.place, data, layout, config);
+      const drawn = Plotly.react(this.place, data, layout, config);
+      this.cover(null);
+      return drawn;
     };
     // What is out of sight is drawn again when it comes into sight.
-    if (this.hidden && this.place.data) { this.pending = paint; return null; }
-    this.pending = null;
-    return paint();
+    if (this.hidden && this.place.data) return null;
+    if (!moves || !this.place.data) return this.catchUp();
+    // Plotly knows the size of what it has drawn: to ask the page for it makes the browser lay everything out.
+    const { width, height, _size } = this.place._fullLayout;
+    this.cover(sketch({ ...figure, data }, width, height, colours(), _size));
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => this.catchUp(), REST);
+    return null;
+  }
+
+  // Put a sketch over what Plotly has drawn, or take it away.
+  cover(svg) {
+    this.over?.remove();
+    this.over = svg;
+    if (svg) this.paper.append(svg);
   }
 
   sighted(hidden) {
@@ -111,8 +132,9 @@ export class Picture {
   }
 
   catchUp() {
-    this.pending?.();
+    const paint = this.pending;
     this.pending = null;
+    return paint?.();
   }
 
   // A slider over the moments of a figure: what its bars are then, without asking the server.

@@ -1,31 +1,36 @@
-// Pictures while Plotly is being read: the same lines, points and bars on the same axes, as plain SVG.
+// Pictures while Plotly is being read, and while a control moves: the same lines, points and bars on the same axes as
+// its own, with the same numbers beside them, as plain SVG.
 
 import { colourOf } from "./legend.js";
 
-const MARGIN = { left: 58, right: 24, top: 10, bottom: 46 };
+const MARGIN = { l: 56, r: 24, t: 8, b: 44 };
+const FONT = 12, TITLE = 14;
+// Pixels between two ticks at least, across and up.
+const APART = { x: 80, y: 40 };
 const CHARACTER = 6.2;
 const BAR = 0.8, ROOM = 0.05;
 
-export function sketch(figure, width, height, { ink, grid }) {
+export function sketch(figure, width, height, { ink, grid, wrong }, margin = MARGIN) {
   const traces = figure.data.filter((trace) => trace.x.length && trace.visible !== false);
   const isFlat = traces.some((trace) => trace.orientation === "h");
   const names = isFlat ? traces.flatMap((trace) => trace.y).map(String) : [];
-  const left = Math.max(MARGIN.left, ...names.map((name) => CHARACTER * name.length + 24)), right = width - MARGIN.right;
-  const top = MARGIN.top;
+  const left = Math.max(margin.l, ...names.map((name) => CHARACTER * name.length + 24)), right = width - margin.r;
+  const top = margin.t, bottom = height - margin.b;
   const across = scale(traces, "x", figure.layout.xaxis, left, right, isFlat);
-  const up = scale(traces, "y", figure.layout.yaxis, height - MARGIN.bottom, top, !isFlat);
-  const svg = node("svg", { class: "sketch", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", "font-size": 12, "font-family": "verdana, arial, sans-serif", color: ink, fill: ink });
+  const up = scale(traces, "y", figure.layout.yaxis, bottom, top, !isFlat);
+  const svg = node("svg", { class: "sketch", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", "font-size": FONT, "font-family": "'Open Sans', verdana, arial, sans-serif", color: ink, fill: ink });
   for (const [value, label] of across.ticks) svg.append(
-    node("line", { x1: across.at(value), x2: across.at(value), y1: top, y2: height - MARGIN.bottom, stroke: grid }),
-    text(label, { x: across.at(value), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }));
+    node("line", { x1: across.at(value), x2: across.at(value), y1: top, y2: bottom, stroke: grid }),
+    tick(label, { x: across.at(value), y: bottom + 16, "text-anchor": "middle" }));
   for (const [value, label] of up.ticks) svg.append(
     node("line", { x1: left, x2: right, y1: up.at(value), y2: up.at(value), stroke: grid }),
-    text(label, { x: left - 6, y: up.at(value) + 4, "text-anchor": "end" }));
+    tick(label, { x: left - 3, y: up.at(value) + 4, "text-anchor": "end" }));
   svg.append(
-    text(figure.layout.xaxis.title?.text ?? "", { x: (left + right) / 2, y: height - 8, "text-anchor": "middle" }),
-    text(figure.layout.yaxis.title?.text ?? "", { "text-anchor": "middle", transform: `translate(14 ${(top + height - MARGIN.bottom) / 2}) rotate(-90)` }));
+    text(figure.layout.xaxis.title?.text ?? "", { x: (left + right) / 2, y: height - 8, "text-anchor": "middle", "font-size": TITLE }),
+    text(figure.layout.yaxis.title?.text ?? "", { "text-anchor": "middle", transform: `translate(${Math.max(left - 35, 14)} ${(top + bottom) / 2}) rotate(-90)`, "font-size": TITLE }));
   const sums = new Map();
   traces.forEach((trace, i) => svg.append(...(trace.type === "bar" ? bars(trace, across, up, sums) : curve(trace, traces[i - 1], across, up))));
+  if (figure.limit) svg.append(node("line", { x1: across.at(figure.limit.at), x2: across.at(figure.limit.at), y1: top, y2: bottom, stroke: wrong, "stroke-width": 3, "stroke-dasharray": "9 9" }));
   return svg;
 }
 
@@ -35,9 +40,19 @@ function node(tag, attributes) {
   return made;
 }
 
-function text(label, attributes) {
-  const made = node("text", attributes);
+function text(label, attributes, tag = "text") {
+  const made = node(tag, attributes);
   made.textContent = label;
+  return made;
+}
+
+// A number beside an axis; a power of ten has its exponent above the line.
+function tick({ base, exponent, size }, attributes) {
+  const made = text(base, { ...attributes, "font-size": size ?? FONT });
+  if (exponent !== undefined) {
+    const above = text(exponent, { dy: "-0.6em", "font-size": "70%" }, "tspan");
+    made.append(above);
+  }
   return made;
 }
 
@@ -52,7 +67,7 @@ function scale(traces, key, axis, from, to, isLength) {
     const unit = Math.abs(to - from) / order.length;
     // Names beside each other need room; below each other they have it.
     const stride = key === "x" ? Math.ceil(CHARACTER * Math.max(...order.map((name) => name.length)) / unit) : 1;
-    return { at, unit, ticks: order.filter((_, i) => i % stride === 0).map((name) => [name, name]) };
+    return { at, unit, ticks: order.filter((_, i) => i % stride === 0).map((name) => [name, { base: name }]) };
   }
   const log = axis.type === "log", inner = log ? Math.log10 : Number;
   const tops = isLength && hasBars ? ends(traces, key) : [], count = new Set(values).size;
@@ -63,12 +78,21 @@ function scale(traces, key, axis, from, to, isLength) {
     // Of bars the outer halves, of curves and points some room.
     const span = (high - low) || 1, room = hasBars && !isLength ? span / Math.max(2 * count - 2, 1) : ROOM * span;
     if (hasBars && !isLength) { low -= room; high += room; }
-    else if (key === "y" || traces.some((trace) => trace.mode === "markers")) { high += room; if (low !== 0 || log) low -= room; }
+    else if (key === "y") {
+      // A part of the axis, which the room itself makes longer.
+      const isFree = low !== 0 || log, around = room / (1 - ROOM * (isFree ? 2 : 1));
+      high += around;
+      if (isFree) low -= around;
+    }
+    // Across, curves reach the edges and points do not.
+    else for (const value of traces.filter((trace) => trace.mode === "markers").flatMap((trace) => trace.x).map(inner).filter(Number.isFinite)) { low = Math.min(low, value - room); high = Math.max(high, value + room); }
     if (!(high > low)) { low -= 0.5; high += 0.5; }
   }
   if (axis.autorange === "reversed") [from, to] = [to, from];
   const at = (value) => from + (to - from) * (inner(value) - low) / (high - low);
-  return { at, unit: Math.abs(to - from) / count, ticks: (log ? decades : steps)(low, high) };
+  // As Plotly counts them: between four and nine by the room there is, and one.
+  const rough = (high - low) / (Math.min(Math.max(Math.abs(to - from) / APART[key], 4), 9) + 1);
+  return { at, unit: Math.abs(to - from) / count, ticks: (log ? decades : steps)(low, high, axis.dtick ?? rough) };
 }
 
 // Ends of bars that stand on each other, and of those that say where they begin.
@@ -81,20 +105,23 @@ function ends(traces, key) {
   }));
 }
 
-function steps(low, high) {
-  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 5, 10].find((times) => times * power >= rough);
+function steps(low, high, rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((times) => times * power >= rough * (1 - 1e-9));
   const count = Math.floor(high / step) - Math.ceil(low / step) + 1;
-  return Array.from({ length: count }, (_, i) => (Math.ceil(low / step) + i) * step).map((value) => [value, written(value)]);
+  return Array.from({ length: count }, (_, i) => (Math.ceil(low / step) + i) * step).map((value) => [value, { base: written(value) }]);
 }
 
-function decades(low, high) {
-  const digits = high - low < 2.2 ? [1, 2, 5] : [1];
-  const apart = Math.max(Math.ceil((high - low) / 8), 1);
+// Powers of ten, the digits between them where there is room; less than one decade is counted as any other axis.
+function decades(low, high, rough) {
+  if (high - low < 1) return steps(10 ** low, 10 ** high, (10 ** high - 10 ** low) / (1.5 * (high - low) / rough));
+  const apart = Math.max(Math.ceil(rough), 1), digits = rough > 0.7 ? [1] : rough > 0.3 ? [1, 2, 5] : [1, 2, 3, 4, 5, 6, 7, 8, 9];
   const ticks = [];
-  for (let power = Math.floor(low); power <= high; power += apart) for (const digit of digits) {
+  for (let power = Math.floor(low / apart) * apart; power <= high; power += apart) for (const digit of digits) {
     const value = digit * 10 ** power;
-    if (Math.log10(value) >= low && Math.log10(value) <= high) ticks.push([value, written(value)]);
+    if (Math.log10(value) < low || Math.log10(value) > high) continue;
+    if (digit > 1) ticks.push([value, { base: String(digit), size: 0.75 * FONT }]);
+    else ticks.push([value, power === 0 || power === 1 ? { base: String(value), size: 1.25 * FONT } : { base: "10", exponent: String(power).replace("-", "\u2212"), size: 1.25 * FONT }]);
   }
   return ticks;
 }
@@ -113,8 +140,14 @@ function places(trace, across, up) {
 
 function curve(trace, before, across, up) {
   const points = places(trace, across, up), sizes = trace.marker?.size ?? 6;
-  if (trace.mode === "markers") return points.flatMap((point, i) => (point === null ? [] : [
-    node("circle", { cx: point[0], cy: point[1], r: (sizes[i] ?? sizes) / 2, fill: colourOf(trace), "fill-opacity": trace.marker?.opacity ?? 1 })]));
+  if (trace.marker?.symbol === "star") return points.flatMap((point) => (point === null ? [] : [node("polygon", { points: star(point, 0.7 * sizes), fill: colourOf(trace) })]));
+  if (trace.mode === "markers") {
+    const there = points.flatMap((point, i) => (point === null ? [] : [[point, i]])), opacity = trace.opacity ?? trace.marker?.opacity ?? 1;
+    const whiskers = there.flatMap(([point, i]) => whisker(trace, i, point[0], up));
+    // Thousands of points are the round ends of one line without length.
+    if (!Array.isArray(sizes)) return [...whiskers, node("path", { d: there.map(([[x, y]]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join(""), stroke: colourOf(trace), "stroke-width": sizes, "stroke-linecap": "round", "stroke-opacity": opacity })];
+    return [...whiskers, ...there.map(([[x, y], i]) => node("circle", { cx: x, cy: y, r: sizes[i] / 2, fill: colourOf(trace), "fill-opacity": opacity }))];
+  }
   if (trace.fill) {
     const around = [...points, ...places(before, across, up).reverse()].filter((point) => point !== null);
     return [node("polygon", { points: around.join(" "), fill: trace.fillcolor })];
@@ -122,7 +155,19 @@ function curve(trace, before, across, up) {
   if (trace.line?.width === 0) return [];
   const path = points.map((point, i) => (point === null ? "" : `${points[i - 1] ? "L" : "M"}${point[0].toFixed(1)} ${point[1].toFixed(1)}`)).join("");
   const dash = trace.line?.dash ? { "stroke-dasharray": trace.line.dash === "dot" ? "2 4" : "7 5" } : {};
-  return [node("path", { d: path, fill: "none", stroke: colourOf(trace), "stroke-width": 2, ...dash })];
+  return [node("path", { d: path, fill: "none", stroke: colourOf(trace), "stroke-width": 2, "stroke-opacity": trace.opacity ?? 1, ...dash })];
+}
+
+// Corners of a star of five points.
+function star([x, y], radius) {
+  return Array.from({ length: 10 }, (_, i) => [x + radius * (i % 2 ? 0.38 : 1) * Math.sin(i * Math.PI / 5), y - radius * (i % 2 ? 0.38 : 1) * Math.cos(i * Math.PI / 5)]).join(" ");
+}
+
+// The range of a point.
+function whisker(trace, i, x, up) {
+  if (!trace.error_y) return [];
+  const y1 = up.at(trace.y[i] + trace.error_y.array[i]), y2 = up.at(trace.y[i] - trace.error_y.arrayminus[i]);
+  return Number.isFinite(y1 - y2) ? [node("line", { x1: x, x2: x, y1, y2, stroke: colourOf(trace), "stroke-width": 2 })] : [];
 }
 
 function bars(trace, across, up, sums) {

@@ -172,7 +172,8 @@ export class View {
     }
     this.asking = (this.heavy ? this.wait(250) : Promise.resolve()).then(() => this.fetch()).finally(() => {
       this.asking = null;
-      if (this.again) { this.again = false; this.ask(); }
+      // The address follows when the hand rests: a browser takes as long to write it as to draw a sketch.
+      if (this.again) { this.again = false; this.ask(); } else remember(false);
     });
     return this.asking;
   }
@@ -183,7 +184,6 @@ export class View {
     const began = this.began;
     this.began = null;
     this.again = false;
-    remember(false);
     this.cancel = new AbortController();
     if (this.heavy) this.busy(true);
     let response, found;
@@ -238,16 +238,16 @@ export class View {
     assumed.querySelector("ul").replaceChildren(...answer.notes.map((note) => element("li", {}, note)));
     this.section.querySelector(".command code").textContent = answer.command;
     this.section.querySelector(".notebook").hidden = !answer.python;
-    await this.redraw();
+    await this.redraw(true);
   }
 
-  async redraw() {
+  async redraw(moves = false) {
     if (!this.answer) return;
     const place = this.section.querySelector(".figures");
     const figures = this.answer.figures.map((figure) => overlaid(figure, this.beside?.answer.figures));
     while (this.pictures.length < figures.length) this.pictures.push(new Picture(place));
     while (this.pictures.length > figures.length) this.pictures.pop().remove();
-    await Promise.all(figures.map((figure, i) => this.pictures[i].draw(figure)));
+    await Promise.all(figures.map((figure, i) => this.pictures[i].draw(figure, moves)));
     for (const picture of this.pictures) this.listen(picture);
   }
 
