@@ -18,7 +18,7 @@ from rackmath.lecture.book import CHAPTERS, Chapter
 from rackmath.lecture.card import Card, check
 from rackmath.lecture.deck import CARDS
 from rackmath.lecture.drawings import DRAWINGS, drawing
-from rackmath.lecture.quiz import anki_deck, cards_of, next_cards
+from rackmath.lecture.quiz import anki_deck, answers, card_named, cards_of, next_cards
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 KNOWN = {
@@ -228,6 +228,26 @@ def test_a_chapter_is_long_enough_asks_its_question_and_shows_what_it_names(chap
     assert figures
     assert all(name in DRAWINGS for name in figures)
     assert tuple(re.findall(r"<!-- view: (\w+) -->", text)) == chapter.views
+
+
+def test_every_card_is_found_by_its_name_and_a_wrong_name_is_told_its_three_nearest() -> None:
+    for card in CARDS:
+        assert card_named(card.id) is card
+    with pytest.raises(InputError) as refused:
+        card_named("ratio-h200s")
+    assert "did you mean ratio-h200, drain-b300, why-latent-on-h20? `rackmath quiz --list` lists all" in str(
+        refused.value
+    )
+    with pytest.raises(InputError, match="^CARD .*: `rackmath quiz --list` lists all$"):
+        card_named("0")
+
+
+def test_the_answers_of_the_book_are_those_of_all_cards_by_chapter() -> None:
+    sections = answers().split("\n## ")[1:]
+    assert len(sections) == len(CHAPTERS)
+    for entry, section in zip(CHAPTERS, sections, strict=True):
+        assert section.startswith(f"{entry.title}\n")
+        assert re.findall(r"^- \*\*(.+?)\*\*: ", section, re.MULTILINE) == [card.id for card in cards_of(entry.number)]
 
 
 def test_every_drawing_stands_in_one_chapter() -> None:
