@@ -78,6 +78,21 @@ def test_the_best_launches_and_simulates(plan: rm.PlanResult) -> None:
     assert without_clocks(run.to_dict()) == said(*words, *(pools if best.prefill_gpus else []))
 
 
+def test_fields_of_a_simulation_are_taken_by_the_names_that_their_options_had_before(plan: rm.PlanResult) -> None:
+    assert plan.best is not None
+    older, newer = (
+        without_clocks(rm.simulate(plan.best, rm.Poisson(rate=3), requests=200, **more).to_dict())
+        for more in (
+            {"burst": 2, "spread": 0.5, "seats": 7},
+            {"interarrival_cv": 2, "length_cv": 0.5, "max_num_seqs": 7},
+        )
+    )
+    assert older == newer
+    assert older != without_clocks(rm.simulate(plan.best, rm.Poisson(rate=3), requests=200).to_dict())
+    with pytest.raises(TypeError, match="nothing"):
+        rm.simulate(plan.best, rm.Poisson(rate=3), nothing=1)
+
+
 def test_percentiles_have_the_ranges_of_the_report(plan: rm.PlanResult) -> None:
     assert plan.best is not None
     run = rm.simulate(plan.best, rm.Poisson(rate=3), requests=200, seed=5)

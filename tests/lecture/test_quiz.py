@@ -238,7 +238,7 @@ def test_every_card_is_found_by_its_name_and_a_wrong_name_is_told_its_three_near
     assert "did you mean ratio-h200, drain-b300, why-latent-on-h20? `rackmath quiz --list` lists all" in str(
         refused.value
     )
-    with pytest.raises(InputError, match="^CARD .*: `rackmath quiz --list` lists all$"):
+    with pytest.raises(InputError, match=r"^CARD .*: `rackmath quiz --list` lists all$"):
         card_named("0")
 
 

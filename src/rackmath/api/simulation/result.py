@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rackmath.api.deployment import Deployment
+from rackmath.api.fields import field_named
 from rackmath.api.plain import as_html, to_plain
 from rackmath.api.simulation.assumptions import assumptions
 from rackmath.api.simulation.report import QUANTITIES, facts_of, range_ends, user_times
@@ -245,7 +246,8 @@ def simulate(deployment: Deployment, traffic: Poisson | Arrivals | str | Path, *
     traffic
         Arrivals at a rate, what :func:`read_trace` returns, or the path of a trace.
     **more
-        Other fields of :class:`~rackmath.api.simulation.request.SimulateRequest`.
+        Other fields of :class:`~rackmath.api.simulation.request.SimulateRequest`; names that its options had before
+        are taken as well.
 
     Errors: :class:`~rackmath.errors.InputError` and :class:`~rackmath.errors.DoesNotFit` for what cannot be run.
     """
@@ -256,7 +258,10 @@ def simulate(deployment: Deployment, traffic: Poisson | Arrivals | str | Path, *
     else:
         # Traces have prefixes of their own; what is no trace is refused by the request.
         fields["cached_prefix"], fields["trace"] = 0.0, traffic
-    return run_simulation(SimulateRequest(**(fields | more)))
+    for name, value in more.items():
+        field = field_named(SimulateRequest, name)
+        fields[name if field is None else field.name] = value
+    return run_simulation(SimulateRequest(**fields))
 
 
 def run_simulation(

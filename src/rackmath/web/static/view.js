@@ -238,7 +238,7 @@ export class View {
     assumed.querySelector("ul").replaceChildren(...answer.notes.map((note) => element("li", {}, note)));
     this.section.querySelector(".command code").textContent = answer.command;
     this.section.querySelector(".notebook").hidden = !answer.python;
-    await this.redraw(true);
+    await this.redraw(!this.heavy);
   }
 
   async redraw(moves = false) {
