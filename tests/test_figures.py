@@ -191,6 +191,24 @@ def test_bars_stand_where_they_begin_in_every_form(tmp_path: Path) -> None:
     assert len(bar) - len(bar.lstrip()) == pytest.approx(0.8 * len(bar), abs=1)
 
 
+@pytest.mark.parametrize("kind", ["bars", "horizontal"])
+def test_names_that_look_like_numbers_stand_beside_each_other(kind: str) -> None:
+    """Batches of 1, 64 and 912 sequences are three bars of one width, not three places on a line of numbers."""
+    panel = Panel(
+        across="sequences",
+        up="GB",
+        series=(Series(name="weights", x=["1", "64", "912"], y=[1.0, 2.0, 3.0], kind=kind),),
+    )
+    layout = plotly_figure(Figure(title="memory", panels=(panel,))).layout
+    names, lengths = (layout.xaxis, layout.yaxis) if kind == "bars" else (layout.yaxis, layout.xaxis)
+    assert names.type == "category"
+    assert lengths.type != "category"
+    numbers = Panel(
+        across="sequences", up="GB", series=(Series(name="weights", x=[1.0, 64.0], y=[1.0, 2.0], kind="bars"),)
+    )
+    assert plotly_figure(Figure(title="memory", panels=(numbers,))).layout.xaxis.type == "-"
+
+
 def test_bars_of_other_moments_stand_on_one_scale_and_move_by_a_slider() -> None:
     panel = Panel(
         title="held", across="replica", up="requests",

@@ -204,6 +204,7 @@ PLOTTED = f"""place => {{ {TICKS}; return [ticks(place, '.xtick text'), ticks(pl
     [
         ("/book/1", "batch", "context, slider"),
         ("/estimate", "estimate", "sequences, slider"),
+        ("/estimate?estimate.picture=memory", "estimate", "sequences, slider"),
         ("/training", "budget", "and its tokens, slider"),
     ],
 )

@@ -63,12 +63,14 @@ def bar_mode(panels: Sequence[Panel]) -> str | None:
 
 def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both axes of a panel."""
+    # Names that look like numbers, of accelerators or batches, stand beside each other as others do.
+    of_names = "category" if any(isinstance(x, str) for s in panel.series for x in s.x) else "-"
     if panel.is_horizontal:
-        names = {"title": {"text": panel.across}, "autorange": "reversed", "automargin": True}
+        names = {"type": of_names, "title": {"text": panel.across}, "autorange": "reversed", "automargin": True}
         # Every name is written, however many there are.
         order = {"categoryorder": "array", "categoryarray": list(panel.order), "dtick": 1} if panel.order else {}
         return {"title": {"text": panel.up}}, names | order
-    across = {"type": "log" if panel.log_across else "-", "title": {"text": panel.across}}
+    across = {"type": "log" if panel.log_across else of_names, "title": {"text": panel.across}}
     up: dict[str, Any] = {"type": "log" if panel.log_up else "-", "title": {"text": panel.up}}
     if panel.moments:
         # The same scale at all times, for stacked bars.

@@ -14,7 +14,9 @@ export function sketch(figure, width, height, { ink, grid, wrong }, margin = MAR
   const traces = figure.data.filter((trace) => trace.x.length && trace.visible !== false);
   const isFlat = traces.some((trace) => trace.orientation === "h");
   const names = isFlat ? traces.flatMap((trace) => trace.y).map(String) : [];
-  const left = Math.max(margin.l, ...names.map((name) => CHARACTER * name.length + 24)), right = width - margin.r;
+  // Plotly knows how wide its names are; where it has not drawn yet they are guessed.
+  const wide = margin === MARGIN ? names.map((name) => CHARACTER * name.length + 24) : [];
+  const left = Math.max(margin.l, ...wide), right = width - margin.r;
   const top = margin.t, bottom = height - margin.b;
   const across = scale(traces, "x", figure.layout.xaxis, left, right, isFlat);
   const up = scale(traces, "y", figure.layout.yaxis, bottom, top, !isFlat);
@@ -98,7 +100,7 @@ function scale(traces, key, axis, from, to, isLength) {
 // Ends of bars that stand on each other, and of those that say where they begin.
 function ends(traces, key) {
   const other = key === "x" ? "y" : "x", sums = new Map();
-  return traces.flatMap((trace) => trace[key].map((value, i) => {
+  return traces.filter((trace) => trace.type === "bar").flatMap((trace) => trace[key].map((value, i) => {
     if (trace.base) return trace.base[i] + value;
     sums.set(trace[other][i], (sums.get(trace[other][i]) ?? 0) + value);
     return sums.get(trace[other][i]);
