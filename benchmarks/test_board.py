@@ -20,7 +20,7 @@ pytestmark = pytest.mark.benchmark
 _PACE = 100
 """Between two moves; a faster hand skips some, for one question is asked at a time. [ms]"""
 _STARTS = 8
-"""New chromium that open a page, each with nothing kept."""
+"""New browsers that open a page, each with nothing kept."""
 VIEWERS, SECONDS, PAUSE = 200, 20.0, 1.0
 """Viewers, and how often each of them moves a slider on average."""
 SLIDERS = (

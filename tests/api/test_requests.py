@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -186,6 +187,22 @@ def test_names_that_changed_are_still_taken(request_type: type, older: str, newe
             assert named is not None, name
             assert named.name == new
             assert named.names[0] == "--" + new.replace("_", "-")
+
+
+def test_a_policy_that_changed_its_name_is_still_taken_by_the_request_and_by_the_command() -> None:
+    made = replace(SimulateRequest(**LEAST[SimulateRequest]), policy="train")
+    assert made.policy == "fixed-interval"
+    words = "simulate llama-3.1-8b --on h100-sxm --gpus 1 --poisson 2 --input 300 --output 20 --requests 50 --no-evidence --json"
+    older, newer = (
+        json.loads(CliRunner().invoke(cli, [*words.split(), "--policy", name]).stdout)
+        for name in ("train", "fixed-interval")
+    )
+    for facts in (older, newer):
+        facts.pop("seconds")
+    assert older == newer
+    refused = CliRunner().invoke(cli, [*words.split(), "--policy", "bus"])
+    assert refused.exit_code == 2
+    assert "train" not in refused.output
 
 
 def test_a_field_without_a_declaration_does_not_load() -> None:

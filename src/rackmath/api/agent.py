@@ -50,10 +50,7 @@ class AgentRequest:
         Option(help="Tokens that a tool or user adds a turn.", kind=kinds.NUMBER, names=("--turn-tokens", "--added")),
     ] = 1500.0
     output: Annotated[float, Option(help="Tokens that the model says per turn.", kind=kinds.NUMBER)] = 500.0
-    think_time: Annotated[
-        float,
-        Option(help="Mean pause between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")),
-    ] = 60.0
+    think_time: Annotated[float, options.THINK_TIME] = 60.0
     compact_at: Annotated[float, Option(help="Context that is summarised.", kind=kinds.NUMBER)] = 60000.0
     compact_to: Annotated[float, Option(help="Tokens of the summary.", kind=kinds.NUMBER)] = 2000.0
     sessions: Annotated[float, Option(help="Sessions of a day.", kind=kinds.NUMBER)] = 20.0

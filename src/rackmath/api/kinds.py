@@ -7,9 +7,10 @@ second.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 from rackmath.api.rates import RequestRate, TokenRate
@@ -32,6 +33,8 @@ class Kind:
         Ends of a whole number.
     choices : tuple of str
         All values, where there are few.
+    older : mapping
+        What such values were called before, and are called now.
     flag, many : bool
         Yes or no; any number of texts.
     """
@@ -41,6 +44,7 @@ class Kind:
     low: int | None = None
     high: int | None = None
     choices: tuple[str, ...] = ()
+    older: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     flag: bool = False
     multiple: bool = False
 
@@ -158,15 +162,16 @@ def whole(low: int | None = None, high: int | None = None) -> Kind:
     return Kind(name="integer", read=read, low=low, high=high)
 
 
-def choice(*values: str) -> Kind:
-    """One of a few words."""
+def choice(*values: str, older: Mapping[str, str] = MappingProxyType({})) -> Kind:
+    """One of a few words; ``older`` ones are taken as well and stand for what they are called now."""
 
     def read(value: Any, field: str) -> str:
-        if value not in values:
+        word = older.get(value, value) if isinstance(value, str) else value
+        if word not in values:
             raise InputError(field, value, f"use one of {', '.join(values)}")
-        return value
+        return word
 
-    return Kind(name="|".join(values), read=read, choices=values)
+    return Kind(name="|".join(values), read=read, choices=values, older=older)
 
 
 NUMBER = Kind(name="number", read=lambda value, field: parse(value, "1", field))

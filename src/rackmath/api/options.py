@@ -60,6 +60,9 @@ EAGER = Option(
 INPUT = Option(help="Tokens of a prompt.", kind=kinds.NUMBER)
 OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER)
 CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)
+THINK_TIME = Option(
+    help="Mean pause of a user between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")
+)
 TTFT = Option(help="Limit on the mean time to first token, in seconds.", kind=kinds.SECONDS)
 TPOT = Option(help="Limit on the mean time per output token, in seconds.", kind=kinds.TIME_PER_TOKEN)
 MAX_NUM_SEQS = Option(

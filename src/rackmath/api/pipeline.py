@@ -34,7 +34,9 @@ class PipelineRequest:
     send_time: Annotated[
         float,
         Option(
-            help="Time from rank to rank; hidden where it can be.", kind=kinds.SECONDS, names=("--send-time", "--send")
+            help="Time of a message from rank to rank, which overlaps computation.",
+            kind=kinds.SECONDS,
+            names=("--send-time", "--send"),
         ),
     ] = 0.0
     overlap_time: Annotated[
@@ -48,7 +50,7 @@ class PipelineRequest:
     weight_share: Annotated[
         float,
         Option(
-            help="Part of activations that gradients of weights need.",
+            help="Part of the activations that gradients of weights need.",
             kind=kinds.NUMBER,
             names=("--weight-share", "--kept"),
         ),

@@ -61,7 +61,7 @@ class RlRequest:
     straggler_ratio: Annotated[
         float,
         Option(
-            help="Longest answer of a step over the mean.",
+            help="Length of the longest answer of a step over the mean.",
             kind=kinds.NUMBER,
             names=("--straggler-ratio", "--straggle"),
         ),

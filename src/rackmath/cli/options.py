@@ -9,7 +9,7 @@ import click
 
 from rackmath.api.fields import Field, fields_of
 from rackmath.api.kinds import Kind
-from rackmath.cli.quantities import KindType, WholeNumber
+from rackmath.cli.quantities import KindType, WholeNumber, WordChoice
 from rackmath.errors import InputError
 from rackmath.io.changed_names import changed_name
 
@@ -142,7 +142,7 @@ def _shown(default: Any) -> bool | str:
 
 def _type(kind: Kind) -> click.ParamType[Any]:
     if kind.choices:
-        return click.Choice(kind.choices)
+        return WordChoice(kind)
     if kind.name == "integer":
         return WholeNumber(kind.low, kind.high)
     # Of many values click hands over one at a time; the request reads all of them.

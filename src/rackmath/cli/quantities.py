@@ -21,6 +21,18 @@ class KindType(click.ParamType[Any]):
         return self.kind.read(value, _option(param))
 
 
+class WordChoice(click.Choice[str]):
+    """One of the words of a kind, or what such a word was called before."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(kind.choices)
+        self.older = kind.older
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Read a word."""
+        return super().convert(self.older.get(value, value), param, ctx)
+
+
 class WholeNumber(click.IntRange):
     """A whole number between two ends, with a suffix as others."""
 

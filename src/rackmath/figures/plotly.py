@@ -64,7 +64,7 @@ def bar_mode(panels: Sequence[Panel]) -> str | None:
 def axes(panel: Panel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Both axes of a panel."""
     # Names that look like numbers, of accelerators or batches, stand beside each other as others do.
-    of_names = "category" if any(isinstance(x, str) for s in panel.series for x in s.x) else "-"
+    of_names = "category" if any(len(s.x) and isinstance(s.x[0], str) for s in panel.series) else "-"
     if panel.is_horizontal:
         names = {"type": of_names, "title": {"text": panel.across}, "autorange": "reversed", "automargin": True}
         # Every name is written, however many there are.

@@ -172,7 +172,7 @@ def sequences_of_stages(family: str, max_num_seqs: float, stages: float) -> floa
     return max_num_seqs * stages if family == "trtllm" else max_num_seqs
 
 
-def default_budget(family: str, chip: Chip) -> float:
+def default_max_num_batched_tokens(family: str, chip: Chip) -> float:
     """Tokens that an engine puts into one pass where nothing is said. [tokens]
 
     Source: as :func:`default_max_num_seqs`.

@@ -11,7 +11,12 @@ from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.io.model_names import stem_of, without_format
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import default_budget, default_max_num_seqs, reads_own_files, sequences_of_stages
+from rackmath.serving.engines import (
+    default_max_num_batched_tokens,
+    default_max_num_seqs,
+    reads_own_files,
+    sequences_of_stages,
+)
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
 from rackmath.validation.deployments import RowDeployment, deployment
@@ -118,7 +123,7 @@ def question(row: Row) -> Question:
             row.family, row.max_num_seqs or default_max_num_seqs(row.family, system.chip), float(answer.layout.pipeline)
         )
         * engines,
-        max_num_batched_tokens=row.max_num_batched_tokens or default_budget(row.family, system.chip),
+        max_num_batched_tokens=row.max_num_batched_tokens or default_max_num_batched_tokens(row.family, system.chip),
         varied=_varied(row),
         context=context or 0.0,
         drafted=_drafted(row),
@@ -230,7 +235,7 @@ def _training(row: Row, system: System) -> Question:
         output=0.0,
         cached=0.0,
         max_num_seqs=float("inf"),
-        max_num_batched_tokens=default_budget(row.family, system.chip),
+        max_num_batched_tokens=default_max_num_batched_tokens(row.family, system.chip),
         varied=False,
         context=row.sequence_length or 1.0,
         drafted=0.0,

@@ -112,7 +112,7 @@ class Reference:
         while todo or self.waiting or self.reading or self.running:
             if not (self.waiting or self.reading or self.running) and todo[0].arrival > self.clock:
                 self.clock = todo[0].arrival
-                if self.b.policy == "train":
+                if self.b.policy == "fixed-interval":
                     self.clock = ceil(self.clock / self.b.period) * self.b.period
             while todo and todo[0].arrival <= self.clock:
                 self.come(todo.pop(0))
@@ -149,7 +149,7 @@ class Reference:
         return self.b.start_captured if tokens <= self.b.captured else self.b.start
 
     def step(self) -> None:  # noqa: C901
-        mixed = self.b.policy in ("chunked", "train", "unchunked")
+        mixed = self.b.policy in ("chunked", "fixed-interval", "unchunked")
         self.look()
         if not (mixed and self.room()):
             self.admit()
@@ -179,7 +179,7 @@ class Reference:
             time += float(self.times.base[b] + self.times.slope[b] * seen)
             if tokens:
                 time = max(time, stalled + self.begun(both))
-        if self.b.policy == "train":
+        if self.b.policy == "fixed-interval":
             time = max(1.0, ceil(time / self.b.period - 1e-9)) * self.b.period
         self.clock += time
         self.began = began
@@ -240,7 +240,7 @@ class Reference:
             if not known:
                 break
             one = known[0]
-            if self.b.policy in ("chunked", "train", "unchunked"):
+            if self.b.policy in ("chunked", "fixed-interval", "unchunked"):
                 left = self.left()
                 if left <= 0 or (
                     self.b.policy == "unchunked"
@@ -259,7 +259,7 @@ class Reference:
                 whole = one.path[: one.prompt // self.prefix]
                 need -= len(whole) * self.per
                 room = need + len(set(whole) - inside) * self.per
-            mixed = self.b.policy in ("chunked", "train", "unchunked")
+            mixed = self.b.policy in ("chunked", "fixed-interval", "unchunked")
             air = 1 if one.left and self.b.preemption != "reserve" and not (mixed and one.todo) else 0
             if room + air > self.free - (self.growing() if mixed else 0):
                 break
@@ -285,7 +285,7 @@ class Reference:
 
     @property
     def pieces(self) -> bool:
-        return self.b.policy in ("chunked", "train") and self.b.preemption != "reserve"
+        return self.b.policy in ("chunked", "fixed-interval") and self.b.preemption != "reserve"
 
     def growing(self) -> int:
         if self.b.preemption == "reserve":
@@ -295,7 +295,7 @@ class Reference:
     def parts(self) -> list[tuple[One, int]]:
         """What the next step reads."""
         left = self.b.max_num_batched_tokens
-        if self.b.policy in ("chunked", "train", "unchunked"):
+        if self.b.policy in ("chunked", "fixed-interval", "unchunked"):
             left -= len(self.running) * (1 + self.b.drafted)
         parts: list[tuple[One, int]] = []
         for one in self.reading:

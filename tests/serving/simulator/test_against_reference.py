@@ -31,7 +31,9 @@ def times(max_num_seqs: int, budget: int, slope: float = 1e-6, pair: float = 1e-
 def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
     count = draw(st.integers(1, 40))
     random = np.random.default_rng(draw(st.integers(0, 10_000)))
-    policy = draw(st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "train", "unchunked"]))
+    policy = draw(
+        st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "fixed-interval", "unchunked"])
+    )
     preemption = "reserve" if policy == "static" else draw(st.sampled_from(["recompute", "swap", "reserve"]))
     drafted = draw(st.sampled_from([0, 0, 2])) if preemption == "reserve" else 0
     block = draw(st.sampled_from([1, 4, 16]))

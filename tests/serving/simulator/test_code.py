@@ -79,7 +79,7 @@ def test_python_and_machine_code_agree_to_the_last_bit(
     if closed:
         work = replace(work, graph=random_graph(count, random), answer_blocks=np.minimum(named, 1).astype(np.int32))
     # A replica that fails before an answer's end begins again: such runs need not end.
-    fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "train") else fleet
+    fleet = replace(fleet, failures=Failures()) if closed or batching.policy in ("static", "fixed-interval") else fleet
     runs = [
         simulate(work, times(batching.max_num_seqs, batching.max_num_batched_tokens, images=images), batching=batching, cache=cache,
                  fleet=fleet, kv_bytes=KV, code=form)

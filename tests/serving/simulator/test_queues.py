@@ -111,7 +111,7 @@ def test_the_train_s_worst_case_is_two_periods() -> None:
     work = workload.plain(
         workload.gamma_arrivals(200.0, 1.0, count, random), np.full(count, 10, np.int32), np.ones(count, np.int32)
     )
-    batching = Batching(policy="train", period=0.1, max_num_seqs=512)
+    batching = Batching(policy="fixed-interval", period=0.1, max_num_seqs=512)
     q = simulate(work, flat(0.05, 512, step=0.05), batching=batching).requests
     times = q["first"] - q["arrival"]
     assert times.max() <= 0.2

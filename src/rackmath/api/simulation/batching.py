@@ -16,7 +16,7 @@ from rackmath.serving.engines import default_max_num_seqs, micro_batch_sequences
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.waits import started
 
-_GATHERED = ("static", "train")
+_GATHERED = ("static", "fixed-interval")
 """Policies under which the scheduler says when a batch begins, whoever has come."""
 _UNBOUNDED = 4096.0
 """Sequences in a step where an engine sets no bound but its memory: the most that SGLang takes. [sequences]"""

@@ -93,10 +93,7 @@ class SimulateRequest(FleetFields):
             help="Tokens that a turn adds beside the answer.", kind=kinds.whole(0), names=("--turn-tokens", "--grows")
         ),
     ] = 0
-    think_time: Annotated[
-        float,
-        Option(help="Mean time of a user between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")),
-    ] = 0.0
+    think_time: Annotated[float, options.THINK_TIME] = 0.0
     interarrival_cv: Annotated[
         float,
         Option(
@@ -149,7 +146,7 @@ class SimulateRequest(FleetFields):
         str | None,
         Option(
             help="Order of prompts and answers in a replica's steps (default: the engine's).",
-            kind=kinds.choice(*POLICIES),
+            kind=kinds.choice(*POLICIES, older={"train": "fixed-interval"}),
         ),
     ] = None
     preemption: Annotated[
@@ -198,7 +195,9 @@ class SimulateRequest(FleetFields):
     drafted: Annotated[int, options.DRAFTED.but(help="Tokens that a step speculates.", kind=kinds.whole())] = 0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
-    period: Annotated[float, Option(help="Time between steps of the policy train, in s.", kind=kinds.SECONDS)] = 0.02
+    period: Annotated[
+        float, Option(help="Time between steps of the policy fixed-interval, in s.", kind=kinds.SECONDS)
+    ] = 0.02
     tiers: Annotated[
         str | None,
         Option(help="Prefix cache of a replica, as hbm=shared,ddr5=1TB,all:pool=9TB@50GB/s+1ms; inf; none."),

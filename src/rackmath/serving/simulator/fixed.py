@@ -11,7 +11,7 @@ F = NDArray[np.float64]
 I8 = NDArray[np.int64]
 B1 = NDArray[np.bool_]
 
-CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, TRAIN, UNCHUNKED = range(6)
+CHUNKED, PREFILL_FIRST, DECODE_FIRST, STATIC, FIXED_INTERVAL, UNCHUNKED = range(6)
 """How a replica mixes prompts and answers."""
 RECOMPUTE, SWAP, RESERVE, RETRACT = range(4)
 """Where answers outgrow the memory: the youngest is read again, or waits on the host; none do; the shortest is read."""

@@ -15,7 +15,7 @@ from math import ceil, floor, inf, isnan, sqrt
 from rackmath.serving.simulator.admission import admit, horizon, look, prompt_work, unseen
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fairness import charge_answer, charge_steps, lift, steps_of_turn
-from rackmath.serving.simulator.fixed import NONE, RESERVE, RETRACT, STATIC, TRAIN, RunConstants
+from rackmath.serving.simulator.fixed import FIXED_INTERVAL, NONE, RESERVE, RETRACT, STATIC, RunConstants
 from rackmath.serving.simulator.places import blocks_of, end, enter, leave, steps_of_room
 from rackmath.serving.simulator.queue_limit import refuse_arrival, refuse_waiting, request_to_refuse
 from rackmath.serving.simulator.queues import append, pop_end
@@ -36,7 +36,7 @@ def enqueue(f: RunConstants, s: Replicas, q: Requests, r: int, i: int, now: floa
     if out != NONE:
         refuse_waiting(f, s, q, r, out, now)
     if me.running == 0 and me.reading == 0 and me.clock < now:
-        me.clock = now if f.policy != TRAIN else ceil(now / f.period) * f.period
+        me.clock = now if f.policy != FIXED_INTERVAL else ceil(now / f.period) * f.period
         begin_ratio(s, r)
     request.place = r
     me.unread += request.unread
@@ -151,7 +151,7 @@ def _decode(f: RunConstants, s: Replicas, q: Requests, c: PrefixCaches, r: int, 
         # Blocks on their way: the step that finds them begins when they have come.
         until = min(until, float(q[s.prompts[r, at]].ready))
     now = me.clock + me.stall
-    if f.policy == TRAIN:
+    if f.policy == FIXED_INTERVAL:
         if me.stall > 0 or base + slope * first > f.period:
             k = 1
         else:
@@ -224,7 +224,7 @@ def _pass_time(f: RunConstants, s: Replicas, r: int, time: float, steps: int, la
     began = me.clock
     time += me.stall
     me.stall = 0.0
-    if f.policy == TRAIN:
+    if f.policy == FIXED_INTERVAL:
         # A step waits for its departure; one that is late takes the next.
         time = max(1.0 * steps, ceil(time / f.period - 1e-9)) * f.period
     me.clock += time

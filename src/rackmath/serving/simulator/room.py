@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from rackmath.serving.simulator.compiled import compiled, inlined
 from rackmath.serving.simulator.fairness import urgency
-from rackmath.serving.simulator.fixed import CHUNKED, NONE, RECOMPUTE, RESERVE, RETRACT, TRAIN, UNCHUNKED, RunConstants
+from rackmath.serving.simulator.fixed import (
+    CHUNKED,
+    FIXED_INTERVAL,
+    NONE,
+    RECOMPUTE,
+    RESERVE,
+    RETRACT,
+    UNCHUNKED,
+    RunConstants,
+)
 from rackmath.serving.simulator.places import blocks_of, drop, drop_reader
 from rackmath.serving.simulator.queues import prepend
 from rackmath.serving.simulator.retraction import retract
@@ -14,13 +23,13 @@ from rackmath.serving.simulator.state import PrefixCaches, Replicas, Requests
 @inlined
 def mixes(f: RunConstants) -> bool:
     """Whether prompts are read in the steps of answers."""
-    return f.policy in (CHUNKED, TRAIN, UNCHUNKED)
+    return f.policy in (CHUNKED, FIXED_INTERVAL, UNCHUNKED)
 
 
 @inlined
 def in_pieces(f: RunConstants) -> bool:
     """Whether a prompt takes blocks as it is read; else all of them when it is admitted."""
-    return f.preemption != RESERVE and f.policy in (CHUNKED, TRAIN)
+    return f.preemption != RESERVE and f.policy in (CHUNKED, FIXED_INTERVAL)
 
 
 @inlined

@@ -17,13 +17,14 @@ POLICIES: Mapping[str, int] = MappingProxyType(
         "prefill-first": fixed.PREFILL_FIRST,
         "decode-first": fixed.DECODE_FIRST,
         "static": fixed.STATIC,
-        "train": fixed.TRAIN,
+        "fixed-interval": fixed.FIXED_INTERVAL,
         "unchunked": fixed.UNCHUNKED,
     }
 )
 """chunked: prompts fill what decoding leaves of a step's tokens. prefill-first: decoding pauses while prompts are read.
-decode-first: prompts wait until nobody decodes. static: places stay taken until the last of a batch ends. train: steps
-begin on a timetable. unchunked: as chunked, but a prompt is cut only where no step would hold it whole."""
+decode-first: prompts wait until nobody decodes. static: places stay taken until the last of a batch ends.
+fixed-interval: steps begin on a timetable. unchunked: as chunked, but a prompt is cut only where no step would hold it
+whole."""
 
 PREEMPTIONS: Mapping[str, int] = MappingProxyType(
     {"recompute": fixed.RECOMPUTE, "swap": fixed.SWAP, "reserve": fixed.RESERVE, "retract": fixed.RETRACT}
@@ -124,11 +125,8 @@ class Batching:
             raise InputError(
                 "--acceptance", self.acceptance, f"write {self.drafted} chances from 0 to 1, one per draft"
             )
-        if self.max_num_batched_tokens < self.max_num_seqs * (1 + self.drafted) and self.policy in (
-            "chunked",
-            "train",
-            "unchunked",
-        ):
+        mixes = self.policy in ("chunked", "fixed-interval", "unchunked")
+        if mixes and self.max_num_batched_tokens < self.max_num_seqs * (1 + self.drafted):
             raise InputError(
                 "--max-num-batched-tokens",
                 self.max_num_batched_tokens,

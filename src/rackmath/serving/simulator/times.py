@@ -70,27 +70,18 @@ def step_times(
     )
     base, slope = _lines(batch[:, None] * contexts, decode)
     fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts
-    lengths = np.unique(np.round(np.geomspace(1, max_num_batched_tokens, _LENGTHS)))
+    budget = max_num_batched_tokens
+    lengths = np.unique(np.round(np.geomspace(1, budget, _LENGTHS)))
     alone = np.asarray(timer("prefill", layout, groups + 0.0 * lengths, lengths, 0.0), dtype=float)
-    before = np.array([0.25, 0.5, 1.0]) * max(longest - max_num_batched_tokens, 0.0)
-    later = np.asarray(
-        timer("prefill", layout, groups + 0.0 * before, before + max_num_batched_tokens, 0.0, before), dtype=float
-    )
+    before = np.array([0.25, 0.5, 1.0]) * max(longest - budget, 0.0)
+    later = np.asarray(timer("prefill", layout, groups + 0.0 * before, before + budget, 0.0, before), dtype=float)
     # Pairs with tokens before the step's own, where there are any; else the step's own attention stays in the table.
-    pair = (
-        float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / max_num_batched_tokens)
-        if before.any()
-        else 0.0
-    )
+    pair = float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / budget) if before.any() else 0.0
     pair = max(pair, 0.0)
     plain = alone - pair * lengths * (lengths + 1) / 2
-    prompt = np.concatenate(
-        ([0.0], np.interp(np.arange(1.0, max_num_batched_tokens + 1.0), lengths, np.maximum(plain, 0.0)))
-    )
+    prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, np.maximum(plain, 0.0))))
     between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(int)
-    later_given = prompt[max_num_batched_tokens] + pair * (
-        max_num_batched_tokens * before + max_num_batched_tokens * (max_num_batched_tokens + 1) / 2
-    )
+    later_given = prompt[budget] + pair * (budget * before + budget * (budget + 1) / 2)
     errors = [np.max(np.abs(fitted / decode - 1)), np.max(np.abs(later_given / later - 1))]
     # A budget of one token has no length between its ends.
     if between.size:

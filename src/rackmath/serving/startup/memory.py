@@ -13,7 +13,7 @@ from rackmath.models.cache_blocks import Blocks, cache_blocks
 from rackmath.models.cache_pools import COMPRESSED_SEQUENCES, CachePools, cache_pools
 from rackmath.models.loaded import LoadedWeights
 from rackmath.models.mixers import Compressed, Grouped
-from rackmath.serving.engines import default_budget, default_max_num_seqs
+from rackmath.serving.engines import default_max_num_batched_tokens, default_max_num_seqs
 from rackmath.serving.startup import working
 from rackmath.serving.startup.resident import Resident, resident, stage_layers
 from rackmath.serving.startup.rules import DRAWN, StartupRules, graph_sizes, rules_of, visible
@@ -133,7 +133,7 @@ def start(
     of the first where the embedding makes it the fuller. Errors: :class:`InputError` for parts outside 0 to 1.
     """
     rules = rules_of(server.family, server.version, architecture)
-    tokens = server.tokens or default_budget(server.family, chip)
+    tokens = server.tokens or default_max_num_batched_tokens(server.family, chip)
     sequences = server.sequences or _most_sequences(architecture, chip, rules, server.family)
     fraction = rules.fraction(chip, float(layout.tensor), tokens) if server.fraction is None else server.fraction
     if not 0 < fraction <= 1:

@@ -51,10 +51,7 @@ function text(label, attributes, tag = "text") {
 // A number beside an axis; a power of ten has its exponent above the line.
 function tick({ base, exponent, size }, attributes) {
   const made = text(base, { ...attributes, "font-size": size ?? FONT });
-  if (exponent !== undefined) {
-    const above = text(exponent, { dy: "-0.6em", "font-size": "70%" }, "tspan");
-    made.append(above);
-  }
+  if (exponent !== undefined) made.append(text(exponent, { dy: "-0.6em", "font-size": "70%" }, "tspan"));
   return made;
 }
 
