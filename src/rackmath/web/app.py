@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from rackmath.errors import InputError, RackmathError
 from rackmath.version import __version__
 from rackmath.web import equations, stills, uploads
-from rackmath.web.book import OLD, pieces
+from rackmath.web.book import OLD
 from rackmath.web.pages import pages, views
 from rackmath.web.quiz import add_quiz, picture_of
 from rackmath.web.rendering import claims_of, fields_of, render_page, said
@@ -177,17 +177,10 @@ def _add_pages(app: FastAPI) -> None:
 
 
 def _warm() -> None:
-    """What the first viewers would wait for: the script, the ledger, every quick answer once."""
+    """What the first viewers would wait for: the script, and every page once."""
     _plotly()
-    for view in views().values():
-        if not view.heavy:
-            view.answer(view.inputs())
-    for chapter in range(1, 7):
-        claims_of(chapter)
-        equations.of_chapter(chapter)
-    for page in pages().values():
-        if page.book:
-            pieces(page.book)
+    for path in ("/", *pages()):
+        render_page(path, {}, token="")
 
 
 @lru_cache(maxsize=32)

@@ -1,9 +1,18 @@
-// An equation that is solved for any of its symbols.
+// An equation that is solved for any of its symbols. Its form is a template until somebody opens it: browsers look for
+// fields to fill in on a page, and lay out each form that is out of sight to do so.
 
 import { element } from "./dom.js";
 
 export function equation(details) {
-  const form = details.querySelector("form"), steps = details.querySelector(".steps");
+  details.addEventListener("toggle", () => {
+    const template = details.querySelector("template");
+    if (!template) return;
+    template.replaceWith(template.content);
+    solve(details.dataset.equation, details.querySelector("form"), details.querySelector(".steps"));
+  });
+}
+
+function solve(name, form, steps) {
   let latest = 0;
   const ask = async () => {
     const number = ++latest;
@@ -13,7 +22,7 @@ export function equation(details) {
       control.hidden = control.dataset.symbol === unknown;
       if (!control.hidden) given.push(`${control.dataset.symbol}=${control.querySelector("input").value.trim()}`);
     }
-    const query = new URLSearchParams({ equation: details.dataset.equation, symbol: unknown, given: given.join(";") });
+    const query = new URLSearchParams({ equation: name, symbol: unknown, given: given.join(";") });
     const response = await fetch(`/api/solve?${query}`);
     const found = await response.json();
     // An answer that comes late is one to a question that nobody asks any more.
@@ -25,5 +34,5 @@ export function equation(details) {
   let waiting;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(ask, 120); });
-  details.addEventListener("toggle", () => { if (details.open && !steps.children.length) ask(); });
+  ask();
 }
