@@ -97,7 +97,7 @@ def test_the_first_page_is_usable(browser: Browser, board: str, path: str) -> No
 
 
 def opened(page: Page, path: str) -> tuple[float, ...]:
-    """Seconds by the page's own clock to the frame in which it answers and, where it has pictures, until Plotly draws."""
+    """Seconds by the page's own clock: the frame in which it answers and, where it has pictures, Plotly's drawing."""
     page.goto(path, wait_until="commit")
     page.wait_for_selector("html[data-ready]", state="attached")
     if path != "/":
