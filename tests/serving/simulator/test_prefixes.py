@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rackmath.io.traces import read_trace
 from rackmath.serving.simulator import Arrivals, Batching, Fleet, PrefixCache, Tier, simulate
+from rackmath.serving.simulator.workload import numbered
 from tests.conftest import SHARED
 from tests.serving.simulator.test_queues import flat
 
@@ -29,6 +30,20 @@ def workload_of(paths: list[list[int]], block: int = 4, gap: float = 1.0) -> Arr
         blocks=np.array([one for path in paths for one in path], np.int64),
         block=block,
     )
+
+
+@given(
+    st.one_of(
+        st.lists(st.integers(-5, 60), max_size=40),
+        st.lists(st.integers(-(2**63), 2**63 - 1), max_size=40),
+    )
+)
+def test_names_are_numbered_in_their_order(names: list[int]) -> None:
+    """Those that lie close together and those that do not."""
+    order = sorted(set(names))
+    numbers, count = numbered(np.array(names, np.int64))
+    assert numbers.tolist() == [order.index(name) for name in names]
+    assert count == len(order)
 
 
 @st.composite

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rackmath.serving.simulator.graph import I8, F, graph_of
 from rackmath.serving.simulator.run import Outcome
-from rackmath.serving.simulator.workload import I4, Arrivals, checked
+from rackmath.serving.simulator.workload import I4, Arrivals, checked, numbered
 
 
 def first_requests(work: Arrivals) -> I8:
@@ -170,7 +170,11 @@ def prefix_reuse(work: Arrivals, outcome: Outcome) -> dict[str, float]:
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     names = work.blocks[np.repeat(work.start[:-1][order], counts) + within]
     again = np.ones(len(names), np.bool_)
-    again[np.unique(names, return_index=True)[1]] = False
+    numbers, count = numbered(names)
+    first = np.empty(count, np.int64)
+    # Of equal names the last that is written stays, which is the first that came.
+    first[numbers[::-1]] = np.arange(len(names))[::-1]
+    again[first] = False
     again &= within < np.repeat(np.minimum(counts - answers, work.prompt[order] // work.block), counts)
     total = int(again.sum())
     if not total:
