@@ -1,0 +1,59 @@
+"""Waits of a balance by hand: they notice mutants that lived (`tools/mutants.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rackmath.serving import waits
+from rackmath.serving.load import Load, PassTimes, Scheduling
+
+PASSES = PassTimes(step=0.02, prompt=0.05, alone=0.08, beside=0.03)
+RULES = Scheduling(
+    interruption=0.8, lockstep=0.25, queueing=0.3, arrival=0.01, frontend=0.004, acceptance=0.5, mixed=1.0, ahead=1.0
+)
+
+
+def load(output: float = 100.0, *, concurrency: float = 64.0, wave: bool = False, **more: float) -> Load:
+    """Prompts of 1,000 tokens, 200 of which are found."""
+    return Load(concurrency=concurrency, input=1000.0, output=output, cached=200.0, wave=wave, **more)
+
+
+@pytest.mark.parametrize(("output", "prompts"), [(1.0, 40.0), (4.0, 10.0), (100.0, 0.4)])
+def test_a_token_waits_for_prompts_of_answers_that_end(output: float, prompts: float) -> None:
+    """40 sequences of 40 users in two groups: a user meets 0.25 + 0.75 / 2 - 1/40 = 0.6 of the prompts."""
+    part = 0.25 + 0.75 / 2 - 1 / 40
+    time = waits.time_per_output_token(PASSES, 40.0, 40.0, load(output, max_num_batched_tokens=80_000), 2.0, RULES)
+    assert time == pytest.approx(0.02 + 0.8 * prompts * part * 0.03)
+
+
+def test_drafts_shorten_a_token_and_not_what_it_waits_for() -> None:
+    """Three drafts of which each is taken with a half: 1 + 1/2 + 1/4 + 1/8 tokens a step."""
+    time = waits.time_per_output_token(PASSES, 40.0, np.inf, load(drafted=3.0), 1.0, RULES)
+    assert time == pytest.approx(0.02 / 1.875 + 0.8 * 0.4 * 0.03)
+    assert waits.prompts_of_a_step(40.0, 100.0, 3.0, 2.0, RULES) == pytest.approx(40 * 1.875 / 2 / 100)
+
+
+def test_prompts_are_read_in_time_where_both_bounds_allow_it() -> None:
+    """40 sequences of 100 tokens in two groups: 0.2 prompts a token, 6 ms of it; a pass takes 10.24 in."""
+    here = load(max_num_batched_tokens=8192)
+    assert waits.reads_in_time(PASSES, 40.0, 0.0061, here, 2.0, RULES)
+    assert not waits.reads_in_time(PASSES, 40.0, 0.0059, here, 2.0, RULES)
+    # A pass of 128 tokens takes in 0.16 of a prompt.
+    assert not waits.reads_in_time(PASSES, 40.0, 1.0, load(max_num_batched_tokens=128), 2.0, RULES)
+    # One answer token: twenty prompts a token.
+    assert waits.reads_in_time(PASSES, 40.0, 0.61, load(1.0, max_num_batched_tokens=80_000), 2.0, RULES)
+    assert not waits.reads_in_time(PASSES, 40.0, 0.59, load(1.0, max_num_batched_tokens=80_000), 2.0, RULES)
+
+
+def test_a_first_token_has_four_parts() -> None:
+    """Outside, its own prompt, until its step begins, and what came with it: 31 others of its group."""
+    first = waits.time_to_first_token(PASSES, 64.0, load(looks=3.0), 2.0, RULES)
+    assert first == pytest.approx(0.01 + 0.08 + 0.02 * (0.5 + 1 + 1) + 0.3 * 31 * 0.05)
+    at_once = waits.time_to_first_token(PASSES, 64.0, load(wave=True), 2.0, RULES)
+    assert at_once == pytest.approx(0.01 + 0.08 + 0.5 * 31 * 0.05)
+
+
+def test_one_reader_of_random_prompts_keeps_them_waiting() -> None:
+    """Three quarters busy: three halves of a prompt."""
+    assert waits.queued(0.05, 0.75) == pytest.approx(1.5 * 0.05)
