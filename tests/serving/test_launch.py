@@ -192,6 +192,10 @@ def test_adapters_are_named() -> None:
     assert flag(vllm_command(served), "--max-lora-rank") == 32
     assert flag(vllm_command(served), "--max-cpu-loras") == 64
     assert "--max-cpu-loras" not in vllm_command(replace(SERVER, adapters=Adapters(rank=8, count=2, resident=2)))
+    # vLLM's largest, and a note, where the rank is larger still.
+    large = replace(SERVER, adapters=Adapters(rank=600, count=2, resident=2))
+    assert flag(vllm_command(large), "--max-lora-rank") == 512
+    assert "vLLM takes adapters up to rank 512" in notes(large)
     assert flag(sglang_command(served), "--max-loras-per-batch") == 8
     assert "--lora-target-modules all" in sglang_command(served)
     few = replace(SERVER, adapters=Adapters(rank=20, targets=("Wqkv", "q_proj")))
