@@ -42,7 +42,7 @@ def two_workers():
 
 
 def test_a_worker_killed_mid_way_loses_nothing(two_workers) -> None:
-    points, each = 240_000, 8000
+    points, each = 30_000, 1000
     axes = {**AXES, "batch": list(np.geomspace(1, 500, points)), "context": [100.0]}
     chunks = [chunk_of("grid", case=CASE, axes=axes, start=i, stop=i + each) for i in range(0, points, each)]
     killed = False
