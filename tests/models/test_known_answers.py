@@ -13,6 +13,7 @@ from rackmath.models.architecture import Architecture, Layer, ParameterTotals
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
+from rackmath.models.config.changes import numbers_of
 from rackmath.models.formats import BF16, FP32, weight_format
 from rackmath.models.loaded import loaded_weights
 from rackmath.models.mixer_operators import mixer_traffic
@@ -20,6 +21,9 @@ from rackmath.models.mixers import BlockIndex, Grouped, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import operators
 from rackmath.models.requantise import requantise
+from rackmath.models.routing import INTERVAL
+from rackmath.models.totals import totals_of_config
+from rackmath.models.weights import layer_weights, weight_parts
 
 
 def test_what_a_sequence_of_llama_holds() -> None:
@@ -286,3 +290,55 @@ def test_flat_fields_of_a_block_index_count_in_layers_of_its_kind() -> None:
     config = {"model_type": "minimax_m3", **_PLAIN, **fields}
     mixers = [layer.mixers[0] for layer in read_config(config).layers]
     assert [isinstance(m, Grouped) and m.blocks is not None for m in mixers] == [False, True]
+
+
+def test_numbers_of_a_config_are_those_of_its_text_model() -> None:
+    assert numbers_of(_PLAIN) == ["layers", "hidden", "width", "heads", "kv_heads", "vocabulary"]
+    assert numbers_of({"model_type": "some_vl", "text_config": _PLAIN, "hidden_size": 7}) == numbers_of(_PLAIN)
+
+
+def test_experts_move_as_often_as_vllm_moves_them() -> None:
+    """``EPLBConfig.step_interval`` of vLLM."""
+    assert INTERVAL == 3000
+
+
+def test_a_model_by_totals_may_be_as_large_as_the_largest() -> None:
+    config = {"total_params": 10**18, "active_params": 10**12, "kv_bytes_per_token": 70_000}
+    assert counts.total_params(totals_of_config(config, "large")) == pytest.approx(1e18)
+    with pytest.raises(InputError, match="total_params"):
+        totals_of_config({**config, "total_params": 1.1e18}, "larger")
+
+
+def test_ranks_share_the_heads_of_the_block_that_a_tensor_belongs_to() -> None:
+    """Falcon-H1: attention of 12 heads over 4 caches beside a state-space block of 24 heads."""
+    layer = Layer(
+        mixers=(
+            Grouped(query_heads=12, kv_heads=4, key_dim=8, value_dim=8),
+            Mamba2(heads=24, head_dim=8, groups=1, state=16, kernel=4),
+        )
+    )
+    parts = {(w.role, w.split): weight_parts(layer, w) for w in layer_weights(layer, 96)}
+    assert parts["attention", "heads"] == 12
+    assert parts["attention", "kv_heads"] == 4
+    assert parts["recurrent", "heads"] == 24
+
+
+def test_attention_to_images_norms_queries_and_keys_and_writes_no_cache_of_text() -> None:
+    """Mllama: layer 1 of two has a norm of 128 for queries and one for keys, and two gates; 8 tokens stand for images."""
+    model = read_config({"model_type": "mllama_text_model", **_PLAIN, "cross_attention_layers": [1]})
+    plain = read_config({"model_type": "mllama_text_model", **_PLAIN})
+    assert counts.total_params(model) - counts.total_params(plain) == 2 * 128 + 2 + 8 * 1024
+    own, other = (layer.mixers[0] for layer in model.layers)
+    assert mixer_traffic(own, model, 3.0, 1.0, 500.0, False).written == 3 * 2 * 2 * 128 * 2
+    seen = mixer_traffic(other, model, 3.0, 1.0, 500.0, False)
+    assert (seen.written, seen.read, seen.flops) == (0, 0, 0)
+
+
+def test_mamba_ties_its_head_where_nothing_is_said() -> None:
+    """state-spaces/mamba-130m-hf: 129,135,360 parameters."""
+    config = {
+        "model_type": "mamba", "hidden_size": 768, "num_hidden_layers": 24, "vocab_size": 50_280, "state_size": 16,
+        "conv_kernel": 4, "expand": 2, "intermediate_size": 1536, "time_step_rank": 48, "use_bias": False,
+        "use_conv_bias": True,
+    }  # fmt: skip
+    assert counts.total_params(read_config(config)) == 129_135_360
