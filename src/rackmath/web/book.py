@@ -81,9 +81,16 @@ def as_html(text: str) -> str:
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
     parser.add_render_rule("fence", _example)
+    parser.add_render_rule("image", _figure)
     parser.add_render_rule("table_open", lambda *_: f'<div {_REGION} aria-label="table"><table>')
     parser.add_render_rule("table_close", lambda *_: "</table></div>")
     return parser.use(dollarmath_plugin, allow_space=False, renderer=_formula)
+
+
+def _figure(renderer: Any, tokens: Sequence[Any], place: int, options: Any, env: Any) -> str:
+    """A figure of the book, which a browser asks for when somebody comes near it."""
+    tokens[place].attrSet("loading", "lazy")
+    return str(renderer.image(tokens, place, options, env))
 
 
 def _example(renderer: Any, tokens: Sequence[Any], place: int, options: Any, env: Any) -> str:
