@@ -378,7 +378,9 @@ def test_a_long_question_can_be_cancelled(page: Page) -> None:
 def test_equations_are_solved_for_any_symbol(page: Page) -> None:
     opened(page, "/book/1")
     box = page.locator('[data-equation="balance-batch"]')
-    assert page.locator(".equation form").count() == 0, "a form that nobody opened is laid out by the browser's search for fields"
+    assert page.locator(".equation form").count() == 0, (
+        "a form that nobody opened is laid out by the browser's search for fields"
+    )
     box.locator("summary").click()
     expect(box.locator(".steps li").last).to_contain_text("sequences")
     box.get_by_label("unknown").select_option("S")
