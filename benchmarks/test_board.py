@@ -78,7 +78,7 @@ def test_a_slider_redraws(page: Page, path: str, view: str, label: str) -> None:
     print(f"\n{view}: median {median(found):.0f} ms, p95 {parts[94]:.0f}, p99 {parts[98]:.0f}, {len(found)} redraws")
 
 
-@pytest.mark.parametrize("path", ["/", "/book/1", "/estimate"])
+@pytest.mark.parametrize("path", ["/", "/book/1", "/book/4", "/book/6", "/book/10", "/estimate"])
 def test_the_first_page_is_usable(browser: Browser, board: str, path: str) -> None:
     """When a page answers with its first picture sketched, and when Plotly draws it: cold, then with scripts kept."""
     cold: list[tuple[float, ...]] = []

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
+
 import pytest
 
 from rackmath.api import predicted_rows as shared
 from rackmath.api.predict import PredictRequest, run_prediction
+from rackmath.errors import RackmathError
+from tests.sweeps.test_sweeps import children
 from tests.validation.rows import cells
 
 
@@ -24,3 +31,21 @@ def test_parts_and_processes_change_no_prediction(monkeypatch: pytest.MonkeyPatc
     assert [p.row.id for p in parts.predictions if p.row] == [*(row["id"] for row in steps), "again"]
     assert said == [f"{count} of 6 rows predicted" for count in range(1, 7)]
     assert len({p.predicted for p in parts.predictions[:4]}) == 4
+
+
+def test_a_process_that_is_killed_is_one_line_and_no_standstill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of 2 MB, far longer than a pipe: one is being sent when nobody reads any more."""
+    monkeypatch.setattr(shared, "_ROWS", 10)
+    table = [cells(id=f"step-{n}", concurrency=str(n + 1), notes="x" * 200_000) for n in range(40)]
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + 20
+        while not (processes := children()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(processes[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    with pytest.raises(RackmathError, match="was killed"):
+        run_prediction(PredictRequest(rows=table), workers=2)
+    killer.join()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from rackmath.api.near_rows import corrected_rows
 from rackmath.api.simulated_rows import with_simulated
 from rackmath.engine.constants import Constants
+from rackmath.errors import RackmathError
+from rackmath.io.processes import ProcessPool
 from rackmath.validation.predict import Prediction, predict
 
 _ROWS = 500
@@ -51,6 +53,8 @@ def predicted_rows(
         Told how many rows are predicted.
     workers
         Processes that may share the parts of the table; each gets two or more of them.
+
+    Errors: :class:`RackmathError` where one of them is killed.
     """
     parts = [
         _Part(
@@ -77,5 +81,10 @@ def _answered(parts: Sequence[_Part], workers: int) -> Iterator[tuple[list[Predi
         yield from map(_Part.predictions, parts)
         return
     # Forks of a process whose libraries run threads may hang.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from pool.map(_Part.predictions, parts)
+    try:
+        with ProcessPool(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            yield from pool.map(_Part.predictions, parts)
+    except BrokenProcessPool as error:
+        raise RackmathError(
+            "a process that predicts rows was killed, as systems do where memory is short: predict fewer rows at once"
+        ) from error

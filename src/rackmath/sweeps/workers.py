@@ -8,14 +8,14 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from types import TracebackType
 from typing import Any
 
 import polars as pl
 
 from rackmath.errors import InputError, RackmathError
+from rackmath.io.processes import ProcessPool
 from rackmath.sweeps.chunks import Chunk, computed
 
 _AHEAD = 2
@@ -47,7 +47,7 @@ def on_this_machine(chunks: Iterable[Chunk], workers: int | None = None) -> Iter
     while True:
         flying: dict[Future[pl.DataFrame], Chunk] = {}
         try:
-            with _Pool(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+            with ProcessPool(count, mp_context=multiprocessing.get_context("spawn")) as pool:
                 while True:
                     while len(flying) < _AHEAD * count:
                         chunk = waiting.popleft() if waiting else next(source, None)
@@ -65,23 +65,6 @@ def on_this_machine(chunks: Iterable[Chunk], workers: int | None = None) -> Iter
                 attempts[chunk.name] = attempts.get(chunk.name, 0) + 1
                 if attempts[chunk.name] > _ATTEMPTS * count:
                     raise RackmathError(f"workers keep dying under chunk {chunk.name}: {chunk.text[:200]}") from error
-
-
-class _Pool(ProcessPoolExecutor):
-    """Processes that end when one of them is killed.
-
-    Early versions of Python 3.11 and 3.12 wait for ever where a chunk longer than a pipe is being sent at that moment:
-    nobody reads the pipe any more. It is closed here, as later versions do (python/cpython#94777).
-    """
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, BrokenProcessPool):
-            reader = getattr(getattr(self, "_call_queue", None), "_reader", None)
-            if reader is not None:
-                reader.close()
-        super().__exit__(kind, error, trace)
 
 
 def on_cluster(chunks: Iterable[Chunk], address: str | None = None) -> Iterator[Result]:

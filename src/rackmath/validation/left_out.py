@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine.constants import Constants
+from rackmath.io.processes import ProcessPool
 from rackmath.validation.fit import Prior, fit
 from rackmath.validation.groups import Array
 from rackmath.validation.problem import Problem, evaluate
@@ -119,7 +119,7 @@ def left_out(
     without: dict[float, Constants] = {}
     names = np.unique(part).tolist()
     jobs = [_Job(list(questions), tuple(priors), part == name, first) for name in names]
-    with ProcessPoolExecutor(_WORKERS) as pool:
+    with ProcessPool(_WORKERS) as pool:
         for name, job, (predictions, constants) in zip(names, jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test], without[name] = predictions, constants
     return values, without

@@ -19,7 +19,7 @@ I8 = NDArray[np.int64]
 LONGEST = 10_000_000
 """Tokens of a prompt or an answer that are still believed. [tokens]"""
 _SPARSE = 8
-"""Span of names over their count from which they are sorted: a table of the span would be larger than they are."""
+"""Range of names over their count beyond which they are sorted: a table of the whole range would take more memory."""
 
 
 def no_blocks() -> I8:
@@ -275,7 +275,7 @@ def renumbered(work: Arrivals) -> tuple[I8, I4, int]:
 
 
 def numbered(names: I8) -> tuple[I8, int]:
-    """Numbers from 0 on in the order of names, those of equal names equal, and how many there are."""
+    """A number for each name, from 0 on in the order of the names, and how many different names there are."""
     if not len(names):
         return names, 0
     low, high = int(names.min()), int(names.max())

@@ -6,10 +6,9 @@ import { element } from "./dom.js";
 export function equation(details) {
   details.addEventListener("toggle", () => {
     const template = details.querySelector("template");
-    if (!template) return;
     template.replaceWith(template.content);
     solve(details.dataset.equation, details.querySelector("form"), details.querySelector(".steps"));
-  });
+  }, { once: true });
 }
 
 function solve(name, form, steps) {
