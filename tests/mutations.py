@@ -46,7 +46,7 @@ def mutate(config: dict[str, Any], random: Random, most: int = 4) -> dict[str, A
     # Several times faster than a deep copy, of what is JSON.
     changed = json.loads(json.dumps(config))
     for _ in range(random.randint(1, most)):
-        places = list(_places(changed))
+        places = _places(changed, [])
         if not places:
             break
         parent, key = random.choice(places)
@@ -65,12 +65,16 @@ def _keys(parent: Any) -> Any:
     return parent if isinstance(parent, dict) else range(len(parent))
 
 
-def _places(node: Any) -> Any:
+def _places(node: Any, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Every parent with each of its keys, added to ``places``: as a generator this was most of a mutation's time."""
     if isinstance(node, dict):
-        for key, value in node.items():
-            yield node, key
-            yield from _places(value)
+        items: Any = node.items()
     elif isinstance(node, list) and len(node) < 40:
-        for i, value in enumerate(node):
-            yield node, i
-            yield from _places(value)
+        items = enumerate(node)
+    else:
+        return places
+    for key, value in items:
+        places.append((node, key))
+        if isinstance(value, (dict, list)):
+            _places(value, places)
+    return places
