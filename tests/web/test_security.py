@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -83,12 +82,7 @@ def test_an_error_of_the_boards_own_keeps_the_headers_and_says_nothing_of_the_ma
     def fails(chapter: int) -> None:
         raise RuntimeError("secret of the machine")
 
-    # Boards of other tests may still be warming up, in threads of their own.
-    for thread in threading.enumerate():
-        if "_warm" in thread.name:
-            thread.join()
     monkeypatch.setattr("rackmath.web.app.claims_of", fails)
-    monkeypatch.setattr("rackmath.web.app._warm", lambda: None)
     with TestClient(create_app(1), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         response = client.get(SOLVE)
     assert response.status_code == 500

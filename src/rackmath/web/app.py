@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -64,7 +63,6 @@ def create_app(workers: int | None = None, hosts: Sequence[str] = (), longest: f
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        threading.Thread(target=_warm, daemon=True).start()
         yield
         pool.stop()
 
@@ -176,8 +174,8 @@ def _add_pages(app: FastAPI) -> None:
         return Response(status_code=204)
 
 
-def _warm() -> None:
-    """What the first viewers would wait for: the script, and every page once."""
+def warm() -> None:
+    """Prepare what the first viewers would wait for: the script, and every page once."""
     _plotly()
     for path in ("/", *pages()):
         render_page(path, {}, token="")

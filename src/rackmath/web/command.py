@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import click
 
 from rackmath.cli.quantities import WholeNumber
@@ -30,7 +32,7 @@ def board(port: int, host: str, workers: int | None) -> None:
     try:
         import uvicorn
 
-        from rackmath.web.app import create_app
+        from rackmath.web.app import create_app, warm
     except ImportError as error:
         raise InputError("board", error.name, "needs its extra: pip install 'rackmath[web]'") from error
     from rackmath.web.serving import listening
@@ -40,4 +42,5 @@ def board(port: int, host: str, workers: int | None) -> None:
         server = uvicorn.Server(
             uvicorn.Config(create_app(workers, (host,)), log_level="warning", timeout_graceful_shutdown=_PATIENCE)
         )
+        threading.Thread(target=warm, daemon=True).start()
         server.run(sockets=[socket])
