@@ -227,3 +227,19 @@ def test_bars_of_other_moments_stand_on_one_scale_and_move_by_a_slider() -> None
     assert values["y"] == [[5.0, 0.0], [5.0, 1.0]]
     # The highest stack of any moment has room.
     assert drawn.layout.yaxis2.range[1] == pytest.approx(10.5)
+
+
+def test_powers_of_ten_are_text_and_digits_between_them_stand_where_a_decade_is_all_there_is(tmp_path: Path) -> None:
+    def labels(*values: float) -> str:
+        line = Series(name="line", x=values, y=values)
+        panel = Panel(across="x", up="y", series=[line], log_across=True, log_up=True)
+        out = tmp_path / "powers.svg"
+        write_figure(Figure(title="powers", panels=[panel]), out)
+        return out.read_text(encoding="utf-8")
+
+    wide = labels(1e-5, 1e12)
+    assert ">10⁻³<" in wide
+    assert ">10¹²<" in wide
+    narrow = labels(2.0, 7.0)
+    assert ">3×10⁰<" in narrow
+    assert not any("mathdefault" in text or "times" in text for text in (wide, narrow))

@@ -112,13 +112,17 @@ def _draw(axis: Any, panel: Panel) -> None:
 
 
 def _axes(axis: Any, panel: Panel) -> None:
+    from rackmath.figures.powers import write_powers
+
     axis.set(xlabel=panel.across, ylabel=panel.up)
     if panel.log_across:
         axis.set_xscale("log")
+        write_powers(axis.xaxis)
         # Under two powers of ten Matplotlib writes digits between them, which would run into each other.
         axis.tick_params(axis="x", which="minor", labelsize=6, labelrotation=45)
     if panel.log_up:
         axis.set_yscale("log")
+        write_powers(axis.yaxis)
     elif panel.series:
         axis.set_ylim(bottom=0, top=axis.dataLim.y1 * (1 + _AIR) if axis.dataLim.y1 > 0 else None)
     names = len({x for s in panel.series for x in s.x if isinstance(x, str)})
