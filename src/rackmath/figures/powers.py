@@ -1,4 +1,4 @@
-"""Powers of ten beside a logarithmic axis as plain text: to set a formula takes Matplotlib a quarter of a picture's time."""
+"""Powers of ten beside a logarithmic axis as plain text: a formula would take a quarter of a picture's time."""
 
 from __future__ import annotations
 
