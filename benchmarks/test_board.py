@@ -80,7 +80,7 @@ def test_a_slider_redraws(page: Page, path: str, view: str, label: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/book/1", "/book/4", "/book/6", "/book/10", "/estimate"])
 def test_the_first_page_is_usable(browser: Browser, board: str, path: str) -> None:
-    """When a page answers with its first picture sketched, and when Plotly draws it: cold, then with scripts kept."""
+    """When a page answers, sketched as far as it is in sight, and is drawn by Plotly: cold, then with scripts kept."""
     cold: list[tuple[float, ...]] = []
     warm: list[tuple[float, ...]] = []
     for _ in range(_STARTS):
@@ -92,8 +92,11 @@ def test_the_first_page_is_usable(browser: Browser, board: str, path: str) -> No
         # A page that is closed while it is busy takes time of the next.
         page.wait_for_timeout(1000)
         context.close()
-    first, again = (", ".join(f"{median(times):.2f}" for times in zip(*starts, strict=True)) for starts in (cold, warm))
-    print(f"\n{path}: answers and is sketched, is drawn after {first} s; then {again} s; medians of {_STARTS}")
+    first, again = (
+        ", ".join(f"{median(times):.2f} (at most {max(times):.2f})" for times in zip(*starts, strict=True))
+        for starts in (cold, warm)
+    )
+    print(f"\n{path}: answers, has its first picture drawn after {first} s; then {again} s; medians of {_STARTS}")
 
 
 def opened(page: Page, path: str) -> tuple[float, ...]:
@@ -101,6 +104,7 @@ def opened(page: Page, path: str) -> tuple[float, ...]:
     page.goto(path, wait_until="commit")
     page.wait_for_selector("html[data-ready]", state="attached")
     if path != "/":
+        page.locator(".figures").first.scroll_into_view_if_needed()
         page.locator(".drawn .main-svg").first.wait_for()
     page.wait_for_load_state("load")
     page.wait_for_timeout(200)

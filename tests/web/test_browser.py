@@ -24,7 +24,10 @@ def opened(page: Page, path: str) -> None:
     page.goto(path)
     page.wait_for_selector("html[data-ready]")
     for view in page.locator(".view").all():
+        # What is out of sight is drawn when somebody comes near it.
+        view.locator(".figures").scroll_into_view_if_needed()
         view.locator(".drawn .main-svg").first.wait_for(timeout=60_000)
+    page.evaluate("scrollTo(0, 0)")
 
 
 @pytest.fixture
@@ -45,6 +48,8 @@ def value(page: Page, view: str, name: str) -> str:
 
 def everybody_can_use(page: Page) -> None:
     """Refuse what a screen reader or a keyboard cannot use; Plotly's own drawing is one image with a name to both."""
+    # What stands far below is laid out when somebody comes near it: here all of it is.
+    page.evaluate("for (const e of document.querySelectorAll('.view ~ *')) e.style.contentVisibility = 'visible'")
     violations = Axe().run(page, {"exclude": [[".drawn"]]}, {"resultTypes": ["violations"]}).response["violations"]
     assert not violations, json.dumps([(v["id"], v["nodes"][0]["html"]) for v in violations], indent=1)
 
@@ -56,7 +61,7 @@ def test_every_page_loads_and_draws_and_everybody_can_use_it(page: Page, path: s
     if path != "/":
         assert page.locator(".view").count() == len(pages()[path].views)
         for caption in page.locator("figcaption > span:first-child").all():
-            assert caption.inner_text()
+            assert caption.text_content()
     everybody_can_use(page)
 
 
@@ -111,13 +116,16 @@ def test_pictures_are_sketched_before_plotly_is_read(page: Page, path: str) -> N
     waiting: list[Route] = []
     page.route("**/plotly.min.js", lambda route: waiting.append(route))
     page.goto(path, wait_until="domcontentloaded")
-    page.locator(".view .sketch").first.wait_for()
+    for view in page.locator(".view:not([data-heavy])").all():
+        view.locator(".figures").scroll_into_view_if_needed()
+        view.locator(".sketch").first.wait_for()
     for svg in page.locator(".view .sketch").all():
         facts = svg.evaluate(SKETCHED)
         assert facts["drawn"] > 0
         assert facts["wrong"] == 0
     for route in waiting:
         route.continue_()
+    page.locator(".view .figures").first.scroll_into_view_if_needed()
     page.locator(".view .drawn .main-svg").first.wait_for()
     expect(page.locator(".view .drawn .main-svg ~ .sketch, .view .drawn .sketch ~ .plot-container")).to_have_count(0)
 
@@ -129,6 +137,7 @@ def test_names_of_curves_hide_them(refusing: Page, script: bool) -> None:
         refusing.route("**/plotly.min.js", lambda route: route.abort())
     refusing.goto("/book/1", wait_until="domcontentloaded")
     figure = refusing.locator('[data-view="batch"] figure').first
+    figure.scroll_into_view_if_needed()
     curves = figure.locator(".scatterlayer .trace" if script else ".sketch path")
     # A busy machine takes seconds to read Plotly.
     expect(curves).to_have_count(4, timeout=60_000)
@@ -161,6 +170,7 @@ def test_names_have_the_colours_of_their_curves(page: Page) -> None:
 def test_a_sketch_has_the_values_of_its_figure_in_their_places(refusing: Page) -> None:
     refusing.route("**/plotly.min.js", lambda route: route.abort())
     refusing.goto("/book/1", wait_until="domcontentloaded")
+    refusing.locator('[data-view="batch"] .figures').scroll_into_view_if_needed()
     sketch = refusing.locator('[data-view="batch"] .sketch').first
     labels = """(svg, anchor) => [...svg.querySelectorAll(`text[text-anchor=${anchor}][x]`)]
         .map(e => [e.textContent, e.getAttribute('x'), e.getAttribute('y')])"""

@@ -47,13 +47,18 @@ const REST = 400;
 
 const CONFIG = { displaylogo: false, responsive: true, displayModeBar: false };
 
+// How far out of sight a picture may be and is drawn. [pixels]
+const NEAR = 400;
+
 const pictureAt = new WeakMap();
 const watch = new IntersectionObserver((entries) => {
   for (const entry of entries) pictureAt.get(entry.target)?.sighted(!entry.isIntersecting);
-}, { rootMargin: "100px" });
+}, { rootMargin: `${NEAR}px` });
 
 export class Picture {
-  constructor(place) {
+  // ``drawn`` is called with this picture after each drawing by Plotly.
+  constructor(place, drawn) {
+    this.drawn = drawn;
     this.place = element("div", { class: "drawn" });
     this.caption = element("span");
     const button = (name, act) => element("button", { type: "button", class: "quiet", onclick: act }, name);
@@ -70,6 +75,8 @@ export class Picture {
     this.paper = element("div", { class: "paper" }, this.place);
     this.frame = element("figure", {}, element("figcaption", {}, this.caption, buttons), this.legend.place, this.paper);
     place.append(this.frame);
+    // At first only the first view can be in sight: where others lie is not asked, since the browser would lay them out.
+    this.hidden = place.closest(".view") !== document.querySelector(".view") || place.getBoundingClientRect().top > innerHeight + NEAR;
     pictureAt.set(this.place, this);
     watch.observe(this.place);
   }
@@ -98,18 +105,18 @@ export class Picture {
     this.replay(figure);
     const all = dataOf(figure), data = this.legend.seen(all);
     this.legend.show(all);
-    if (typeof Plotly === "undefined") {
-      this.place.replaceChildren(sketch({ ...figure, data }, this.place.clientWidth, this.place.clientHeight, colours()));
-      return null;
-    }
     this.pending = () => {
+      if (typeof Plotly === "undefined") {
+        this.place.replaceChildren(sketch({ ...figure, data }, this.place.clientWidth, this.place.clientHeight, colours()));
+        return null;
+      }
       if (!this.place.data) this.place.replaceChildren();
-      const drawn = Plotly.react(this.place, data, layout, config);
+      const drawn = Plotly.react(this.place, data, layout, config).then(() => this.drawn(this));
       this.cover(null);
       return drawn;
     };
-    // What is out of sight is drawn again when it comes into sight.
-    if (this.hidden && this.place.data) return null;
+    // What is out of sight is drawn when it comes into sight.
+    if (this.hidden) return null;
     if (!moves || !this.place.data) return this.catchUp();
     // Plotly knows the size of what it has drawn: to ask the page for it makes the browser lay everything out.
     const { width, height, _size } = this.place._fullLayout;

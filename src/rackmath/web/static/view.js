@@ -36,8 +36,14 @@ export class View {
     section.querySelector(".keep").addEventListener("click", () => this.keep());
     this.recall();
     const first = section.querySelector("script.answer");
-    if (first) this.show(JSON.parse(first.textContent));
+    if (first) this.stand(JSON.parse(first.textContent));
     else if (this.heavy || section.querySelector(".errors p") === null) this.ask();
+  }
+
+  // The first answer: the page came with its numbers and tables.
+  stand(answer) {
+    this.answer = answer;
+    this.redraw();
   }
 
   // Keep today's answer beside the next ones, or let it go.
@@ -245,15 +251,14 @@ export class View {
     if (!this.answer) return;
     const place = this.section.querySelector(".figures");
     const figures = this.answer.figures.map((figure) => overlaid(figure, this.beside?.answer.figures));
-    while (this.pictures.length < figures.length) this.pictures.push(new Picture(place));
+    while (this.pictures.length < figures.length) this.pictures.push(new Picture(place, (picture) => this.listen(picture)));
     while (this.pictures.length > figures.length) this.pictures.pop().remove();
     await Promise.all(figures.map((figure, i) => this.pictures[i].draw(figure, moves)));
-    for (const picture of this.pictures) this.listen(picture);
   }
 
   // A plan: its limits can be dragged, its points can be chosen.
   listen(picture) {
-    if (!picture.figure.points || picture.listening || !picture.place.on) return;
+    if (!picture.figure.points || picture.listening) return;
     picture.listening = true;
     picture.place.on("plotly_relayout", (event) => {
       const x = event["shapes[0].x0"];
