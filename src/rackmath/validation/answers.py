@@ -166,19 +166,24 @@ _FITTED = {"started": "dispatch"}
 
 
 def stacked_constants(
-    constants: Constants, engines: Sequence[EngineVersion], moved: tuple[str, float] | None = None
+    constants: Constants, engines: Sequence[EngineVersion], moved: Mapping[str, float | Array] | None = None
 ) -> tuple[Losses, QuestionConstants]:
     """Losses and the constants beside them, with one value per question.
 
-    ``moved`` names a constant and a step on its inner scale that every engine takes.
+    ``moved`` gives steps of constants on their inner scales by their names: one for all questions, or one of each.
     """
     distinct = sorted(set(engines))
     place = {engine: i for i, engine in enumerate(distinct)}
     at = np.array([place[engine] for engine in engines])
 
+    def values(name: str) -> Array:
+        steps = 0.0 if moved is None else moved.get(_FITTED.get(name, name), 0.0)
+        if np.ndim(steps):
+            return np.array([constants.value(name, *pair) for pair in zip(engines, np.ravel(steps), strict=True)])
+        return np.array([constants.value(name, engine, float(steps)) for engine in distinct])[at]
+
     def stacked(names: Sequence[str]) -> dict[str, Any]:
-        steps = {n: moved[1] if moved and moved[0] == _FITTED.get(n, n) else 0.0 for n in names}
-        return {n: np.array([constants.value(n, engine, steps[n]) for engine in distinct])[at] for n in names}
+        return {name: values(name) for name in names}
 
     rules = [scheduling_rules(engine) for engine in distinct]
     ruled = {name: np.array([rule[name] for rule in rules])[at] for name in rules[0]}

@@ -9,16 +9,16 @@ equation 2.9, with one observation).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from math import hypot, log, sqrt
+from dataclasses import dataclass
+from math import hypot, sqrt
 
 import numpy as np
 
-from rackmath.engine.constants import Constants, EngineVersion, inward, outward
+from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.term import Term
 from rackmath.engine.terms import TERMS
 from rackmath.validation.answers import engine_of
+from rackmath.validation.groups import Array, Ints
 from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 
@@ -26,6 +26,8 @@ _LEAST = 0.05
 """Part below which a constant is not named."""
 _MOST = 3
 """Constants that are named."""
+_TOGETHER = 1000
+"""Cases that are predicted at once: more would only take memory."""
 _STEPS = 40
 """Seldom more than eight are needed."""
 _SMALLEST = 1e-12
@@ -66,53 +68,69 @@ def causes(
     engines = [engine_of(question) for question in questions]
     base = np.log(evaluate(questions, constants)[0])
     spreads = np.array([[_spread(constants, term, engine) for term in terms] for engine in engines])
-    effects = np.zeros_like(spreads)
-    for place, term in enumerate(terms):
-        # Rows of one engine are as uncertain: all of them are asked at once.
-        for spread in np.unique(spreads[:, place]):
-            rows = [row for row in range(len(questions)) if spreads[row, place] == spread]
-            moved = evaluate([questions[row] for row in rows], _moved(constants, term, float(spread)))[0]
-            effects[rows, place] = np.log(moved) - base[rows]
-    answer: list[list[Cause]] = []
-    for row, question in enumerate(questions):
-        parts = effects[row] ** 2 / max(float(np.sum(effects[row] ** 2)), _SMALLEST)
-        likely = [int(place) for place in np.argsort(-parts, kind="stable")[:_MOST] if parts[place] > _LEAST]
-        level = float(base[row]) + log(measured[row] / expected[row])
-        answer.append([])
-        for place in likely:
-            term, reach = terms[place], _FARTHEST * float(spreads[row, place])
-            step = _crossing(partial(_predicted, question, constants, term), level, reach)
-            needed = None if step is None else constants.value(term.name, engines[row], step)
-            value = constants.value(term.name, engines[row])
-            answer[-1].append(Cause(term=term, part=float(parts[place]), value=value, needed=needed))
+    rows, places = (index.ravel() for index in np.indices(spreads.shape))
+    moved = _Moved(questions, constants, terms, rows, places)
+    effects = moved.predicted(spreads.ravel()).reshape(spreads.shape) - base[:, None]
+    parts = effects**2 / np.maximum(np.sum(effects**2, axis=1, keepdims=True), _SMALLEST)
+    order = np.argsort(-parts, axis=1, kind="stable")[:, :_MOST]
+    likely = [(row, int(place)) for row, named in enumerate(order) for place in named if parts[row, place] > _LEAST]
+    at = tuple(np.array(likely, dtype=int).reshape(-1, 2).T)
+    levels = (base + np.log(measured) - np.log(expected))[at[0]]
+    steps = _crossings(_Moved(questions, constants, terms, *at).predicted, levels, _FARTHEST * spreads[at])
+    answer: list[list[Cause]] = [[] for _ in questions]
+    for (row, place), step in zip(likely, steps.tolist(), strict=True):
+        name, engine = terms[place].name, engines[row]
+        needed = None if np.isnan(step) else constants.value(name, engine, step)
+        value = constants.value(name, engine)
+        answer[row].append(Cause(term=terms[place], part=float(parts[row, place]), value=value, needed=needed))
     return answer
 
 
-def _predicted(question: Question, constants: Constants, term: Term, step: float) -> float:
-    """Logarithm of a prediction, one constant moved by a step on its inner scale."""
-    return log(float(evaluate([question], _moved(constants, term, step))[0][0]))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Moved:
+    """Questions of which each has one constant moved; a question stands there once for every constant that is tried."""
+
+    questions: Sequence[Question]
+    constants: Constants
+    terms: Sequence[Term]
+    rows: Ints
+    """Which question. (cases,)"""
+    places: Ints
+    """Which constant. (cases,)"""
+
+    def predicted(self, steps: Array, cases: Ints | None = None) -> Array:
+        """Logarithms of predictions, each with its constant a step further on its inner scale; of some cases alone."""
+        rows, places = (self.rows, self.places) if cases is None else (self.rows[cases], self.places[cases])
+        values = np.empty(len(rows))
+        for begin in range(0, len(rows), _TOGETHER):
+            some = slice(begin, begin + _TOGETHER)
+            here = places[some]
+            moved = {self.terms[int(p)].name: np.where(here == p, steps[some], 0.0) for p in np.unique(here)}
+            values[some] = np.log(evaluate([self.questions[int(row)] for row in rows[some]], self.constants, moved)[0])
+        return values
 
 
-def _crossing(curve: Callable[[float], float], level: float, reach: float) -> float | None:
-    """Where a monotone curve has a value, within a reach either way of none; None where it has it nowhere.
+def _crossings(curves: Callable[[Array, Ints], Array], levels: Array, reach: Array) -> Array:
+    """Where monotone curves have a value each, within a reach either way of none; NaN where one has it nowhere.
 
-    False position as of Illinois (Dowell and Jarratt 1971): each value of the curve is a prediction of its own.
+    False position as of Illinois (Dowell and Jarratt 1971), all at once: each value of a curve is a prediction of its
+    own. ``curves`` takes steps and the places of the curves that are asked. (curves,)
     """
-    other, step = -reach, reach
-    behind, ahead = curve(other) - level, curve(step) - level
-    if behind * ahead > 0:
-        return None
+    every = np.arange(len(levels))
+    other, step = -reach, reach.copy()
+    behind, ahead = (curves(start, every) - levels for start in (other, step))
+    crosses = behind * ahead <= 0
     for _ in range(_STEPS):
-        if abs(ahead) < _CLOSE:
+        left = np.flatnonzero(crosses & (np.abs(ahead) >= _CLOSE))
+        if not len(left):
             break
-        middle = step - ahead * (step - other) / (ahead - behind)
-        value = curve(middle) - level
-        if value * ahead < 0:
-            other, behind = step, ahead
-        else:
-            behind /= 2
-        step, ahead = middle, value
-    return step
+        middle = step[left] - ahead[left] * (step[left] - other[left]) / (ahead[left] - behind[left])
+        value = curves(middle, left) - levels[left]
+        passed = value * ahead[left] < 0
+        other[left] = np.where(passed, step[left], other[left])
+        behind[left] = np.where(passed, ahead[left], behind[left] / 2)
+        step[left], ahead[left] = middle, value
+    return np.where(crosses, step, np.nan)
 
 
 def _spread(constants: Constants, term: Term, engine: EngineVersion) -> float:
@@ -124,8 +142,3 @@ def _spread(constants: Constants, term: Term, engine: EngineVersion) -> float:
     if not any(member in moves for member in engine.members):
         return term.width
     return hypot(term.width, sqrt(sum(m**2 for m in moves.values()) / len(moves)))
-
-
-def _moved(constants: Constants, term: Term, step: float) -> Constants:
-    value = outward(inward(constants.base[term.name], term.scale) + step, term.scale)
-    return replace(constants, base={**constants.base, term.name: value})

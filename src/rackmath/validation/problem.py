@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,9 +21,14 @@ STEP = 1e-4
 """How far a constant moves on its inner scale for a slope."""
 
 
-def evaluate(questions: Sequence[Question], constants: Constants) -> tuple[Array, Array]:
-    """Predicted values in the rows' units, and the batches behind them. (questions,)"""
-    losses, scheduling = stacked_constants(constants, [engine_of(q) for q in questions])
+def evaluate(
+    questions: Sequence[Question], constants: Constants, moved: Mapping[str, Array] | None = None
+) -> tuple[Array, Array]:
+    """Predicted values in the rows' units, and the batches behind them. (questions,)
+
+    ``moved`` gives steps of constants on their inner scales, by their names: one of each question.
+    """
+    losses, scheduling = stacked_constants(constants, [engine_of(q) for q in questions], moved)
     sorted_groups = groups(questions)
     return _answered(sorted_groups, [held_by(group) for group in sorted_groups], losses, scheduling)
 
@@ -95,7 +100,7 @@ class Problem:
 
         Rows whose passes last as long, and that the constant reaches in no other way, are not asked again. (questions,)
         """
-        losses, scheduling = stacked_constants(constants, self.engines, (name, step))
+        losses, scheduling = stacked_constants(constants, self.engines, {name: step})
         times = self.features.times(losses)
         changed = times != before.times
         reached = [
