@@ -13,6 +13,7 @@ from rackmath.engine.timer import Timer
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, maximum, minimum
+from rackmath.models.roots import Array, Places, zeros
 from rackmath.serving.load import Load, PassTimes, Scheduling, Steady
 from rackmath.serving.steady import added_by_prompt, capacity_of, decode_time, prompt_times, waited_beside
 from rackmath.serving.waits import INSTANT, in_turn, prompts_met, time_per_output_token, until_begun
@@ -27,7 +28,9 @@ _IDLEST = 1e-3
 """Sequences in decode, in the mean, below which nothing is looked for: a server that mostly waits."""
 _HALVINGS = 30
 _FULL = 1e-6
-"""Part of the largest batch that may be missing from a full one: it is found by halving. [1]"""
+"""Part of the largest batch that may be missing from a full one. [1]"""
+_CLOSE = 1e-9
+"""Part of a batch by which it may miss what arrives. [1]"""
 
 
 def open_loop(
@@ -126,8 +129,8 @@ def at_rate(
     r"""Steady state of requests that arrive by themselves at a given rate.
 
     By Little's law :math:`B = \lambda O t(B)` sequences decode, with t the time per token; the batch is found by
-    halving. Beyond the rate at which the largest batch is served requests wait: the first token then lies as far off
-    as the mean request of ``load.concurrency``, all that the run sends, has waited.
+    false position. Beyond the rate at which the largest batch is served requests wait: the first token then lies as
+    far off as the mean request of ``load.concurrency``, all that the run sends, has waited.
 
     Parameters
     ----------
@@ -150,13 +153,22 @@ def at_rate(
         return t, time_per_output_token(t, batch, inf, load, layout.data, s)
 
     if running is None:
-        wide = np.broadcast_shapes(*(np.shape(x) for x in (capacity, rate, prompt)))
-        low, high = np.full(wide, np.log(_IDLEST)), np.broadcast_to(np.log(capacity), wide)
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            enough = np.exp(middle) >= rate * load.output * times(np.exp(middle))[1]
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        running = np.exp(high)
+        shape = np.broadcast_shapes(*(np.shape(x) for x in (capacity, rate, prompt)))
+        high = np.broadcast_to(np.log(capacity), shape).ravel()
+        low = np.full_like(high, np.log(_IDLEST))
+
+        def surplus(logarithms: Array, which: Places) -> Array:
+            """Logarithm of a batch over the sequences that arrive while its tokens are written."""
+            every = high.copy()
+            every[which] = logarithms
+            arriving = rate * load.output * times(np.exp(every).reshape(shape))[1]
+            return (every - np.log(np.broadcast_to(arriving, shape).ravel()))[which]
+
+        batch = zeros(surplus, low, high, _CLOSE)
+        if np.isnan(batch).any():
+            idle = surplus(low, np.arange(len(low))) >= 0
+            batch = np.where(np.isnan(batch), np.where(idle, low, high), batch)
+        running = np.exp(batch).reshape(shape)
     t, tpot = times(running)
     busy = load.output * tpot
     # A batch with room left grows with its steps: only one that is full sends requests to wait.

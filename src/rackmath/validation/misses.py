@@ -8,7 +8,7 @@ equation 2.9, with one observation).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot, sqrt
 
@@ -17,6 +17,7 @@ import numpy as np
 from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.term import Term
 from rackmath.engine.terms import TERMS
+from rackmath.models.roots import zeros
 from rackmath.validation.answers import engine_of
 from rackmath.validation.groups import Array, Ints
 from rackmath.validation.problem import evaluate
@@ -28,8 +29,6 @@ _MOST = 3
 """Constants that are named."""
 _TOGETHER = 1000
 """Cases that are predicted at once: more would only take memory."""
-_STEPS = 40
-"""Seldom more than eight are needed."""
 _SMALLEST = 1e-12
 _CLOSE = 1e-4
 """Part of a prediction by which it may miss what it is solved for. [1]"""
@@ -69,14 +68,17 @@ def causes(
     base = np.log(evaluate(questions, constants)[0])
     spreads = np.array([[_spread(constants, term, engine) for term in terms] for engine in engines])
     rows, places = (index.ravel() for index in np.indices(spreads.shape))
-    moved = _Moved(questions, constants, terms, rows, places)
-    effects = moved.predicted(spreads.ravel()).reshape(spreads.shape) - base[:, None]
+    every = _Moved(questions, constants, terms, rows, places)
+    moved = every.predicted(spreads.ravel(), np.arange(spreads.size))
+    effects = moved.reshape(spreads.shape) - base[:, None]
     parts = effects**2 / np.maximum(np.sum(effects**2, axis=1, keepdims=True), _SMALLEST)
     order = np.argsort(-parts, axis=1, kind="stable")[:, :_MOST]
     likely = [(row, int(place)) for row, named in enumerate(order) for place in named if parts[row, place] > _LEAST]
     at = tuple(np.array(likely, dtype=int).reshape(-1, 2).T)
     levels = (base + np.log(measured) - np.log(expected))[at[0]]
-    steps = _crossings(_Moved(questions, constants, terms, *at).predicted, levels, _FARTHEST * spreads[at])
+    some, reach = _Moved(questions, constants, terms, *at), _FARTHEST * spreads[at]
+    # Each value of a curve is a prediction of its own.
+    steps = zeros(lambda steps, which: some.predicted(steps, which) - levels[which], -reach, reach, _CLOSE)
     answer: list[list[Cause]] = [[] for _ in questions]
     for (row, place), step in zip(likely, steps.tolist(), strict=True):
         name, engine = terms[place].name, engines[row]
@@ -98,9 +100,9 @@ class _Moved:
     places: Ints
     """Which constant. (cases,)"""
 
-    def predicted(self, steps: Array, cases: Ints | None = None) -> Array:
-        """Logarithms of predictions, each with its constant a step further on its inner scale; of some cases alone."""
-        rows, places = (self.rows, self.places) if cases is None else (self.rows[cases], self.places[cases])
+    def predicted(self, steps: Array, cases: Ints) -> Array:
+        """Logarithms of predictions of some cases, each with its constant a step further on its inner scale."""
+        rows, places = self.rows[cases], self.places[cases]
         values = np.empty(len(rows))
         for begin in range(0, len(rows), _TOGETHER):
             some = slice(begin, begin + _TOGETHER)
@@ -108,29 +110,6 @@ class _Moved:
             moved = {self.terms[int(p)].name: np.where(here == p, steps[some], 0.0) for p in np.unique(here)}
             values[some] = np.log(evaluate([self.questions[int(row)] for row in rows[some]], self.constants, moved)[0])
         return values
-
-
-def _crossings(curves: Callable[[Array, Ints], Array], levels: Array, reach: Array) -> Array:
-    """Where monotone curves have a value each, within a reach either way of none; NaN where one has it nowhere.
-
-    False position as of Illinois (Dowell and Jarratt 1971), all at once: each value of a curve is a prediction of its
-    own. ``curves`` takes steps and the places of the curves that are asked. (curves,)
-    """
-    every = np.arange(len(levels))
-    other, step = -reach, reach.copy()
-    behind, ahead = (curves(start, every) - levels for start in (other, step))
-    crosses = behind * ahead <= 0
-    for _ in range(_STEPS):
-        left = np.flatnonzero(crosses & (np.abs(ahead) >= _CLOSE))
-        if not len(left):
-            break
-        middle = step[left] - ahead[left] * (step[left] - other[left]) / (ahead[left] - behind[left])
-        value = curves(middle, left) - levels[left]
-        passed = value * ahead[left] < 0
-        other[left] = np.where(passed, step[left], other[left])
-        behind[left] = np.where(passed, ahead[left], behind[left] / 2)
-        step[left], ahead[left] = middle, value
-    return np.where(crosses, step, np.nan)
 
 
 def _spread(constants: Constants, term: Term, engine: EngineVersion) -> float:
