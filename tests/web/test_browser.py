@@ -324,6 +324,14 @@ def test_errors_are_shown_where_they_arise(refusing: Page) -> None:
     expect(page.locator("#estimate-batch-wrong")).to_be_hidden()
 
 
+CONFIG = json.dumps({
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 4,
+    "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096, "vocab_size": 32_000,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu",
+})  # fmt: skip
+
+
 def test_files_that_cannot_be_read_are_refused_in_place(refusing: Page, tmp_path: Path) -> None:
     page = refusing
     opened(page, "/estimate")
@@ -331,15 +339,43 @@ def test_files_that_cannot_be_read_are_refused_in_place(refusing: Page, tmp_path
     bad.write_text("{", encoding="utf-8")
     page.get_by_label("A config.json of your own").set_input_files(bad)
     expect(page.locator('[data-view="estimate"] .errors')).to_contain_text("is no JSON")
-    good.write_text(json.dumps({
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 1024, "num_hidden_layers": 4,
-        "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 4096, "vocab_size": 32_000,
-        "torch_dtype": "bfloat16", "tie_word_embeddings": False, "max_position_embeddings": 4096, "rms_norm_eps": 1e-5,
-        "hidden_act": "silu",
-    }), encoding="utf-8")  # fmt: skip
+    good.write_text(CONFIG, encoding="utf-8")
     page.get_by_label("A config.json of your own").set_input_files(good)
     expect(page.locator('[data-view="estimate"] .command code')).to_contain_text("config.json")
     assert "estimate.model=upload-" in page.url
+
+
+@pytest.mark.parametrize("way", ["dropped", "pasted", "pasted as text"])
+def test_a_config_is_dropped_on_its_view_or_pasted(page: Page, way: str) -> None:
+    opened(page, "/estimate")
+    page.evaluate(
+        """([way, config]) => {
+            const data = new DataTransfer();
+            if (way === "pasted as text") data.setData("text/plain", config);
+            else data.items.add(new File([config], "own.json"));
+            const place = way === "dropped" ? document.querySelector("[data-view=estimate] h2") : document.body;
+            place.dispatchEvent(way === "dropped"
+                ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
+                : new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
+        }""",
+        [way, CONFIG],
+    )
+    name = "pasted.json" if way == "pasted as text" else "own.json"
+    expect(page.locator('[data-view="estimate"] select[name="estimate.model"] option:checked')).to_contain_text(name)
+    expect(page.locator('[data-view="estimate"] .command code')).to_contain_text("config.json")
+
+
+def test_what_is_pasted_into_a_field_stays_there(page: Page) -> None:
+    opened(page, "/estimate")
+    field = page.locator("#estimate-batch")
+    field.evaluate("""(field) => {
+        const data = new DataTransfer();
+        data.setData("text/plain", "{}");
+        field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
+    }""")
+    page.wait_for_timeout(300)
+    assert "upload-" not in page.url
+    expect(page.locator('[data-view="estimate"] .errors')).to_be_empty()
 
 
 def test_a_point_of_the_frontier_is_chosen_and_the_limits_dragged(page: Page) -> None:

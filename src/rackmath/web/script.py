@@ -17,6 +17,7 @@ MODULES = (
     "chosen",
     "address",
     "equation",
+    "uploads",
     "view",
     "board",
 )

@@ -6,6 +6,7 @@ import { choose } from "./chosen.js";
 import { download, element, short, tableOf } from "./dom.js";
 import { notebook } from "./notebook.js";
 import { Picture } from "./picture.js";
+import { takeFiles } from "./uploads.js";
 
 export class View {
   constructor(section) {
@@ -26,8 +27,7 @@ export class View {
     const preset = this.form.querySelector(".preset");
     if (preset) preset.addEventListener("input", (event) => { event.stopPropagation(); this.take(preset); });
     const file = this.form.querySelector(".file");
-    if (file) file.addEventListener("input", (event) => event.stopPropagation());
-    if (file) file.addEventListener("change", (event) => { event.stopPropagation(); this.send(file); });
+    if (file) takeFiles(section, file, (kind, chosen) => this.send(kind, chosen));
     section.querySelector(".copy").addEventListener("click", () => navigator.clipboard?.writeText(this.answer?.command ?? ""));
     section.querySelector(".link").addEventListener("click", () => { remember(false); navigator.clipboard?.writeText(location.href); });
     section.querySelector(".json").addEventListener("click", () => download(`${this.name}.json`, "application/json", JSON.stringify(this.answer?.facts ?? null, null, 1)));
@@ -139,17 +139,16 @@ export class View {
     this.ask();
   }
 
-  async send(file) {
-    const chosen = file.files[0];
+  async send(kind, chosen) {
     if (!chosen) return;
     this.wrong([]);
-    const response = await fetch(`/api/uploads/${file.dataset.kind}?name=${encodeURIComponent(chosen.name)}`, {
+    const response = await fetch(`/api/uploads/${kind}?name=${encodeURIComponent(chosen.name)}`, {
       method: "POST", body: chosen,
       headers: { "x-rackmath-token": document.querySelector('meta[name="rackmath-token"]').content },
     });
     const found = await response.json();
     if (!response.ok) { this.wrong(found.errors); return; }
-    const field = this.fields.find((one) => one.name === `${this.name}.${file.dataset.kind === "config" ? "model" : "trace"}`);
+    const field = this.fields.find((one) => one.name === `${this.name}.${kind === "config" ? "model" : "trace"}`);
     if (field.tagName === "SELECT") field.append(element("option", { value: found.name }, `${chosen.name} (${found.name})`));
     field.value = found.name;
     remember(true);
