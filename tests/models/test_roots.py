@@ -55,3 +55,8 @@ def test_curves_that_are_done_are_not_asked_again() -> None:
     zeros_of(lambda x: np.where(x < 5, x, 5 * (x - 4)), np.array([0.0, 9.5]), asked)
     assert asked[:2] == [2, 2]
     assert asked[-1] == 1
+
+
+@pytest.mark.parametrize("at", [_LOW, _HIGH])
+def test_an_end_that_is_zero_is_the_zero(at: float) -> None:
+    assert zeros_of(lambda x: x, np.array([at])).tolist() == [at]
