@@ -345,7 +345,7 @@ def test_files_that_cannot_be_read_are_refused_in_place(refusing: Page, tmp_path
     assert "estimate.model=upload-" in page.url
 
 
-@pytest.mark.parametrize("way", ["dropped", "pasted", "pasted as text"])
+@pytest.mark.parametrize("way", ["dropped", "dropped on a field", "pasted", "pasted as text"])
 def test_a_config_is_dropped_on_its_view_or_pasted(page: Page, way: str) -> None:
     opened(page, "/estimate")
     page.evaluate(
@@ -353,8 +353,8 @@ def test_a_config_is_dropped_on_its_view_or_pasted(page: Page, way: str) -> None
             const data = new DataTransfer();
             if (way === "pasted as text") data.setData("text/plain", config);
             else data.items.add(new File([config], "own.json"));
-            const place = way === "dropped" ? document.querySelector("[data-view=estimate] h2") : document.body;
-            place.dispatchEvent(way === "dropped"
+            const places = { "dropped": "[data-view=estimate] h2", "dropped on a field": "#estimate-batch" };
+            document.querySelector(places[way] ?? "body").dispatchEvent(way in places
                 ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
                 : new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
         }""",
@@ -365,14 +365,20 @@ def test_a_config_is_dropped_on_its_view_or_pasted(page: Page, way: str) -> None
     expect(page.locator('[data-view="estimate"] .command code')).to_contain_text("config.json")
 
 
-def test_what_is_pasted_into_a_field_stays_there(page: Page) -> None:
+@pytest.mark.parametrize("way", ["pasted", "dragged"])
+def test_text_that_a_field_takes_stays_there(page: Page, way: str) -> None:
     opened(page, "/estimate")
-    field = page.locator("#estimate-batch")
-    field.evaluate("""(field) => {
-        const data = new DataTransfer();
-        data.setData("text/plain", "{}");
-        field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true }));
-    }""")
+    is_left = page.locator("#estimate-batch").evaluate(
+        """(field, way) => {
+            const data = new DataTransfer();
+            data.setData("text/plain", "{}");
+            return field.dispatchEvent(way === "dragged"
+                ? new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true })
+                : new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+        }""",
+        way,
+    )
+    assert is_left
     page.wait_for_timeout(300)
     assert "upload-" not in page.url
     expect(page.locator('[data-view="estimate"] .errors')).to_be_empty()

@@ -36,17 +36,14 @@ export class View {
     section.querySelector(".keep").addEventListener("click", () => this.keep());
     this.recall();
     const first = section.querySelector("script.answer");
-    if (first) this.stand(JSON.parse(first.textContent));
-    else if (this.heavy || section.querySelector(".errors p") === null) this.ask();
+    if (first) {
+      // The page came with the numbers and tables of the first answer: only its pictures are missing.
+      this.answer = JSON.parse(first.textContent);
+      this.redraw();
+    } else if (this.heavy || section.querySelector(".errors p") === null) this.ask();
   }
 
-  // The first answer: the page came with its numbers and tables.
-  stand(answer) {
-    this.answer = answer;
-    this.redraw();
-  }
-
-  // Keep today's answer beside the next ones, or let it go.
+  // Keep this answer beside the next ones, or let it go.
   keep() {
     this.beside = this.beside || !this.answer ? null : { query: this.query(), answer: this.answer };
     rememberBeside();
