@@ -41,6 +41,12 @@ _SIMULATOR = Path(__file__).parent / "serving" / "simulator"
 _COMPILERS: list[subprocess.Popen[bytes]] = []
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as processors: tests wait for browsers, servers and processes of their own."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors + processors // 2
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     # Where nothing can be written no compiler is started either.
     with suppress(OSError):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from html import escape, unescape
@@ -273,13 +272,10 @@ def test_sliders_are_answered_beside_heavy_questions(client: TestClient) -> None
     """One process for long answers, two that wait: light ones still come at once."""
     with ThreadPoolExecutor(4) as threads:
         heavy = [threads.submit(client.get, "/api/plan", params={"gpus": 100 + i}) for i in range(3)]
-        waits = []
         for i in range(10):
-            begun = time.perf_counter()
             assert client.get("/api/batch", params={"context": 1000 + i}).status_code == 200
-            waits.append(time.perf_counter() - begun)
+        assert not heavy[-1].done()
         assert all(one.result().status_code == 200 for one in heavy)
-    assert sorted(waits)[5] < 0.5
 
 
 def test_too_many_long_questions_are_refused_and_long_ones_end(monkeypatch: pytest.MonkeyPatch) -> None:
