@@ -70,6 +70,8 @@ def moved(page: Page, view: str, label: str) -> list[float]:
 @pytest.mark.parametrize(("path", "view", "label"), SLIDERS)
 def test_a_slider_redraws(page: Page, path: str, view: str, label: str) -> None:
     page.goto(f"/{path}")
+    # A picture is drawn when somebody comes near it.
+    page.locator(f'[data-view="{view}"] .figures').first.scroll_into_view_if_needed()
     page.locator(f'[data-view="{view}"] .drawn .main-svg').first.wait_for()
     page.wait_for_timeout(500)
     found = moved(page, view, label)
