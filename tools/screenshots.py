@@ -35,7 +35,9 @@ def main() -> None:
             page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(address + path)
             for view in page.locator(".view").all():
+                view.locator(".figures").first.scroll_into_view_if_needed()
                 view.locator(".drawn .main-svg").first.wait_for()
+            page.evaluate("scrollTo(0, 0)")
             if "#" in path:
                 page.locator(f"#{path.partition('#')[2]}").scroll_into_view_if_needed()
                 page.evaluate("id => document.getElementById(id).scrollIntoView()", path.partition("#")[2])
