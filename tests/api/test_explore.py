@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -70,7 +71,16 @@ def test_a_curve_goes_through_the_answer() -> None:
 
 
 def test_pictures_have_a_bar_for_each_number_and_a_point_for_each_value() -> None:
-    assert len(run_elasticities(BOUND).picture().panels) == 4
+    elasticities = run_elasticities(BOUND)
+    panels = elasticities.picture().panels
+    assert [panel.title for panel in panels] == list(elasticities.facts["outcomes"])
+    for panel in panels:
+        (bars,) = panel.series
+        strengths = np.abs(np.asarray(bars.y))
+        # Each outcome has its own order, and no bar for what it does not follow.
+        assert np.all(strengths[:-1] >= strengths[1:])
+        assert strengths[-1] > 0
+        assert len(bars.x) == min(12, sum(bool(row[panel.title]) for row in elasticities.facts["elasticities"]))
     assert len(run_curve(BOUND, "flops=1x..2x").picture().panels[0].series[0].x) == 13
 
 

@@ -48,7 +48,7 @@ _DOUBLE = 2.0
 _POINTS = 13
 """Of a curve."""
 _SHOWN = 12
-"""Numbers in the picture of elasticities."""
+"""Numbers in the picture of one outcome's elasticities."""
 _END = re.compile(r"^(\d+\.?\d*(?:[eE][-+]?\d+)?)\s*(\D*)$")
 """One end of a range: a number and its unit."""
 
@@ -178,27 +178,25 @@ def _title(request: Any) -> str:
 
 
 def _tornado(request: Any, facts: Mapping[str, Any]) -> Figure:
-    largest = facts["elasticities"][:_SHOWN]
+    strongest = {name: _strongest(facts["elasticities"], name) for name in facts["outcomes"]}
     panels = [
         Panel(
             across="",
             up="elasticity",
             title=name,
-            series=[
-                Series(
-                    name=name,
-                    x=[row["number"] for row in largest if row[name] is not None],
-                    y=[row[name] for row in largest if row[name] is not None],
-                    kind="horizontal",
-                    named=False,
-                )
-            ],
+            series=[Series(name=name, x=list(values), y=list(values.values()), kind="horizontal", named=False)],
         )
-        for name in facts["outcomes"]
-        if any(row[name] is not None for row in largest)
+        for name, values in strongest.items()
+        if values
     ]
     note = "relative change of the outcome over that of the number"
     return Figure(title=_title(request), panels=panels, note=note)
+
+
+def _strongest(rows: Sequence[Mapping[str, Any]], outcome: str) -> dict[str, float]:
+    """Numbers that an outcome follows most, the strongest first, with its elasticity to each."""
+    slopes = {row["number"]: row[outcome] for row in rows if row[outcome]}
+    return dict(sorted(slopes.items(), key=lambda pair: -abs(pair[1]))[:_SHOWN])
 
 
 def _curve(request: Any, facts: Mapping[str, Any]) -> Figure:
