@@ -16,6 +16,8 @@ from rackmath.lecture.verdicts import FALSE, Value, parse_expected, verdict
 HOLDS, PARTLY = "holds", "holds only for some"
 _NAMED = 6
 """Cases that a sentence names."""
+_IN_FULL = 1e3, 1e12
+"""Values that are written without a power of ten."""
 RULINGS = (HOLDS, PARTLY, FALSE)
 """What became of a claim: it holds within a factor of 1.5, it does so for some cases only, it does not hold."""
 ENTRIES: dict[str, Entry] = {**ledger_one.ENTRIES, **ledger_two.ENTRIES}
@@ -123,7 +125,9 @@ def listed(cases: Sequence[str]) -> str:
 
 
 def text_of(value: Value) -> str:
-    """Write a value of the ledger."""
+    """Write a value of the ledger with four digits, those of thousands and more in full."""
     if isinstance(value, tuple):
         return f"{text_of(value[0])} to {text_of(value[1])}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{float(f'{value:.4g}'):,.0f}" if _IN_FULL[0] <= abs(value) < _IN_FULL[1] else f"{value:.4g}"
