@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docutils import nodes
 from latex2mathml.converter import convert
 
 project = "rackmath"
@@ -23,11 +24,14 @@ suppress_warnings = ["myst.header"]
 def setup(app: Any) -> None:
     """Formulas as MathML: the site needs no script from elsewhere."""
 
+    # The source of a formula is a text inside its node, which would be printed behind it.
     def inline(translator: Any, node: Any) -> None:
         translator.body.append(convert(node.astext()))
+        raise nodes.SkipNode
 
     def displayed(translator: Any, node: Any) -> None:
         translator.body.append(convert(node.astext(), display="block"))
+        raise nodes.SkipNode
 
     def nothing(translator: Any, node: Any) -> None:
         pass
