@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import csv
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import rackmath
 from rackmath.io.catalogue import system_names
+from tests.conftest import tool
 
 SOURCE = Path(rackmath.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -56,7 +58,19 @@ def test_no_two_classes_have_one_name() -> None:
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
+def test_each_dependency_has_its_reason_and_its_weight() -> None:
+    root = Path(__file__).parents[1]
+    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = [re.split(r"[^\w-]", text)[0] for text in declared["dependencies"]]
+    assert sorted(tool("supply").REASONS) == sorted(names)
+    page = (root / "docs/dependencies.md").read_text(encoding="utf-8")
+    for name in names:
+        assert re.search(rf"^\| {name} \| [\d.]+ \| \d+\.\d \| \S", page, re.MULTILINE), name
+    for extra in set(declared["optional-dependencies"]) - {"test", "dev"}:
+        assert f"- `{extra}`: " in page
+
+
 def test_the_readme_counts_the_systems_of_the_catalogue() -> None:
-    readme = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     counts = re.findall(r"knows (\d+) systems", readme)
     assert [int(c) for c in counts] == [len(system_names())]

@@ -30,7 +30,7 @@ def test_the_percentiles_of_student_s_distribution_are_its_own() -> None:
         height = exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / sqrt(freedom * pi)
         density = height * (1 + t**2 / freedom) ** (-(freedom + 1) / 2)
         # The table has three decimals.
-        assert abs(0.45 - np.trapezoid(density, t)) <= 0.00051 * density[-1], freedom
+        assert abs(0.45 - np.sum((density[1:] + density[:-1]) / 2 * np.diff(t))) <= 0.00051 * density[-1], freedom
 
 
 def test_three_input_tokens_count_for_each_output_token() -> None:
