@@ -219,6 +219,9 @@ def main() -> None:
         for mutant in mutants_of(file)
         if (str(mutant.file.relative_to(ROOT)), mutant.operator.removeprefix("core/"), mutant.text) not in known
     ]
+    if not mutants:
+        print("no mutants: no file of a core room is named or has changed")
+        return
     if not arguments.all:
         mutants = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
     # Each of the simulator's is compiled anew, which two of them spend the whole of a short time with: they come last.

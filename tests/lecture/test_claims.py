@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from rackmath.cli.app import cli
 from rackmath.lecture import ciphers, real
-from rackmath.lecture.claims import ENTRIES, RULINGS, Claim, claims, off, rows
-from rackmath.lecture.verdicts import off_by, parse_expected, verdict
+from rackmath.lecture.claims import ENTRIES, RULINGS, Claim, claims, off, rows, text_of
+from rackmath.lecture.verdicts import Value, off_by, parse_expected, verdict
 from tests.conftest import SHARED
 
 pytestmark = pytest.mark.long
@@ -150,3 +150,14 @@ def test_a_feistel_network_inverts_for_any_round_function() -> None:
 def test_few_rounds_do_not_mix_and_many_do() -> None:
     assert ciphers.avalanche(1) < 0.3
     assert ciphers.avalanche(16) == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.00123456, "0.001235"), (999.4, "999.4"), (2400.0, "2,400"), (306_249.0, "306,200"), (1.369e9, "1,369,000,000"),
+        (6.02e23, "6.02e+23"), ((150.0, 1250.0), "150 to 1,250"), ("yes/no", "yes/no"),
+    ],
+)  # fmt: skip
+def test_values_have_four_digits_and_no_power_of_ten_that_a_reader_can_do_without(value: Value, text: str) -> None:
+    assert text_of(value) == text

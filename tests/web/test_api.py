@@ -274,7 +274,8 @@ def test_sliders_are_answered_beside_heavy_questions(client: TestClient) -> None
         heavy = [threads.submit(client.get, "/api/plan", params={"gpus": 100 + i}) for i in range(3)]
         for i in range(10):
             assert client.get("/api/batch", params={"context": 1000 + i}).status_code == 200
-        assert not heavy[-1].done()
+        # A clock says how busy the machine is: ten light answers are there before the first heavy one.
+        assert not any(one.done() for one in heavy)
         assert all(one.result().status_code == 200 for one in heavy)
 
 

@@ -130,4 +130,5 @@ def text_of(value: Value) -> str:
         return f"{text_of(value[0])} to {text_of(value[1])}"
     if not isinstance(value, float):
         return str(value)
-    return f"{float(f'{value:.4g}'):,.0f}" if _IN_FULL[0] <= abs(value) < _IN_FULL[1] else f"{value:.4g}"
+    digits, (low, high) = f"{value:.4g}", _IN_FULL
+    return f"{float(digits):,.0f}" if low <= abs(value) < high else digits
