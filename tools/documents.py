@@ -28,6 +28,7 @@ from pathlib import Path
 import rackmath as public
 from rackmath.api.fields import fields_of
 from rackmath.cli.app import main as rackmath
+from rackmath.errors import InputError
 from rackmath.lecture.claims import RULINGS, Claim, claims, listed, text_of
 from rackmath.lecture.quiz import answers, problems
 from rackmath.lecture.verdicts import LARGEST_FACTOR
@@ -107,17 +108,21 @@ def _run(example: re.Match[str], scope: dict[str, object], name: str) -> str:
     try:
         with contextlib.redirect_stdout(out):
             exec(compile(source, name, "single"), scope)
-    except Exception as error:
+    except InputError as error:
         # Documents show refusals; the lines between are elided by doctest.
         out.write(f"Traceback (most recent call last):\n{''.join(traceback.format_exception_only(error))}")
     return "".join(f"{indent}{line}" for line in out.getvalue().splitlines(keepends=True))
 
 
 def printed(arguments: list[str]) -> str:
-    """Standard output of one command."""
+    """Standard output of one command; a document shows none that is refused."""
     out = io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
-        rackmath(arguments)
+    try:
+        with contextlib.redirect_stdout(out):
+            rackmath(arguments)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            sys.exit(f"rackmath {shlex.join(arguments)}: status {end.code}")
     return out.getvalue()
 
 

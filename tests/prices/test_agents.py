@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -95,8 +96,16 @@ def test_own_hardware_is_the_engines_time_of_every_call() -> None:
 
 def test_sessions_that_do_not_fit_and_bad_sessions_are_refused() -> None:
     model, system = catalogue.model("qwen3-8b"), catalogue.system("h100-sxm")
-    with pytest.raises(DoesNotFit, match="smaller batch"):
-        own_hardware(model, system, parse_layout("tp1", None, model), turns(PLAIN), batch=1e4)
+    layout = parse_layout("tp1", None, model)
+    with pytest.raises(DoesNotFit, match="smaller batch") as refusal:
+        own_hardware(model, system, layout, turns(PLAIN), batch=1e4)
+    # What the refusal says does fit, and not one more.
+    room = int(re.search(r"at most (\d+) fit", str(refusal.value))[1])
+    assert own_hardware(model, system, layout, turns(PLAIN), batch=room).seconds > 0
+    with pytest.raises(DoesNotFit, match=f"at most {room} fit"):
+        own_hardware(model, system, layout, turns(PLAIN), batch=room + 1)
+    with pytest.raises(DoesNotFit, match="more GPUs"):
+        own_hardware(catalogue.model("llama-3.1-405b"), system, layout, turns(PLAIN), batch=1)
     for change in ({"turns": 0}, {"instructions": -1.0}, {"think_time": float("nan")}, {"compact_at": 12_000.0}):
         with pytest.raises(InputError):
             replace(PLAIN, **change)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rackmath.caching.sessions import Turns
 from rackmath.engine import Estimate, Losses, estimate
+from rackmath.engine.capacity import largest_batch
 from rackmath.engine.layout import Layout
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
@@ -95,11 +96,12 @@ def own_hardware(
 
     # At least one token of a prompt is new, or there would be nothing to answer.
     warm, cold = reading(np.minimum(calls.prefix, calls.prompt - 1)), reading(0.0)
-    saying = estimate(
-        architecture, system, layout, batch=batch, context=calls.prompt + calls.output / 2, losses=token_losses
-    )
+    context = calls.prompt + calls.output / 2
+    saying = estimate(architecture, system, layout, batch=batch, context=context, losses=token_losses)
     if not np.all(saying.memory.fits):
-        raise DoesNotFit(f"{batch:g} sessions of up to {calls.prompt.max():,.0f} tokens", "take a smaller batch")
+        room = int(np.min(largest_batch(architecture, system, layout, context=context, tokens=batch)))
+        way_out = f"at most {room} fit at a time, take a smaller batch" if room else "not one fits, take more GPUs"
+        raise DoesNotFit(f"{batch:g} sessions of up to {calls.prompt.max():,.0f} tokens", way_out)
     gpus = float(np.max(layout.gpus))
     spans: list[float] = []
     for cost, missed, step in zip(warm, cold, _times(saying), strict=True):
