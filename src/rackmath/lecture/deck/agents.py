@@ -64,6 +64,23 @@ CARDS: tuple[Card, ...] = (
         why="Six times as many sessions are open as are running.",
     ),
     Card(
+        id="wrong-at-the-end",
+        chapter=13,
+        question="Each of 30 turns is right with a chance of 0.98, and a mistake is seen only at the end. How many turns does the task take on average?",
+        value=lambda: 30 / 0.98**30,
+        unit="turns",
+        why="All thirty are right with a chance of 0.98^30, and the whole is repeated until they are.",
+    ),
+    Card(
+        id="turns-between-checks",
+        chapter=13,
+        question="A turn fails with a chance of 2 %, and a check costs as much as two turns. After how many turns is a check worth most, about?",
+        value=lambda: float(min(range(1, 200), key=lambda j: (j + 2) / j / 0.98**j)),
+        unit="turns",
+        within=0.15,
+        why="About sqrt(v / lambda), as between the checkpoints of a training run.",
+    ),
+    Card(
         id="why-agents-are-about-reading",
         chapter=13,
         question="Output is five times as dear as input. Why is an agent's bill nearly all input, without a cache?",

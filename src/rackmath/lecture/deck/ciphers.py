@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from rackmath.lecture import ciphers
 from rackmath.lecture.card import Card
 from rackmath.lecture.drawings import life
@@ -57,6 +59,14 @@ CARDS: tuple[Card, ...] = (
         value=lambda: 1_000_045 - 1_000_003.0,
         within=0.001,
         why="Compute f(x) again and subtract; f is never inverted.",
+    ),
+    Card(
+        id="least-with-checkpoints",
+        chapter=14,
+        question="100 layers keep 34 units of activations each and their input is 2. What is the least memory over all numbers of segments, by the formula?",
+        value=lambda: 2 * sqrt(100 * 34 * 2),
+        unit="units",
+        why="2 sqrt(l a c), at sqrt(l a / c) segments: 41, not the textbook's 10.",
     ),
     Card(
         id="cipher-and-network",

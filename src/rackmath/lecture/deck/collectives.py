@@ -60,6 +60,14 @@ CARDS: tuple[Card, ...] = (
         why="The slow network carries an eighth of the bytes on each of eight cards: about as long again as the fast one.",
     ),
     Card(
+        id="rounds-of-a-ring",
+        chapter=5,
+        question="32 ranks sum in a ring, and a round has a latency of 2 microseconds. How much latency has the whole sum?",
+        value=lambda: 2 * (32 - 1) * 2e-6,
+        unit="s",
+        why="2 (n - 1) rounds: n - 1 to reduce and n - 1 to gather. Two trees take 2 log2 n, here ten.",
+    ),
+    Card(
         id="why-not-eight-times",
         chapter=5,
         question="Why is a model on eight accelerators never eight times as fast?",

@@ -58,6 +58,14 @@ CARDS: tuple[Card, ...] = (
         why="L kappa / M for each token that is written, whatever the batch.",
     ),
     Card(
+        id="shared-prefix",
+        chapter=3,
+        question="64 sequences of 10,000 tokens share their first 8,000. How many times less memory do their caches take if the prefix is stored once?",
+        value=lambda: 64 * 10_000 / (8_000 + 64 * 2_000),
+        unit="times",
+        why="S + B (L - S) in place of B L; it can never exceed L / (L - S), here five.",
+    ),
+    Card(
         id="why-heads-save-no-flop",
         chapter=3,
         question="Grouped attention shares keys and values among eight query heads. Why does attention not multiply less?",
@@ -73,6 +81,15 @@ CARDS: tuple[Card, ...] = (
             f"{989 / 4.8:.0f} FLOP that an H200 does in the time of a byte. Grouped attention has 8 or so."
         ),
         why="Arithmetic intensity of attention is the number of query heads that share a cached number.",
+    ),
+    Card(
+        id="why-sparse-is-linear",
+        chapter=3,
+        question="Sparse attention lets a query meet 2,048 tokens of any context. Why does its traffic still grow with the context?",
+        says=lambda: (
+            "The indexer that chooses them reads a key of its own for every token: 132 bytes a layer in place of 1,152."
+        ),
+        why="A constant became smaller; the law did not change.",
     ),
     Card(
         id="sketch-context",

@@ -50,6 +50,14 @@ CARDS: tuple[Card, ...] = (
         why="X = M / (L kappa) times the part of the memory that the weights leave free: what fits, once per drain time.",
     ),
     Card(
+        id="unequal-passes",
+        chapter=2,
+        question="After every four passes of 25 ms comes one of 100 ms. How long does an arrival wait for the end of the pass that it meets, on average?",
+        value=lambda: (4 * 0.025**2 + 0.100**2) / (2 * (4 * 0.025 + 0.100)),
+        unit="s",
+        why="E[t^2] / (2 E[t]): an arrival meets long passes more often, in proportion to their length.",
+    ),
+    Card(
         id="why-drain-is-steady",
         chapter=2,
         question="Capacity and bandwidth of accelerators grew tenfold. Why did the time to read all memory hardly change?",
@@ -66,6 +74,15 @@ CARDS: tuple[Card, ...] = (
             "All who wait find a place in the next batch, whether ten or ten thousand; only the period counts, until memory is full."
         ),
         why="A timetable has no queue as long as a batch can hold everybody.",
+    ),
+    Card(
+        id="why-pieces-shorten-waits",
+        chapter=2,
+        question="A prompt that is read in ten pieces takes as long as before. Why do others wait less?",
+        says=lambda: (
+            "The wait grows with the square of a pass's length: a long pass is met by more arrivals, and each of them waits longer."
+        ),
+        why="Ten passes that are a little longer have a smaller sum of squares than one that is ten times as long.",
     ),
     Card(
         id="sketch-drain",

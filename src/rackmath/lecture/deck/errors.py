@@ -66,6 +66,14 @@ CARDS: tuple[Card, ...] = (
         why="Ratios are compared as logarithms, so that twice too fast and twice too slow are equally wrong.",
     ),
     Card(
+        id="worth-of-a-source",
+        chapter=15,
+        question="A source has 400 rows whose errors are correlated by 0.2. How many independent rows are they worth?",
+        value=lambda: 400 / (1 + 399 * 0.2),
+        unit="rows",
+        why="m / (1 + (m - 1) r), which never exceeds 1 / r.",
+    ),
+    Card(
         id="why-sources-are-left-out",
         chapter=15,
         question="Why is leaving out single rows not enough to score a model of performance?",

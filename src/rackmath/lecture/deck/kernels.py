@@ -55,6 +55,13 @@ CARDS: tuple[Card, ...] = (
         why="B k / E: far below the hundreds that a product needs to be bound by compute.",
     ),
     Card(
+        id="rounds-of-tiles",
+        chapter=8,
+        question="1,536 rows and 4,096 columns in tiles of 128 by 256, on 132 cores that take one tile at a time. Which part of the time are the cores busy?",
+        value=lambda: 1536 / 128 * 4096 / 256 / (2 * 132),
+        why="192 tiles take two rounds of 132: the second is less than half full.",
+    ),
+    Card(
         id="why-int4-on-a100",
         chapter=8,
         question="Why is a 4-bit model on an A100 faster for one user and no faster for a hundred?",

@@ -64,6 +64,13 @@ CARDS: tuple[Card, ...] = (
         why="Pollaczek and Khinchine: times 1 + c^2.",
     ),
     Card(
+        id="busy-under-a-promise",
+        chapter=9,
+        question="Prompts vary with a coefficient of variation of 2. How busy may a reader be, if the mean wait is not to exceed the mean time of a prompt?",
+        value=lambda: 2 * 1 / (2 * 1 + 1 + 2**2),
+        why="rho = 2 w / (2 w + 1 + c^2); with equal prompts it would be two thirds.",
+    ),
+    Card(
         id="why-no-queue-and-still-slow",
         chapter=9,
         question="Nobody waits in a queue, and yet the time per token explodes near saturation. Why?",

@@ -75,6 +75,22 @@ CARDS: tuple[Card, ...] = (
         why="A head cannot be cut: two ranks hold the same one.",
     ),
     Card(
+        id="gain-of-doubling",
+        chapter=7,
+        question="Weights take 40 % of the memory of a machine. By which factor does the throughput of each accelerator rise when their number is doubled, exchanges aside?",
+        value=lambda: (1 - 0.4 / 2) / (1 - 0.4),
+        unit="times",
+        why="(1 - f/2) / (1 - f): what the weights leave free, after and before.",
+    ),
+    Card(
+        id="preempted",
+        chapter=7,
+        question="A model of 32 B parameters computes the cache of 6,000 tokens again at 400 TFLOP/s, attention aside. How long does it take?",
+        value=lambda: 2 * 32e9 * 6000 / 400e12,
+        unit="s",
+        why="A preempted sequence is a prompt once more: 2 N FLOP a token.",
+    ),
+    Card(
         id="why-dp-attention",
         chapter=7,
         question="Why do engines give each rank sequences of its own when they serve DeepSeek-V3?",

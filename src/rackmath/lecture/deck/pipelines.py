@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from rackmath.lecture.card import Card
 from rackmath.lecture.drawings import serving
 from rackmath.lecture.solve import evaluate
@@ -56,6 +58,21 @@ CARDS: tuple[Card, ...] = (
         value=lambda: 2 * 16 * 8192 * 16384 * 2.0,
         unit="B",
         why="One vector for each token and direction.",
+    ),
+    Card(
+        id="best-microbatches",
+        chapter=6,
+        question="12 stages, 80 s of work for each in a step, and 0.2 s that every micro-batch costs beside its work. Which number of micro-batches makes the step shortest?",
+        value=lambda: sqrt((12 - 1) * 80 / 0.2),
+        why="sqrt((P - 1) W / t0): where the bubble and the cost of cutting are equal.",
+    ),
+    Card(
+        id="pieces-over-stages",
+        chapter=6,
+        question="A prompt is cut in 24 pieces of equal time and passes 8 stages. How many times as fast is it as on the machines of one stage?",
+        value=lambda: 24 * 8 / (24 + 8 - 1),
+        unit="times",
+        why="n pieces over P stages take n + P - 1 slots of 1/(n P) of the work.",
     ),
     Card(
         id="why-training-cannot-overlap",

@@ -58,6 +58,21 @@ CARDS: tuple[Card, ...] = (
         why="Powers, not sums.",
     ),
     Card(
+        id="floor-from-a-price",
+        chapter=11,
+        question="A fast mode on the same machine is twice as fast at four times the price, with the same margin. At how many times its floor does the normal tier run?",
+        value=lambda: (4 * 2 - 1) / (4 - 1),
+        unit="times",
+        why="r = (tau - 1) / (tau - k), solved for tau.",
+    ),
+    Card(
+        id="discount-for-waiting",
+        chapter=11,
+        question="A fleet is half busy and sells all the rest at half price. By which part does its revenue rise?",
+        value=lambda: (1 - 0.5) * (1 - 0.5) / 0.5,
+        why="(1 - rho)(1 - d) / rho; it costs electricity.",
+    ),
+    Card(
         id="why-output-is-dearer",
         chapter=11,
         question="Why does a token that is written cost more than one that is read?",

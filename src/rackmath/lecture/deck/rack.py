@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import sqrt
+
 from rackmath.engine.collectives import distinct_ranks
 from rackmath.lecture.card import Card
 from rackmath.lecture.drawings import serving
@@ -55,6 +57,13 @@ CARDS: tuple[Card, ...] = (
         value=lambda: 58 * 2 * 5e-6,
         unit="s",
         why="They follow each other; at small batches the bytes are nothing beside it.",
+    ),
+    Card(
+        id="chance-imbalance",
+        chapter=4,
+        question="512 tokens choose 8 of 256 experts each at random; 64 accelerators hold four experts each. By which part of its mean does the load of an accelerator scatter (one standard deviation)?",
+        value=lambda: sqrt(512 * 8 * (4 / 256) * (252 / 256) * (248 / 255)) / (512 * 8 / 64),
+        why="The mean is 64 and the deviation about its root: an eighth, without any popular expert.",
     ),
     Card(
         id="why-total-is-bounded-by-the-domain",

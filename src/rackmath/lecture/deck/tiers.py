@@ -67,6 +67,13 @@ CARDS: tuple[Card, ...] = (
         why="Thirty terabytes at some 280 MB/s: more than a day, where the lecture says an hour.",
     ),
     Card(
+        id="routed-by-prefix",
+        chapter=12,
+        question="Six replicas each hold 12 % of all prefixes in use. How often is a prefix there when requests are routed by it?",
+        value=lambda: min(1.0, 6 * 0.12),
+        why="Each replica sees a sixth of the prefixes; spread blindly it would be 12 %.",
+    ),
+    Card(
         id="why-drain-time",
         chapter=12,
         question="Why is a tier best for hold times near its drain time?",

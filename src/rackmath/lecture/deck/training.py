@@ -6,6 +6,7 @@ from rackmath.lecture.card import Card
 from rackmath.lecture.drawings import life
 from rackmath.lecture.solve import evaluate
 from rackmath.training.budget import Life, at_equal_cost, cheapest
+from rackmath.training.run import reliability
 from rackmath.training.scaling_laws import law
 
 _LAW = "besiroglu"
@@ -66,6 +67,22 @@ CARDS: tuple[Card, ...] = (
         value=lambda: 16 * 32e9,
         unit="B",
         why="Before any activation; all but the weight can be sharded.",
+    ),
+    Card(
+        id="checkpoint-interval",
+        chapter=10,
+        question="A checkpoint stops a run for 60 s, and a failure comes every 4 h. How often should it be written?",
+        value=lambda: reliability(1, write=60, restart=0, rate=1 / (4 * 3600)).interval,
+        unit="s",
+        why="sqrt(2 delta M): what is written too often and what is lost are then equal.",
+    ),
+    Card(
+        id="half-the-critical-batch",
+        chapter=10,
+        question="A run takes half of the critical batch. How many times the fewest possible steps does it take?",
+        value=lambda: 1 + 1 / 0.5,
+        unit="times",
+        why="1 + b_crit / b; the tokens are one and a half times the fewest.",
     ),
     Card(
         id="why-equal-costs-nearly-work",
