@@ -83,6 +83,35 @@ def test_a_slider_changes_the_picture_and_the_number_is_python_s(page: Page) -> 
     page.wait_for_function(f"before => {drawn} !== before", arg=before)
 
 
+@pytest.mark.parametrize(
+    ("label", "key", "value"),
+    [("accelerators", "ArrowRight", "9"), ("accelerators", "ArrowDown", "7"), ("accelerators", "ArrowUp", "9")],
+)
+def test_an_arrow_moves_a_slider_to_the_next_value(page: Page, label: str, key: str, value: str) -> None:
+    opened(page, "/estimate")
+    slider = page.get_by_label(f"{label}, slider")
+    slider.press(key)
+    expect(slider.locator("xpath=../input[@type='number']")).to_have_value(value)
+    expect(slider).to_have_attribute("aria-valuetext", value)
+    # At an end an arrow does nothing.
+    slider.press("End")
+    at_the_end = slider.input_value()
+    slider.press("ArrowRight")
+    assert slider.input_value() == at_the_end
+
+
+def test_a_screen_reader_hears_what_changed(page: Page) -> None:
+    opened(page, "/estimate")
+    spoken = page.locator('[data-view="estimate"] .spoken')
+    # A page speaks for itself when it is opened.
+    expect(spoken).to_be_empty()
+    page.get_by_label("sequences, slider").press("ArrowRight")
+    expect(spoken).to_contain_text("time of a pass ", timeout=30_000)
+    expect(spoken).to_contain_text(f"tokens/s {value(page, 'estimate', 'tokens/s')}")
+    # The layout is what it was.
+    expect(spoken).not_to_contain_text("layout")
+
+
 def test_a_picture_out_of_sight_is_drawn_when_it_is_looked_at_or_printed(page: Page) -> None:
     opened(page, "/estimate")
     page.set_viewport_size({"width": 1280, "height": 300})

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
 
-from rackmath.web.script import MODULES, page_script
+import pytest
+
+from rackmath.web import script
+from rackmath.web.script import MODULES, edition, page_script
 
 STATIC = files("rackmath.web").joinpath("static")
 APART = {"quiz", "widget"}
@@ -27,3 +32,14 @@ def test_no_two_modules_have_a_name_in_common() -> None:
     own = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.MULTILINE)
     assert len(own) == len(set(own)) > 30
     assert not re.search(r"^(import|export)\b", script, re.MULTILINE)
+
+
+def test_an_address_changes_with_its_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Browsers keep a script for ever; an upgrade may change one without a new version."""
+    with as_file(STATIC) as folder:
+        shutil.copytree(folder, tmp_path / "static")
+    monkeypatch.setattr(script, "files", lambda package: tmp_path)
+    assert edition.__wrapped__() == edition()
+    with (tmp_path / "static/quiz.js").open("a", encoding="utf-8") as file:
+        file.write(" ")
+    assert edition.__wrapped__() != edition()

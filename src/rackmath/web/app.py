@@ -153,12 +153,13 @@ def _add_pages(app: FastAPI) -> None:
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(f"/book/{OLD[chapter]}{query}", status_code=308)
 
-    @app.get("/static/{version}/book/{name}.svg", include_in_schema=False)
-    def figure(version: str, name: str) -> Response:
-        return Response(_figure(name), media_type="image/svg+xml", headers={"cache-control": _FOREVER})
+    @app.get("/figures/{name}.svg", include_in_schema=False)
+    def figure(name: str) -> Response:
+        # Drawn by code, which may change while its version does not.
+        return Response(_figure(name), media_type="image/svg+xml", headers={"cache-control": "no-cache"})
 
-    @app.get("/static/{version}/{name}", include_in_schema=False)
-    def static(request: Request, version: str, name: str) -> Response:
+    @app.get("/static/{edition}/{name}", include_in_schema=False)
+    def static(request: Request, edition: str, name: str) -> Response:
         if name == "plotly.min.js":
             body, kind = _plotly(), "text/javascript"
             return Response(body, media_type=kind, headers={"cache-control": _FOREVER, "content-encoding": "gzip"})

@@ -16,9 +16,10 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from rackmath.lecture.book import CHAPTERS, Chapter
 from rackmath.lecture.card import Card
 from rackmath.lecture.quiz import cards_of
-from rackmath.version import __version__
 from rackmath.web.page import Page
 
+_LETTER = re.compile(r'<mi mathvariant="normal">(\w)</mi>')
+_UPRIGHT = re.compile(rf"(?:{_LETTER.pattern}){{2,}}")
 _MARK = re.compile(r"<!-- view: (\w+) -->\n|<!-- problems: \d+ -->\n.*?<!-- /problems -->\n?", re.DOTALL)
 _PICTURE = re.compile(r"\]\([./]*docs/book/(\w+)\.svg\)")
 _SITE_LINK = re.compile(r"\[([^\]]+)\]\([./]*docs/[\w./-]+\.md\)")
@@ -73,7 +74,7 @@ def _pieces(chapter: Chapter) -> Iterator[Piece]:
 
 def as_html(text: str) -> str:
     """Markdown of the book as HTML; formulas as MathML, pictures from this server."""
-    text = _PICTURE.sub(lambda m: f"](/static/{__version__}/book/{m.group(1)}.svg)", text)
+    text = _PICTURE.sub(lambda m: f"](/figures/{m.group(1)}.svg)", text)
     return _parser().render(_SITE_LINK.sub(r"\1", text))
 
 
@@ -99,5 +100,10 @@ def _example(renderer: Any, tokens: Sequence[Any], place: int, options: Any, env
 
 def _formula(text: str, options: dict[str, Any]) -> str:
     if not options["display_mode"]:
-        return convert(text)
-    return f'<div {_REGION} aria-label="formula">{convert(text, display="block")}</div>'
+        return _with_words(convert(text))
+    return f'<div {_REGION} aria-label="formula">{_with_words(convert(text, display="block"))}</div>'
+
+
+def _with_words(formula: str) -> str:
+    """The formula with each upright word as one name: the converter makes one of each letter, and they are spelt."""
+    return _UPRIGHT.sub(lambda word: f"<mi>{''.join(_LETTER.findall(word.group()))}</mi>", formula)

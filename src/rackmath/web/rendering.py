@@ -21,6 +21,7 @@ from rackmath.web import equations
 from rackmath.web.book import Piece, pieces
 from rackmath.web.controls import controls
 from rackmath.web.pages import Page, pages, views
+from rackmath.web.script import edition
 from rackmath.web.shown import View, as_json
 
 _LONGEST = 80
@@ -30,7 +31,13 @@ _environment = Environment(loader=PackageLoader("rackmath.web", "templates"), au
 
 def render_page(path: str, query: Mapping[str, str], token: str) -> str:
     """A page with the state that its address holds, and the token with which it may send files."""
-    common = {"version": __version__, "pages": list(pages().values()), "path": path, "token": token}
+    common = {
+        "version": __version__,
+        "edition": edition(),
+        "pages": list(pages().values()),
+        "path": path,
+        "token": token,
+    }
     if path == "/":
         return _environment.get_template("index.html").render(common)
     page = pages()[path]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from hashlib import sha256
+from importlib.metadata import version
 from importlib.resources import files
 
 MODULES = (
@@ -18,6 +20,7 @@ MODULES = (
     "address",
     "equation",
     "uploads",
+    "spoken",
     "view",
     "board",
 )
@@ -32,3 +35,12 @@ def page_script() -> str:
     folder = files("rackmath.web").joinpath("static")
     texts = (folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in MODULES)
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
+
+
+@lru_cache(maxsize=1)
+def edition() -> str:
+    """What addresses of scripts and styles carry, so that a browser keeps them until one changes."""
+    digest = sha256(version("plotly").encode())
+    for entry in sorted(files("rackmath.web").joinpath("static").iterdir(), key=lambda entry: entry.name):
+        digest.update(entry.read_bytes())
+    return digest.hexdigest()[:12]

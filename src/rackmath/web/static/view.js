@@ -6,6 +6,7 @@ import { choose } from "./chosen.js";
 import { download, element, short, tableOf } from "./dom.js";
 import { notebook } from "./notebook.js";
 import { Picture } from "./picture.js";
+import { Spoken } from "./spoken.js";
 import { takeFiles } from "./uploads.js";
 
 export class View {
@@ -16,6 +17,7 @@ export class View {
     this.form = section.querySelector("form");
     this.results = section.querySelector(".results");
     this.state = section.querySelector(".state");
+    this.spoken = new Spoken(section.querySelector(".spoken"));
     this.pictures = [];
     this.chosen = [];
     this.fields = [...this.form.querySelectorAll("[name]")];
@@ -39,6 +41,7 @@ export class View {
     if (first) {
       // The page came with the numbers and tables of the first answer: only its pictures are missing.
       this.answer = JSON.parse(first.textContent);
+      this.spoken.begin(this.answer.pairs);
       this.redraw();
     } else if (this.heavy || section.querySelector(".errors p") === null) this.ask();
   }
@@ -88,6 +91,20 @@ export class View {
     };
     number.range = range;
     range.place();
+    // An arrow moves to the next value; steps of a wide or logarithmic slider are finer than its values.
+    range.addEventListener("keydown", (event) => {
+      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      const before = Number(number.value);
+      for (let place = Number(range.value) + way; place >= 0 && place <= Number(range.max); place += way) {
+        range.value = String(place);
+        if ((range.read() - before) * way > 0) break;
+      }
+      if (range.read() === before) return;
+      range.dispatchEvent(new Event("input", { bubbles: true }));
+      range.dispatchEvent(new Event("change", { bubbles: true }));
+    });
   }
 
   changed(event) {
@@ -230,6 +247,7 @@ export class View {
   async show(answer) {
     this.answer = answer;
     this.wrong([]);
+    this.spoken.answer(answer.pairs);
     const before = new Map(this.beside?.answer.pairs ?? []);
     this.section.querySelector(".pairs").replaceChildren(...answer.pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value),
       ...(before.has(name) && before.get(name) !== value ? [element("dd", { class: "before" }, beforeText(before.get(name), value))] : []))));

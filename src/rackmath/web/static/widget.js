@@ -29,6 +29,7 @@ function field(control, changed) {
   const unit = control.unit ? ` [${control.unit}]` : "";
   const label = element("label", { textContent: control.label + unit, title: control.about });
   const wrong = element("p", { className: "wrong", hidden: true });
+  wrong.setAttribute("role", "alert");
   let input;
   if (control.kind === "tick") {
     input = element("input", { type: "checkbox", checked: Boolean(control.value) });
@@ -48,8 +49,22 @@ function field(control, changed) {
   if (control.kind === "slider") {
     const range = element("input", { type: "range", min: 0, max: control.steps, value: control.place });
     range.setAttribute("aria-label", `${control.label}, slider`);
-    range.oninput = () => { input.value = valueAt(control, Number(range.value)); changed(control.name, input.value); };
-    input.oninput = () => { range.value = placeOf(control, Number(input.value)); };
+    // A screen reader says the value, not the place of the slider.
+    const say = () => range.setAttribute("aria-valuetext", input.value);
+    say();
+    range.oninput = () => { input.value = valueAt(control, Number(range.value)); say(); changed(control.name, input.value); };
+    input.oninput = () => { range.value = placeOf(control, Number(input.value)); say(); };
+    // An arrow moves to the next value; steps of a wide or logarithmic slider are finer than its values.
+    range.onkeydown = (event) => {
+      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
+      if (!way) return;
+      event.preventDefault();
+      const before = Number(input.value);
+      for (let at = Number(range.value) + way; at >= 0 && at <= control.steps; at += way) {
+        range.value = at;
+        if ((valueAt(control, at) - before) * way > 0) { range.oninput(); break; }
+      }
+    };
     parts.splice(1, 0, range);
   }
   const place = element("div", { className: "control" }, parts);
@@ -79,9 +94,19 @@ function render({ model, el }) {
   }
   form.append(...groups.values());
   const general = element("p", { className: "wrong", hidden: true });
+  general.setAttribute("role", "alert");
+  const spoken = element("p", { className: "spoken" });
+  spoken.setAttribute("role", "status");
   const answer = element("div", { className: "answer" });
-  // The kernel escapes every text that it puts into the answer.
-  const show = () => { answer.innerHTML = model.get("html"); answer.setAttribute("aria-busy", "false"); };
+  const values = () => new Map([...answer.querySelectorAll("dt")].map((name) => [name.textContent, name.nextElementSibling.textContent]));
+  // The kernel escapes every text that it puts into the answer. A screen reader says which values changed.
+  const show = () => {
+    const before = values();
+    answer.innerHTML = model.get("html");
+    answer.setAttribute("aria-busy", "false");
+    const moved = [...values()].filter(([name, value]) => before.size && before.get(name) !== value);
+    spoken.textContent = moved.map(([name, value]) => `${name} ${value}`).join("; ");
+  };
   const refuse = () => {
     const errors = model.get("errors");
     for (const place of [...form.querySelectorAll(".control"), null]) {
@@ -97,7 +122,7 @@ function render({ model, el }) {
   show();
   refuse();
   el.classList.add("rackmath");
-  el.append(element("h3", { textContent: model.get("title") }), form, element("div", {}, [general, answer]));
+  el.append(element("h3", { textContent: model.get("title") }), form, element("div", {}, [general, spoken, answer]));
   return () => { model.off("change:html", show); model.off("change:errors", refuse); };
 }
 
