@@ -133,7 +133,7 @@ def rounds() -> Figure:
 def errors() -> Figure:
     """Predicted over measured, each without its model on its chip, as shares of rows."""
     text = (files("rackmath") / "data" / "accuracy.csv").read_text(encoding="utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    lines = [row for row in text.splitlines() if not row.startswith("#")]
     ratios: dict[str, list[float]] = {}
     for row in csv.DictReader(lines):
         ratios.setdefault(row["class"], []).append(float(row["predicted"]) / float(row["measured"]))
