@@ -111,7 +111,7 @@ def summary(lines: list[str]) -> list[str]:
     found: dict[str, list[float]] = {}
     for line in lines:
         cells = [cell.strip() for cell in line.split("|")]
-        if cells[4].endswith("%") and "nan" not in cells[4]:
+        if cells[4].endswith("%"):
             found.setdefault(cells[2].partition("@")[0], []).append(float(cells[4].rstrip("%")))
     return [
         f"| {kind} | {len(values)} | {np.median(values):.1f}% | {np.min(values):.1f} to {np.max(values):.1f}% |"
@@ -408,13 +408,12 @@ def report(name: str, t: Timings, curves: Mapping[str, KernelCurve]) -> str:
     out = np.isin(t.shape, shapes[rank == 0])
     left = error(t.where(out), fit(t.where(~out))) if 0 < out.sum() < len(out) else np.array([np.nan])
     every = error(t, curves)
+    shares = [np.median(left), np.quantile(left, 0.9), np.median(every) if len(every) else np.nan]
+    shown = ["-" if np.isnan(share) else f"{share:.{digits}%}" for share, digits in zip(shares, (1, 0, 1), strict=True)]
     constants = "; of the index ".join(
         ", ".join(f"{n} {getattr(curve, n):.3g}" for n in free(kind)) for kind, curve in curves.items()
     )
-    return (
-        f"| {name} | {t.kind} | {len(every):,} | {np.median(left):.1%} | {np.quantile(left, 0.9):.0%} "
-        f"| {np.median(every):.1%} | {constants} |"
-    )
+    return f"| {name} | {t.kind} | {len(every):,} | {' | '.join(shown)} | {constants} |"
 
 
 def network(folder: Path, chip: str, system: System) -> tuple[dict[str, float], str]:

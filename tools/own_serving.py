@@ -23,6 +23,7 @@ from rackmath.api.memory import MemoryRequest, run_memory
 from rackmath.api.predict import PredictRequest, run_prediction
 from rackmath.api.simulated_rows import mean_of, request_of
 from rackmath.api.simulation.result import run_simulation
+from rackmath.units import counted
 from rackmath.validation.bench_json import rows_of
 from rackmath.validation.simulated import simulation_fields
 
@@ -92,7 +93,7 @@ def load_of(line: Mapping[str, Any]) -> Load:
         for p in predictions
         if p.row and p.row.value and p.predicted
     }
-    users = f"{asked['users']} users" if "users" in asked else f"{asked['rate']:g} a second"
+    users = counted(asked["users"], "user") if "users" in asked else f"{asked['rate']:g} a second"
     return Load(
         name=f"{line['model']}, {users}, {asked['input']:,} + {asked['output']} tokens, {asked['requests']} requests",
         disturbed=line.get("disturbed", ""),
@@ -157,7 +158,9 @@ def page(loads: Sequence[Load]) -> Iterator[str]:
 def lone_prompts(loads: Sequence[Load]) -> Iterator[str]:
     """Prompts of the mixture by themselves and eight together."""
     first = "first token, p50"
-    single, eight = (next(x for x in loads if x.name.startswith(f"qwen3-30b-a3b, {n} users, 1,000")) for n in (1, 8))
+    single, eight = (
+        next(x for x in loads if x.name.startswith(f"qwen3-30b-a3b, {counted(n, 'user')}, 1,000")) for n in (1, 8)
+    )
     yield from (
         "",
         f"Where prompts of the mixture come one by one, each takes {1e3 * single.measured[first]:.0f} ms, and "

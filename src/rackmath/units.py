@@ -131,6 +131,11 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
 
 
+def counted(value: float, noun: str) -> str:
+    """Write how many of what: ``1 sequence``, ``1,292 sequences``."""
+    return f"{value:,.0f} {noun}{'' if value == 1 else 's'}"
+
+
 def short_count(value: float) -> str:
     """Write parameters, tokens or dollars as the field does: ``37.6 B``."""
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M")):

@@ -49,6 +49,17 @@ def test_parameters_are_those_that_transformers_allocates(name: str) -> None:
     assert architecture.encoder_exact
 
 
+def test_a_tower_that_does_not_say_its_positions_learns_those_of_whisper() -> None:
+    config = CONFIGS["voxtral-mini-3b"]["config"]
+    silent = {name: value for name, value in config["audio_config"].items() if name != "max_source_positions"}
+    said = {**silent, "max_source_positions": 1600}
+    whole, without, more = (
+        counts.audio_params(read_config({**config, "audio_config": tower}))
+        for tower in (config["audio_config"], silent, said)
+    )
+    assert whole == without == more - 100 * 1280
+
+
 @pytest.mark.parametrize(
     ("name", "seconds", "windows", "tokens"),
     [

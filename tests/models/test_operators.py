@@ -13,10 +13,10 @@ from rackmath.engine import Layout
 from rackmath.engine.roofline import timed_operators
 from rackmath.io import catalogue
 from rackmath.models.architecture import Architecture, Layer
-from rackmath.models.cache import cache_bytes, kv_bytes_per_token
+from rackmath.models.cache import cache_bytes, kv_bytes_per_token, mixer_cache
 from rackmath.models.counts import multiplied_params
 from rackmath.models.mixer_operators import chunk_pairs, index_traffic, mixer_traffic, visible_keys, visible_pairs
-from rackmath.models.mixers import Compressed, Grouped, Indexer, Latent, Mamba2
+from rackmath.models.mixers import BlockIndex, Compressed, Grouped, Indexer, Latent, Lightning, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import CORES, distinct_experts, operators, total_flops
 from rackmath.models.totals import from_totals
@@ -112,6 +112,27 @@ def test_sparse_attention_is_linear_with_a_small_slope_and_stores_all() -> None:
     assert chosen.read == 2048 * 576 * 2
     assert chosen.flops == 2048 * 2 * 128 * (576 + 512)
     assert kv_bytes_per_token(model) == (576 + 128) * 2
+
+
+def test_an_index_over_blocks_meets_every_pair_with_each_of_its_heads() -> None:
+    grouped = Grouped(
+        query_heads=32, kv_heads=2, key_dim=128, value_dim=128, blocks=BlockIndex(heads=4, dim=64, block=128, blocks=16)
+    )
+    index = index_traffic(grouped, toy(grouped), 3.0, 1.0, 5000.0)
+    assert index is not None
+    # Scores of four heads of width 64, a key for each token, nothing weighted.
+    assert index.flops == 3 * 2 * 4 * 64 * 5000
+    assert index.read == 3 * 5000 * 64 * 2
+
+
+def test_what_a_latent_layer_writes_is_an_entry_for_each_new_token() -> None:
+    latent = Latent(query_heads=128, query_rank=1536, kv_rank=512, nope_dim=128, rope_dim=64, value_dim=128)
+    assert mixer_traffic(latent, toy(latent), 3.0, 10.0, 100.0, True).written == 3 * 10 * 576 * 2
+
+
+def test_the_state_of_lightning_attention_is_a_matrix_for_each_head() -> None:
+    """MiniMax-01: 64 heads of 96 by 96 numbers."""
+    assert mixer_cache(Lightning(heads=64, dim=96)).state == 64 * 96 * 96
 
 
 def test_a_layer_that_takes_the_choice_of_an_earlier_one_has_no_index() -> None:

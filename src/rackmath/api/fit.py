@@ -27,6 +27,7 @@ from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import engine_of_unlike_cards, multiplies_on_host, reads_own_files
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
+from rackmath.units import counted
 
 _FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
 """Formats of llama.cpp's files, widest first."""
@@ -209,7 +210,7 @@ def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, An
 
 
 def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str, Any]]) -> list[str]:
-    notes = [f"decode steps of {engine} of {r.year:.1f}, {r.batch:g} requests at {r.context:,.0f} tokens"]
+    notes = [f"decode steps of {engine} of {r.year:.1f}, {counted(r.batch, 'request')} at {r.context:,.0f} tokens"]
     if r.card:
         notes += NOTES
     elif r.engine is None:

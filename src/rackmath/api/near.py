@@ -30,6 +30,7 @@ from rackmath.hardware import System
 from rackmath.io import constants_file, evidence_files
 from rackmath.io.evidence_files import OwnVersion
 from rackmath.models.architecture import Architecture
+from rackmath.units import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,8 +91,7 @@ class NearMeasurements:
 
     @property
     def _within(self) -> str:
-        count = len(self.posterior.rows)
-        return "1 measurement within reach" if count == 1 else f"{count} measurements within reach"
+        return f"{counted(len(self.posterior.rows), 'measurement')} within reach"
 
     def to_dict(self) -> dict[str, Any]:
         """Facts of it: how near, how many, what they did, and the ten most telling rows."""

@@ -10,7 +10,7 @@ from rackmath.prices.decode import DecodedPrice
 from rackmath.prices.forward import PricePage
 from rackmath.prices.trend import Decline
 from rackmath.training.rollouts import LoopCost
-from rackmath.units import short_count, show
+from rackmath.units import counted, short_count, show
 
 Facts = Mapping[str, Any]
 
@@ -154,13 +154,9 @@ def sparsity_summary(f: Facts) -> list[str]:
     """What ``rackmath lecture sparsity --json`` says."""
     few, many = f["best_experts"][0], f["best_experts"][-1]
     return [
-        f"For {_users(f['users'][0])} at a time {_mixture(few)} costs least on one domain of {f['system']}, "
-        f"for {_users(f['users'][-1])} {_mixture(many)}."
+        f"For {counted(f['users'][0], 'user')} at a time {_mixture(few)} costs least on one domain of {f['system']}, "
+        f"for {counted(f['users'][-1], 'user')} {_mixture(many)}."
     ]
-
-
-def _users(count: float) -> str:
-    return f"{count:,.0f} user{'' if count == 1 else 's'}"
 
 
 def _mixture(experts: float | None) -> str:

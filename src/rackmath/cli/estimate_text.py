@@ -12,7 +12,7 @@ from rackmath.engine import Estimate, Layout
 from rackmath.engine.communication import communication
 from rackmath.engine.layout import as_floats
 from rackmath.engine.roofline import held_sequences
-from rackmath.units import show
+from rackmath.units import counted, show
 
 
 def show_estimate(result: EstimateResult) -> None:
@@ -21,7 +21,7 @@ def show_estimate(result: EstimateResult) -> None:
     memory = facts["memory"]
     title = (
         f"{facts['model']} on {facts['gpus']} x {result.system.chip.name} ({facts['layout']}), {phase}, "
-        f"{result.request.batch:,.0f} sequences, context {result.request.context:,.0f}"
+        f"{counted(result.request.batch, 'sequence')}, context {result.request.context:,.0f}"
     )
     render.show_lines(title, estimate_summary(facts, result.narrower))
     memory_text = (

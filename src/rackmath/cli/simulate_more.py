@@ -18,7 +18,7 @@ from rackmath.serving.simulator.paired import COMPARED
 from rackmath.sweeps.capacity import highest_rate
 from rackmath.sweeps.differences import differences
 from rackmath.sweeps.replay_runs import RunLocation, replays, whole_of_windows
-from rackmath.units import show
+from rackmath.units import counted, show
 
 
 def compared(request: SimulateRequest, what_if: str, where: RunLocation, drawn: Path | None, as_json: bool) -> None:
@@ -88,7 +88,8 @@ def long_run(request: SimulateRequest, windows: int, where: RunLocation, as_json
             ("in time", f"{facts['good_share']:.2%} of the requests within the limits"),
             ("replicas", f"busy {facts['utilisation']:.0%} of their time"),
             *([("refused", f"{facts['refused']:,} requests for a full queue")] if facts["refused"] else []),
-            ("lost places", f"{facts['preempted']:,} requests; {facts['failures']:,} failures of replicas"),
+            ("preempted", counted(facts["preempted"], "request")),
+            ("failures of replicas", f"{facts['failures']:,}"),
             *([] if dollars is None else [("cost", f"{dollars:.3g} $ per million tokens written")]),
             *([] if joules is None else [("energy", f"{show(joules, 'J')} per written token")]),
             *_lead_in(facts["lead_in"]),

@@ -7,7 +7,7 @@ from typing import Any
 
 from rackmath.api.summary import simulation_summary
 from rackmath.cli import render
-from rackmath.units import show
+from rackmath.units import counted, show
 
 QUANTITIES = (
     ("time_to_first_token", "time to first token"),
@@ -51,7 +51,7 @@ def show_result(facts: Mapping[str, Any]) -> None:
         ("replicas", f"busy {facts['utilisation']:.0%} of their time, mean batch {facts['mean_batch']:.1f}"),
         (
             "cache",
-            f"{facts['memory_in_use']:.0%} of its blocks in use; {facts['preempted']:,} requests lost their place",
+            f"{facts['memory_in_use']:.0%} of its blocks in use; {counted(facts['preempted'], 'request')} preempted",
         ),
     ]
     if "refused" in facts:

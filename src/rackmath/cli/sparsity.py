@@ -11,7 +11,7 @@ from rackmath.api.sparsity import SparsityRequest, run_sparsity
 from rackmath.api.study_summaries import sparsity_summary
 from rackmath.cli import render
 from rackmath.cli.options import request_options
-from rackmath.units import show
+from rackmath.units import counted, show
 
 
 @click.command(epilog="Example: rackmath lecture sparsity --on gb200-nvl72 --dense 70e9")
@@ -36,7 +36,15 @@ def _show_sparsity(facts: dict[str, Any], models: list[dict[str, Any]], users: l
     render.show_table(
         f"mixtures worth {facts['dense_params'] / 1e9:g} G dense parameters on one domain of {facts['system']}:"
         " GPU time per token (* least)",
-        [">experts", ">active", ">total", ">memory", ">balance batch", *(f">{u:,.0f} users" for u in users), "law"],
+        [
+            ">experts",
+            ">active",
+            ">total",
+            ">memory",
+            ">balance batch",
+            *(f">{counted(u, 'user')}" for u in users),
+            "law",
+        ],
         [
             (
                 f"{m['experts']:g}",

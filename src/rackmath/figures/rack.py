@@ -10,7 +10,7 @@ from rackmath.engine.rack_map import LinkTraffic, RankMemory, link_traffic, rack
 from rackmath.figures.record import Figure, Panel, Series
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.units import show
+from rackmath.units import counted, show
 
 _MOST = 72
 """Accelerators that are drawn; those beyond repeat them."""
@@ -62,7 +62,7 @@ def _label(r: RankMemory) -> str:
     """What a reader sees at an accelerator."""
     place = "experts only" if r.group < 0 else f"stage {r.stage}, group {r.group}, tensor rank {r.tensor}"
     experts = f", experts {r.experts.start} to {r.experts.stop - 1}" if len(r.experts) else ""
-    cache = f", caches of {r.sequences:,} sequences" if r.sequences else ""
+    cache = f", caches of {counted(r.sequences, 'sequence')}" if r.sequences else ""
     layers = f"layers {r.layers.start} to {r.layers.stop - 1}"
     return f"accelerator {r.rank}: {place}, {layers}{experts}{cache}, {show(r.total, 'B')}"
 

@@ -139,7 +139,7 @@ def multiplied_params(architecture: Architecture, head: bool = True) -> float:
     for layer, count in architecture.groups:
         for weight in layer_weights(layer, architecture.hidden):
             if weight.multiplied:
-                total += count * weight.uses * weight.elements * met_fraction(layer, weight)
+                total += count * weight.elements * met_fraction(layer, weight)
     return total
 
 

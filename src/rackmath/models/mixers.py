@@ -181,7 +181,7 @@ class ShortConvolution:
     """Gated short convolution over the hidden width (LFM2)."""
 
     kernel: int
-    bias: bool = False
+    bias: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ class MatrixMemory:
     heads: int
     key_dim: int
     value_dim: int
-    bias: bool = False
+    bias: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from rackmath.api.study_summaries import page_summary
 from rackmath.cli import render
 from rackmath.cli.estimate_text import energy_text
 from rackmath.prices.forward import CostCurve, PricePage
-from rackmath.units import show
+from rackmath.units import counted, show
 
 
 def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
@@ -46,8 +46,11 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
     render.show_pairs(
         "one accelerator while it works",
         [
-            ("reads", f"{_range(rates, 'input')} tokens/s, found ones counted, in {facts['prefill_layout']}"),
-            ("writes", f"{_range(rates, 'output')} tokens/s in {rates['layout']}, {rates['batch']:,.0f} sequences"),
+            ("reads", f"{_range(rates, 'input')} tokens/s, cached ones included, in {facts['prefill_layout']}"),
+            (
+                "writes",
+                f"{_range(rates, 'output')} tokens/s in {rates['layout']}, {counted(rates['batch'], 'sequence')}",
+            ),
             ("time per token", show(rates["time_per_output_token"], "s")),
         ],
     )
@@ -113,7 +116,7 @@ def _equations(facts: Mapping[str, Any]) -> tuple[str, ...]:
     rates = facts["rates"]
     return (
         "cost = accelerators x time of the pass / tokens x rent / (part of the time in use x (1 - margin))",
-        f"writing: 1 / {rates['output']:,.0f} tokens/s, at {rates['batch']:,.0f} sequences: {page.output:.3g} $",
+        f"writing: 1 / {rates['output']:,.0f} tokens/s, at {counted(rates['batch'], 'sequence')}: {page.output:.3g} $",
         "tiers: a price is the highest cost of its tier; the cliff stands where requests overpay least",
         "cached = KV bytes / bandwidth x rent of the device; the load overlaps other work",
         f"write = input + KV bytes x rent x 5 minutes = {page.input:.3g} + {page.minutes.write - page.input:.2g} $",

@@ -186,7 +186,7 @@ CONVENTIONS: Mapping[str, Convention] = MappingProxyType(
         "olmo2": Convention(qk_norm="full"),
         "olmo3": Convention(qk_norm="full", window_period=4),
         "olmoe": Convention(qk_norm="full"),
-        "opt": replace(_GPT, positions=2),
+        "opt": replace(_GPT, positions=2, fused_queries=False),
         "orion": LAYER_NORM,
         "persimmon": Convention(gated=False, norm_vectors=2, query_bias=True, out_bias=True, mlp_bias=True),
         "phi": Convention(

@@ -119,7 +119,8 @@ def _norms(
         norms = 1
     if fields.has("zero_expert_num"):
         norms = 4
-    if fields.choice("enable_moe_block") and len(blocks) == 2:
+    if len(blocks) == 2:
+        # A dense block beside a mixture (Gemma 4).
         norms += 3
     falcon = fields.has("parallel_attn")
     if falcon and parallel:

@@ -1,0 +1,79 @@
+"""Values of configs at the ends of what is allowed, and what stands in for those that are absent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rackmath.errors import InputError
+from rackmath.models.config import read_config
+from rackmath.models.config.changes import changed_config
+from rackmath.models.config.fields import Fields
+from rackmath.models.mixers import Grouped
+
+GPT: dict[str, Any] = {"vocab_size": 1000, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4}
+
+
+@pytest.mark.parametrize(
+    ("config", "fused"),
+    [
+        ({"model_type": "gpt2", **GPT}, True),
+        ({"model_type": "gpt_bigcode", **GPT}, True),
+        ({"model_type": "gpt_neo", "hidden_size": 64, "num_layers": 2, "num_heads": 4, **GPT}, False),
+        (
+            {
+                "model_type": "opt",
+                "vocab_size": 1000,
+                "hidden_size": 64,
+                "ffn_dim": 256,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 4,
+                "max_position_embeddings": 64,
+            },
+            False,
+        ),
+    ],
+)
+def test_queries_keys_and_values_are_one_matrix_where_the_checkpoint_has_one(
+    config: dict[str, Any], fused: bool
+) -> None:
+    """``c_attn`` of GPT-2 and GPT-BigCode; ``q_proj``, ``k_proj`` and ``v_proj`` of GPT-Neo and OPT."""
+    (mixer,) = read_config(config).layers[0].mixers
+    assert isinstance(mixer, Grouped)
+    assert mixer.fused is fused
+
+
+def test_one_entry_serves_all_layers_and_several_are_one_for_each() -> None:
+    assert Fields({"width": [7]}).per_layer("width", layer=5) == 7
+    assert [Fields({"width": [7, 8]}).per_layer("width", layer=layer) for layer in (0, 1)] == [7, 8]
+    with pytest.raises(InputError, match="layer 2"):
+        Fields({"width": [7, 8]}).per_layer("width", layer=2)
+
+
+@pytest.mark.parametrize(("key", "value"), [("n_layer", "1"), ("vocab_size", "1e9")])
+def test_a_number_of_a_config_may_be_changed_to_either_end(key: str, value: str) -> None:
+    assert changed_config({"model_type": "gpt2", **GPT}, key, value)[key] == float(value)
+    for beyond in ("0.9", "1.1e9"):
+        with pytest.raises(InputError, match="from 1 to 1e9"):
+            changed_config({"model_type": "gpt2", **GPT}, key, beyond)
+
+
+@pytest.mark.parametrize("name", ["swa_head_dim", "swa_v_head_dim", "swa_num_attention_heads"])
+def test_shapes_of_window_layers_begin_at_one(name: str) -> None:
+    config = {
+        "model_type": "mimo_v2_flash",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 16,
+        "v_head_dim": 16,
+        "sliding_window": 8,
+        "hybrid_layer_pattern": [0, 1],
+    }
+    read_config({**config, "swa_num_key_value_heads": 1, "swa_num_attention_heads": 4, name: 4})
+    with pytest.raises(InputError, match=name):
+        read_config({**config, name: 0})
