@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from rackmath.errors import InputError
+from rackmath.io import catalogue
+from rackmath.models.architecture import Experts
 from rackmath.models.config import read_config
 from rackmath.models.config.changes import changed_config
 from rackmath.models.config.fields import Fields
@@ -77,3 +79,31 @@ def test_shapes_of_window_layers_begin_at_one(name: str) -> None:
     read_config({**config, "swa_num_key_value_heads": 1, "swa_num_attention_heads": 4, name: 4})
     with pytest.raises(InputError, match=name):
         read_config({**config, name: 0})
+
+
+def test_zaya_keeps_the_inputs_of_its_convolutions_and_half_of_the_last_value() -> None:
+    """Kernels of two over 1,280 channels of queries and keys keep one input each; two values of 128 are halved."""
+    for layer in catalogue.model("Zyphra/ZAYA1-8B").layers:
+        (mixer,) = layer.mixers
+        assert isinstance(mixer, Grouped)
+        assert mixer.convolution == 1280 * 2 + 2 * 128 / 2
+
+
+def test_layers_of_experts_begin_with_the_second_where_no_offset_is_named() -> None:
+    """As transformers' ``JambaConfig`` has it."""
+    config = {
+        "model_type": "jamba",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "expert_layer_period": 2,
+        "attn_layer_period": 1,
+        "attn_layer_offset": 0,
+    }
+    layers = read_config(config).layers
+    assert [any(isinstance(b, Experts) for b in layer.feed_forwards) for layer in layers] == [False, True, False, True]

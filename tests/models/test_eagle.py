@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rackmath.api.drafts import draft_model_of
-from rackmath.api.estimate import EstimateRequest, run_estimate
+from rackmath.api.estimate import run_estimate
+from rackmath.api.estimate_request import EstimateRequest
 from rackmath.engine import Layout, estimate
 from rackmath.errors import InputError
 from rackmath.io import catalogue

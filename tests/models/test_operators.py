@@ -178,6 +178,10 @@ def test_compressed_attention_reads_one_entry_per_block() -> None:
     assert t.read == (128 * 512 + 1000 * 512) * 2
     # architectures.md section 4: 4 H d (T / 128 + 128).
     assert t.flops == 4 * 64 * 512 * (1000 + 128)
+    # Between two entries a mean over contexts has a part of one.
+    part = mixer_traffic(hca, toy(hca), 1.0, 1.0, 128_032.0, True)
+    assert part.read - t.read == 512 * 2 / 4
+    assert part.flops - t.flops == 4 * 64 * 512 / 4
     # Queries in and answers out, of two tokens in each of three sequences.
     assert mixer_traffic(hca, toy(hca), 3.0, 2.0, 128_000.0, True).activations == 3 * 2 * 2 * 64 * 512 * 2
 

@@ -265,7 +265,7 @@ def _moe_word(fields: Fields, layer: int, layers: int) -> str:
         if period is not None and (layer + phase) % period != 0:
             return "dense"
     period = fields.optional("expert_layer_period", kind="layers", low=1)
-    if period is not None and layer % period != fields.integer("expert_layer_offset", kind="layers", low=0, default=0):
+    if period is not None and layer % period != fields.integer("expert_layer_offset", kind="layers", low=0, default=1):
         return "dense"
     return "moe"
 
