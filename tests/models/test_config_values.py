@@ -12,6 +12,7 @@ from rackmath.models.architecture import Experts
 from rackmath.models.config import read_config
 from rackmath.models.config.changes import changed_config
 from rackmath.models.config.fields import Fields
+from rackmath.models.counts import total_params
 from rackmath.models.mixers import Grouped
 
 GPT: dict[str, Any] = {"vocab_size": 1000, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4}
@@ -107,3 +108,17 @@ def test_layers_of_experts_begin_with_the_second_where_no_offset_is_named() -> N
     }
     layers = read_config(config).layers
     assert [any(isinstance(b, Experts) for b in layer.feed_forwards) for layer in layers] == [False, True, False, True]
+
+
+def test_norms_of_olmo_have_no_parameters() -> None:
+    """OLMo-1B: 1,176,764,416 in all, embeddings tied."""
+    config = {
+        "model_type": "olmo",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "vocab_size": 50_304,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 16,
+        "tie_word_embeddings": True,
+    }
+    assert total_params(read_config(config)) == 1_176_764_416

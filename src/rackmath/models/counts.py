@@ -172,4 +172,4 @@ def _unmet(layer: Layer, hidden: int) -> float:
 
 def _whole(value: float) -> float:
     """Return an integer where the value is one, so that counts print without a point."""
-    return int(value) if value == int(value) else value
+    return int(value) if float(value).is_integer() else value
