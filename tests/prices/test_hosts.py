@@ -62,3 +62,5 @@ def test_the_typical_price_weighs_by_precision_and_takes_off_the_effect() -> Non
 def test_one_price_per_model_says_nothing_of_hosts() -> None:
     with pytest.raises(InputError, match="two different prices"):
         fit_hosts([[Price(value=0.0, hosts=("a",))], [Price(value=1.0, hosts=("b",))]])
+    with pytest.raises(InputError, match="two different prices"):
+        fit_hosts([[]])

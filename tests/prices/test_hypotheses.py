@@ -129,6 +129,8 @@ def test_a_fast_tier_without_a_claimed_speed_foretells_nothing() -> None:
 def test_a_population_is_the_market_s() -> None:
     many = population(MARKET, draws=100_000)
     dense = many.sparsity == 1.0
+    # No model multiplies a token by more than it stores.
+    assert many.sparsity.min() == 1.0
     assert dense.mean() == pytest.approx(MARKET.dense.share, abs=0.01)
     assert np.median(np.log(many.active[dense] / 1e9)) == pytest.approx(MARKET.dense.active, abs=0.02)
     assert np.std(np.log(many.active[~dense])) == pytest.approx(MARKET.sparse.active_deviation, rel=0.02)
