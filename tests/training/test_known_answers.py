@@ -27,6 +27,15 @@ def test_what_a_layer_of_experts_keeps() -> None:
     assert kept(mixtral, "full") == (32 * 2 * 4096, 2 * (attention + router + experts + norms))
 
 
+def test_stages_are_interleaved_as_soon_as_each_chunk_has_a_layer_and_each_stage_a_micro_batch() -> None:
+    """32 layers on 16 stages in two chunks each, with 16 micro-batches: the least of both. Eight are too few."""
+    for sequences, chunks in ((16.0, {1.0, 2.0}), (8.0, {1.0})):
+        recipe = Recipe(sequences=sequences, length=4096)
+        options = all_options(catalogue.model("mixtral-8x7b"), catalogue.system("h100-sxm"), 16, recipe)
+        deep = [chunk for layout, chunk in zip(options.layouts, options.chunks, strict=True) if layout.pipeline == 16]
+        assert set(deep) == chunks
+
+
 def test_experts_are_spread_over_every_group_that_divides() -> None:
     """Over none, or over whole tensor groups that divide tensor times data ranks and the experts."""
     options = all_options(
