@@ -1,4 +1,4 @@
-"""Every link of a document leads to a file that is there."""
+"""Documents: every link leads to a file that is there, every example shows an answer or a refusal of ours."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ PAGES = [
     *sorted((ROOT / "src/rackmath/data/book").glob("*.md")),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`\n]*`|\$\$.*?\$\$", re.DOTALL)
 
 
@@ -36,3 +37,16 @@ def test_every_page_of_the_documents_is_in_the_contents() -> None:
         name = str(page.relative_to(ROOT / "docs").with_suffix(""))
         if "_build" not in page.parts and name != "index":
             assert f"\n{name}\n" in contents, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_show_answers_and_refusals(page: Path) -> None:
+    """What a tool writes below an example may be a defect: an error of Python's, or nothing where a command is refused."""
+    text = page.read_text(encoding="utf-8")
+    assert ">>>" not in FENCE.sub("", text), "an example stands in a block of code"
+    for kind, block in FENCE.findall(text):
+        for error in re.findall(r"Traceback \(most recent call last\):\n(?:\s.*\n)*(\S.*)", block):
+            assert error.startswith("rackmath.errors."), error
+        if kind == "console":
+            for command, output in re.findall(r"^\$ (rackmath .*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+                assert output.strip(), command
