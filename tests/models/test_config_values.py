@@ -90,6 +90,36 @@ def test_zaya_keeps_the_inputs_of_its_convolutions_and_half_of_the_last_value() 
         assert mixer.convolution == 1280 * 2 + 2 * 128 / 2
 
 
+@pytest.mark.parametrize(("end", "last"), [(-1, 3), (2, 2), (1, 1)])
+def test_layers_of_experts_end_where_the_config_says_or_with_the_last(end: int, last: int) -> None:
+    """ERNIE 4.5: ``moe_layer_end_index`` is the last layer with experts, -1 the last of all."""
+    config = {
+        "model_type": "ernie4_5_moe",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "moe_intermediate_size": 32,
+        "vocab_size": 1000,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "moe_num_experts": 4,
+        "moe_k": 2,
+        "moe_layer_start_index": 1,
+        "moe_layer_interval": 1,
+        "moe_layer_end_index": end,
+    }
+    layers = read_config(config).layers
+    mixtures = [place for place, layer in enumerate(layers) if any(isinstance(b, Experts) for b in layer.feed_forwards)]
+    assert mixtures == list(range(1, last + 1))
+
+
+def test_a_list_of_layers_counts_them_where_no_number_does() -> None:
+    config = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 1000}
+    config |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+    for count in (1, 3):
+        assert len(read_config({**config, "layer_types": ["full_attention"] * count}).layers) == count
+
+
 def test_layers_of_experts_begin_with_the_second_where_no_offset_is_named() -> None:
     """As transformers' ``JambaConfig`` has it."""
     config = {
