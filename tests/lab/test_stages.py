@@ -18,10 +18,12 @@ def test_two_stages_train_and_decode(cpu: Machine) -> None:
     assert facts["gradient_error"] < 1e-5
     assert facts["peak_activations"] == facts["peak_activations_predicted"] == {"gpipe": [2, 6], "1f1b": [2, 2]}
     for name in stages.SCHEDULES:
-        bubbles, predicted = facts["bubbles"][name], facts["bubbles_predicted"][name]
+        bubbles = facts["bubbles"][name]
         assert bubbles[1] < bubbles[0], "more micro-batches, a smaller bubble"
-        # Stages wait at least as long as their order makes them.
-        assert all(b > p - 0.03 for b, p in zip(bubbles, predicted, strict=True))
+        # No run ends before its order lets it, on a busy machine least of all. (A stage that is held up works longer,
+        # so that its part of waiting may well be less.)
+        made, ordered = facts["makespans"][name], facts["makespans_predicted"][name]
+        assert all(m > 0.9 * o for m, o in zip(made, ordered, strict=True))
     one, two = facts["cache_per_process"]
     assert one == two
     first, second = facts["weights_per_process"]

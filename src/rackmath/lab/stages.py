@@ -71,6 +71,8 @@ def experiment(
         "stages": stages,
         "bubbles": {name: [row["bubble"] for row in bubble] for name, bubble in rows.items()},
         "bubbles_predicted": {name: [row["predicted"] for row in bubble] for name, bubble in rows.items()},
+        "makespans": {name: [row["makespan"] for row in bubble] for name, bubble in rows.items()},
+        "makespans_predicted": {name: [row["makespan_predicted"] for row in bubble] for name, bubble in rows.items()},
         "peak_activations": {name: [row["peak"] for row in bubble] for name, bubble in rows.items()},
         "peak_activations_predicted": {
             name: [row["peak_predicted"] for row in bubble] for name, bubble in rows.items()
