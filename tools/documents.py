@@ -28,7 +28,7 @@ from pathlib import Path
 import rackmath as public
 from rackmath.api.fields import fields_of
 from rackmath.cli.app import main as rackmath
-from rackmath.errors import InputError
+from rackmath.errors import RackmathError
 from rackmath.lecture.claims import RULINGS, Claim, claims, listed, text_of
 from rackmath.lecture.quiz import answers, problems
 from rackmath.lecture.verdicts import LARGEST_FACTOR
@@ -108,7 +108,7 @@ def _run(example: re.Match[str], scope: dict[str, object], name: str) -> str:
     try:
         with contextlib.redirect_stdout(out):
             exec(compile(source, name, "single"), scope)
-    except InputError as error:
+    except RackmathError as error:
         # Documents show refusals; the lines between are elided by doctest.
         out.write(f"Traceback (most recent call last):\n{''.join(traceback.format_exception_only(error))}")
     return "".join(f"{indent}{line}" for line in out.getvalue().splitlines(keepends=True))

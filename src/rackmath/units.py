@@ -133,7 +133,7 @@ def count(value: float) -> str:
 
 def counted(value: float, noun: str) -> str:
     """Write how many of what: ``1 sequence``, ``1,292 sequences``."""
-    return f"{value:,.0f} {noun}{'' if value == 1 else 's'}"
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def short_count(value: float) -> str:

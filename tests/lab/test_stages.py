@@ -8,6 +8,7 @@ from rackmath.errors import InputError
 from rackmath.lab import stages
 from rackmath.lab.budget import TimeLimit
 from rackmath.lab.machine import Machine
+from rackmath.training.pipelines import StageTimes, execute, schedule
 
 pytestmark = pytest.mark.long
 
@@ -28,6 +29,19 @@ def test_two_stages_train_and_decode(cpu: Machine) -> None:
     assert one == two
     first, second = facts["weights_per_process"]
     assert first == 2 * second
+
+
+@pytest.mark.parametrize("name", stages.SCHEDULES)
+def test_spans_as_ordered_have_the_bubble_and_the_makespan_of_the_order(name: str) -> None:
+    """What processes report is made up: every pass begins and ends when its order says."""
+    order = schedule(name, 3, 5)
+    timeline = execute(order, StageTimes(forward=1.0, backward_input=1.0, backward_weight=1.0))
+    lanes = [list(zip(starts, ends, strict=True)) for starts, ends in zip(timeline.start, timeline.end, strict=True)]
+    row = stages.measured_row(name, 3, 5, [{"spans": [lane, lane], "hop": 0.0, "peak": 2} for lane in lanes])
+    assert row["makespan"] == row["makespan_predicted"] == 3 * (5 + 3 - 1)
+    assert row["bubble"] == pytest.approx(row["predicted"])
+    # (P - 1) / (m + P - 1).
+    assert row["bubble"] == pytest.approx(2 / 7)
 
 
 def test_stages_that_do_not_divide_the_layers_are_refused(cpu: Machine) -> None:

@@ -255,3 +255,8 @@ def test_every_drawing_stands_in_one_chapter() -> None:
     assert sorted(named) == sorted(DRAWINGS)
     with pytest.raises(InputError, match="figure = 'none'"):
         drawing("none")
+
+
+def test_the_readme_counts_the_cards() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"its {len(CARDS)} cards" in readme

@@ -15,6 +15,15 @@ from rackmath.models.config.fields import Fields
 from rackmath.models.counts import total_params
 from rackmath.models.mixers import Grouped
 
+SMALL: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "vocab_size": 1000,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+"""What most families name alike."""
 GPT: dict[str, Any] = {"vocab_size": 1000, "n_positions": 64, "n_embd": 64, "n_layer": 2, "n_head": 4}
 
 
@@ -25,15 +34,7 @@ GPT: dict[str, Any] = {"vocab_size": 1000, "n_positions": 64, "n_embd": 64, "n_l
         ({"model_type": "gpt_bigcode", **GPT}, True),
         ({"model_type": "gpt_neo", "hidden_size": 64, "num_layers": 2, "num_heads": 4, **GPT}, False),
         (
-            {
-                "model_type": "opt",
-                "vocab_size": 1000,
-                "hidden_size": 64,
-                "ffn_dim": 256,
-                "num_hidden_layers": 2,
-                "num_attention_heads": 4,
-                "max_position_embeddings": 64,
-            },
+            {**SMALL, "model_type": "opt", "ffn_dim": 256, "max_position_embeddings": 64},
             False,
         ),
     ],
@@ -65,12 +66,9 @@ def test_a_number_of_a_config_may_be_changed_to_either_end(key: str, value: str)
 @pytest.mark.parametrize("name", ["swa_head_dim", "swa_v_head_dim", "swa_num_attention_heads"])
 def test_shapes_of_window_layers_begin_at_one(name: str) -> None:
     config = {
+        **SMALL,
         "model_type": "mimo_v2_flash",
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "vocab_size": 1000,
         "num_hidden_layers": 2,
-        "num_attention_heads": 4,
         "num_key_value_heads": 4,
         "head_dim": 16,
         "v_head_dim": 16,
@@ -94,14 +92,9 @@ def test_zaya_keeps_the_inputs_of_its_convolutions_and_half_of_the_last_value() 
 def test_layers_of_experts_end_where_the_config_says_or_with_the_last(end: int, last: int) -> None:
     """ERNIE 4.5: ``moe_layer_end_index`` is the last layer with experts, -1 the last of all."""
     config = {
+        **SMALL,
         "model_type": "ernie4_5_moe",
-        "hidden_size": 64,
-        "intermediate_size": 128,
         "moe_intermediate_size": 32,
-        "vocab_size": 1000,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
         "moe_num_experts": 4,
         "moe_k": 2,
         "moe_layer_start_index": 1,
@@ -114,8 +107,7 @@ def test_layers_of_experts_end_where_the_config_says_or_with_the_last(end: int, 
 
 
 def test_a_list_of_layers_counts_them_where_no_number_does() -> None:
-    config = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "vocab_size": 1000}
-    config |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+    config = {name: value for name, value in SMALL.items() if name != "num_hidden_layers"} | {"model_type": "llama"}
     for count in (1, 3):
         assert len(read_config({**config, "layer_types": ["full_attention"] * count}).layers) == count
 
@@ -123,13 +115,8 @@ def test_a_list_of_layers_counts_them_where_no_number_does() -> None:
 def test_layers_of_experts_begin_with_the_second_where_no_offset_is_named() -> None:
     """As transformers' ``JambaConfig`` has it."""
     config = {
+        **SMALL,
         "model_type": "jamba",
-        "hidden_size": 64,
-        "intermediate_size": 128,
-        "vocab_size": 1000,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
         "num_experts": 4,
         "num_experts_per_tok": 2,
         "expert_layer_period": 2,

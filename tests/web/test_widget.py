@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,9 +11,8 @@ import rackmath as rm
 from rackmath.errors import InputError
 from rackmath.web import stills
 from rackmath.web.pages import views
+from rackmath.web.script import widget_script
 from rackmath.web.widget import ViewWidget, widget
-
-SCRIPT = Path(__file__).parents[2] / "src/rackmath/web/static/widget.js"
 
 
 def on_one_gpu(**values: object) -> ViewWidget:
@@ -131,7 +129,7 @@ def test_sliders_fields_and_errors_of_the_script(page: Page) -> None:
             };
             view.render({model: window.model, el: document.getElementById("cell")});
         }""",
-        {"script": SCRIPT.read_text(encoding="utf-8"), "state": state},
+        {"script": widget_script(), "state": state},
     )
     expect(page.locator("#cell dl dd").first).to_have_text("tp1,ep1,pp1,dp1")
     slider = page.get_by_label("sequences, slider")

@@ -61,7 +61,7 @@ def experiment(
     wrong = 0.0
     for i, (name, count) in enumerate(cases):
         answers = [lane[i] for lane in lanes]
-        rows[name].append(_row(name, stages, count, answers))
+        rows[name].append(measured_row(name, stages, count, answers))
         wrong = max(wrong, _gradient_error(answers[0]["gradient"], jobs[i]))
     budget.say("decoding with the cache kept per stage")
     widths = [n for n in (1, 2, 4, 8) if n <= stages]
@@ -104,7 +104,7 @@ def _sizes(microbatches: Sequence[int], stages: int, pace: float, budget: TimeLi
     return selection, int(np.clip(room / sum(lasting[: len(selection)]) - 1, 1, _REPEATS))
 
 
-def _row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) -> dict[str, float]:
+def measured_row(name: str, stages: int, count: int, answers: Sequence[dict[str, Any]]) -> dict[str, float]:
     """One schedule measured, and by the scheduler from the passes' own times."""
     bubbles: list[float] = []
     makespans: list[float] = []

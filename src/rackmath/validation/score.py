@@ -86,7 +86,8 @@ def median_range(sizes: NDArray[np.float64], sources: Sequence[str]) -> tuple[fl
         return None
     place = {name: i for i, name in enumerate(names)}
     of_row = np.array([place[source] for source in sources])
-    parts: list[NDArray[np.float64]] = [sizes[of_row == i] for i in range(len(names))]
+    in_order = sizes[np.argsort(of_row, kind="stable")]
+    parts: list[NDArray[np.float64]] = np.split(in_order, np.cumsum(np.bincount(of_row))[:-1])
     draw = np.random.default_rng(0)
     medians = np.empty(_DRAWS)
     for k in range(_DRAWS):

@@ -17,6 +17,7 @@ from rackmath.web.controls import controls
 from rackmath.web.inputs import in_unit_of
 from rackmath.web.pages import views
 from rackmath.web.rendering import said
+from rackmath.web.script import widget_script
 from rackmath.web.shown import PageContent, Table, View
 from rackmath.web.stills import svg
 
@@ -51,7 +52,7 @@ class ViewWidget(anywidget.AnyWidget):
     refused, by field, with an empty name for what is no one field's. ``shown`` is the answer as the page has it.
     """
 
-    _esm = _STATIC / "widget.js"
+    _esm = widget_script()
     _css = _STATIC / "widget.css"
     title = traitlets.Unicode().tag(sync=True)
     controls = traitlets.List().tag(sync=True)

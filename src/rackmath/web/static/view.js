@@ -6,6 +6,7 @@ import { choose } from "./chosen.js";
 import { download, element, short, tableOf } from "./dom.js";
 import { notebook } from "./notebook.js";
 import { Picture } from "./picture.js";
+import { placeOf, takeArrows, valueAt } from "./slider.js";
 import { Spoken } from "./spoken.js";
 import { takeFiles } from "./uploads.js";
 
@@ -77,34 +78,18 @@ export class View {
 
   joinRange(range) {
     const number = range.parentElement.querySelector("input[type=number]");
-    const low = Number(range.dataset.low), high = Number(range.dataset.high), log = "log" in range.dataset;
-    range.read = () => {
-      const part = Number(range.value) / Number(range.max);
-      let value = log ? low * (high / low) ** part : low + (high - low) * part;
-      if ("whole" in range.dataset) value = Math.round(value);
-      return Math.min(Math.max(Number(short(value)), low), high);
-    };
+    const { low, high } = range.dataset;
+    const scale = { low: Number(low), high: Number(high), steps: Number(range.max), log: "log" in range.dataset, whole: "whole" in range.dataset };
+    range.read = () => valueAt(scale, Number(range.value));
     range.place = () => {
-      const value = Math.min(Math.max(Number(number.value), low), high);
-      range.value = String(Math.round(Number(range.max) * (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low))));
+      range.value = String(placeOf(scale, Number(number.value)));
       range.setAttribute("aria-valuetext", number.value);
     };
+    takeArrows(range, scale, () => Number(number.value), () => {
+      for (const name of ["input", "change"]) range.dispatchEvent(new Event(name, { bubbles: true }));
+    });
     number.range = range;
     range.place();
-    // An arrow moves to the next value; steps of a wide or logarithmic slider are finer than its values.
-    range.addEventListener("keydown", (event) => {
-      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
-      if (!way) return;
-      event.preventDefault();
-      const before = Number(number.value);
-      for (let place = Number(range.value) + way; place >= 0 && place <= Number(range.max); place += way) {
-        range.value = String(place);
-        if ((range.read() - before) * way > 0) break;
-      }
-      if (range.read() === before) return;
-      range.dispatchEvent(new Event("input", { bubbles: true }));
-      range.dispatchEvent(new Event("change", { bubbles: true }));
-    });
   }
 
   changed(event) {
@@ -220,6 +205,7 @@ export class View {
       return;
     }
     await this.show(found);
+    this.spoken.answer(found.pairs);
     performance.measure(`redraw:${this.name}`, { start: began, end: performance.now() });
   }
 
@@ -247,7 +233,6 @@ export class View {
   async show(answer) {
     this.answer = answer;
     this.wrong([]);
-    this.spoken.answer(answer.pairs);
     const before = new Map(this.beside?.answer.pairs ?? []);
     this.section.querySelector(".pairs").replaceChildren(...answer.pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value),
       ...(before.has(name) && before.get(name) !== value ? [element("dd", { class: "before" }, beforeText(before.get(name), value))] : []))));

@@ -1,28 +1,13 @@
 // A view of the board in a cell of a notebook: controls write "values", the kernel answers with "html" or "errors".
 
+import { placeOf, takeArrows, valueAt } from "./slider.js";
+
 const WAIT = 150; // ms after the last move of a slider
 
 function element(name, properties = {}, children = []) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
   return made;
-}
-
-// Place of a slider -> its value, and back, as the board has them.
-function valueAt(control, place) {
-  const part = place / control.steps;
-  const value = control.log
-    ? control.low * (control.high / control.low) ** part
-    : control.low + (control.high - control.low) * part;
-  return control.whole ? Math.round(value) : Number(value.toPrecision(3));
-}
-
-function placeOf(control, value) {
-  const held = Math.min(Math.max(value, control.low), control.high);
-  const part = control.log
-    ? Math.log(held / control.low) / Math.log(control.high / control.low)
-    : (held - control.low) / (control.high - control.low);
-  return Math.round(part * control.steps);
 }
 
 function field(control, changed) {
@@ -54,17 +39,7 @@ function field(control, changed) {
     say();
     range.oninput = () => { input.value = valueAt(control, Number(range.value)); say(); changed(control.name, input.value); };
     input.oninput = () => { range.value = placeOf(control, Number(input.value)); say(); };
-    // An arrow moves to the next value; steps of a wide or logarithmic slider are finer than its values.
-    range.onkeydown = (event) => {
-      const way = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
-      if (!way) return;
-      event.preventDefault();
-      const before = Number(input.value);
-      for (let at = Number(range.value) + way; at >= 0 && at <= control.steps; at += way) {
-        range.value = at;
-        if ((valueAt(control, at) - before) * way > 0) { range.oninput(); break; }
-      }
-    };
+    takeArrows(range, control, () => Number(input.value), () => range.oninput());
     parts.splice(1, 0, range);
   }
   const place = element("div", { className: "control" }, parts);
