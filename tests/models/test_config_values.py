@@ -139,3 +139,10 @@ def test_norms_of_olmo_have_no_parameters() -> None:
         "tie_word_embeddings": True,
     }
     assert total_params(read_config(config)) == 1_176_764_416
+
+
+def test_mpt_shares_its_embedding_with_its_head() -> None:
+    """MPT-7B: 6,649,286,656 parameters; neither its config nor its checkpoint names a head."""
+    config = {"model_type": "mpt", "d_model": 4096, "n_layers": 32, "n_heads": 32, "expansion_ratio": 4}
+    config |= {"vocab_size": 50_432, "max_seq_len": 2048, "no_bias": True}
+    assert total_params(read_config(config)) == 6_649_286_656
