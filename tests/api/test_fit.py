@@ -102,10 +102,20 @@ def test_bad_input_is_refused(changes: dict[str, Any], words: str) -> None:
         rows(**changes)
 
 
-@pytest.mark.parametrize(("system", "engine"), [("rtx-4090", "llama.cpp"), ("b200-sxm", "vllm")])
-def test_the_engine_with_most_measurements(system: str, engine: str) -> None:
-    result = run_fit(FitRequest(on=system, models="gpt-oss-20b"))
-    assert result.details[1] in ({engine} if system == "rtx-4090" else {"vllm", "sglang", "trtllm"})
+@pytest.mark.parametrize(
+    ("system", "engines"),
+    [
+        ("rtx-4090", {"llama.cpp"}),
+        ("b200-sxm", {"vllm", "sglang", "trtllm"}),
+        ("m2-max", {"llama.cpp"}),
+        ("gtx-1080-ti", {"llama.cpp"}),
+        ("v100-sxm", {"vllm"}),
+    ],
+)
+def test_the_engine_with_most_measurements(system: str, engines: set[str]) -> None:
+    """Of the chip, else of its generation (Apple's); Pascal and Volta have none, and a card stands alone."""
+    result = run_fit(FitRequest(on=system, models="qwen3-8b", weights="q4_k_m" if "llama.cpp" in engines else "bf16"))
+    assert result.details[1] in engines
 
 
 def test_its_picture_has_a_point_for_each() -> None:

@@ -64,7 +64,13 @@ DERIVED = {
     "TPU v5p": "tpu-v5p",
     "TPU v6e (Trillium)": "tpu-v6e",
     "TPU7x (Ironwood)": "tpu-v7",
+    "Trainium1": "trainium1",
     "Trainium2": "trainium2",
+    "Trainium3": "trainium3",
+    "Gaudi 2": "gaudi-2",
+    "V100 SXM2 32GB": "v100-sxm",
+    "A30": "a30",
+    "L4": "l4",
 }
 
 

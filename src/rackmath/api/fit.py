@@ -84,10 +84,16 @@ def run_fit(r: FitRequest, progress: Callable[[str], None] | None = None) -> Res
 
 
 def _most_measured(system: System) -> str:
-    """The engine that most measurements on the chip are of."""
+    """The engine that most measurements on the chip are of, else on its generation.
+
+    Without either: llama.cpp on accelerators that stand alone, which it runs on where other engines do not.
+    """
     frame = all_measurements()
-    counts = dict(frame.filter(frame["at_chip"] == system.chip.name)["engine"].value_counts().iter_rows())
-    return max(FAMILIES, key=lambda name: counts.get(name, 0)) if counts else DEFAULT_ENGINE
+    for column, name in (("at_chip", system.chip.name), ("at_generation", system.chip.generation)):
+        counts = dict(frame.filter(frame[column] == name)["engine"].value_counts().iter_rows())
+        if any(counts.get(family) for family in FAMILIES):
+            return max(FAMILIES, key=lambda family: counts.get(family, 0))
+    return DEFAULT_ENGINE if system.domain > 1 else engine_of_unlike_cards()
 
 
 def _untrained(model: Architecture, context: float) -> str:
