@@ -13,8 +13,9 @@ sources that no choice looks at take no part in it.
 
 from __future__ import annotations
 
+import csv
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,17 +25,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evidence_learning import learned, outliers, row_noise
+from evidence_ranges import FEWEST, Deviations, inside, quantiles
 from headline import write_headline
 from rackmath.evidence.configurations import NAMES, Configurations, book_of, columns_of
-from rackmath.evidence.posterior import Base, Posterior, Process, factors, posteriors
+from rackmath.evidence.posterior import Base, Posterior, Process, posteriors
 from rackmath.io import constants_file, evidence_files, tables
 from rackmath.validation.calibrate import calibrate, possible, usable
 from rackmath.validation.calibration_text import constants_text, left_out_rows
-from rackmath.validation.left_out import folds, reserved, source_of
+from rackmath.validation.left_out import GROUPINGS, folds, reserved
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
 from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
-from rackmath.validation.ranges import row_range
+from rackmath.validation.ranges import covered_by_others
 from rackmath.validation.rows import NEEDED
 
 ROOT = Path(__file__).parent.parent
@@ -42,7 +44,6 @@ DATA = ROOT / "src/rackmath/data"
 PAGE = ROOT / "docs/accuracy-of-evidence.md"
 LEFT_OUT = ROOT / "docs/generated/left_out.csv"
 COMMAND = "rackmath calibrate rows.csv --out constants.toml --from-scratch"
-FEWEST = 30
 SAMPLE = 1500
 """Rows of each way of leaving out that are scored."""
 WAYS = {"source": "source", "model on chip": "model on chip", "configuration": "model on chip"}
@@ -58,6 +59,8 @@ class Scored:
     questions: list[Question]
     residual: Array
     answers: list[Posterior]
+    places: NDArray[np.intp]
+    """Their places among all rows."""
 
     @property
     def signs(self) -> Array:
@@ -96,12 +99,16 @@ def main() -> None:
         )
         for seed, way in enumerate(WAYS)
     }
-    process = replace(process, quantile=_quantiles(scores))
+    deviations = {way: Deviations.of(s.questions, s.residual, s.answers) for way, s in scores.items()}
+    everything = Deviations.joined(list(deviations.values()))
+    process = replace(process, quantile=quantiles(everything))
+    by_physics = _inside_of_physics(questions)
+    held = {way: _inside(s, deviations[way], everything, by_physics[way]) for way, s in scores.items()}
     (DATA / "evidence.toml").write_text(_toml(process), encoding="utf-8")
     rows = records(questions, values["all"], row_noise(process.noise, noise), evidence_files.FACTS)
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.selectors.float().cast(pl.Float64))
     frame.write_parquet(DATA / "evidence.parquet", compression="zstd", compression_level=19)
-    PAGE.write_text("\n".join(_page(process, scores)) + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join(_page(scores, held)) + "\n", encoding="utf-8")
     _readme(scores["configuration"], scores["source"])
 
 
@@ -155,7 +162,7 @@ def residuals_by_fold(questions: list[Question], values: dict[str, Array], name:
 def _groups(way: str, questions: list[Question], columns: Configurations) -> NDArray[np.intp]:
     """Group of every row: what is left out with it."""
     if way == "source":
-        names = [source_of(q) for q in questions]
+        names = [q.row.publisher for q in questions]
     elif way == "model on chip":
         names = [f"{q.architecture.name} {q.system.chip.name}" for q in questions]
     else:
@@ -187,27 +194,7 @@ def _scored(
             base = Base(columns[0], np.where(np.isfinite(r), r, 0.0), own)
             answers += posteriors(process, base, columns[1].take(np.array([i])), [np.flatnonzero(hidden).tolist()])
             kept.append(i)
-    return Scored([questions[i] for i in kept], np.array([residual(i)[i] for i in kept]), answers)
-
-
-def _quantiles(scores: dict[str, Scored]) -> dict[str, dict[str, tuple[float, float]]]:
-    """Standard deviations that hold 90 % of left-out rows: by place and question, and of all questions."""
-    rows: dict[tuple[str, str], list[float]] = {}
-    for s in scores.values():
-        for q, r, a in zip(s.questions, s.residual, s.answers, strict=True):
-            for kind in ("all", configuration(q).question):
-                rows.setdefault((a.range_class, kind), []).append((r - a.expected) / a.deviation)
-    table: dict[str, dict[str, tuple[float, float]]] = {}
-    for (place, kind), z in sorted(rows.items()):
-        if len(z) >= (FEWEST if kind == "all" else 2 * FEWEST):
-            upper = min(1.0, np.ceil((len(z) + 1) * 0.95) / len(z))
-            low, high = np.quantile(z, [1 - upper, upper])
-            table.setdefault(place, {})[kind] = (max(-float(low), 0.1), max(float(high), 0.1))
-    for end in ("", ", unknown source"):
-        # A place with too few rows has the ranges of the next farther one.
-        for place, farther in ((f"middling{end}", f"far{end}"), (f"near{end}", f"middling{end}")):
-            table.setdefault(place, table[farther])
-    return table
+    return Scored([questions[i] for i in kept], np.array([residual(i)[i] for i in kept]), answers, np.array(kept))
 
 
 def _toml(process: Process) -> str:
@@ -226,7 +213,7 @@ def _toml(process: Process) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _page(process: Process, scores: dict[str, Scored]) -> list[str]:
+def _page(scores: dict[str, Scored], held: Mapping[str, NDArray[np.bool_]]) -> list[str]:
     head = (
         "| left out | of rows | rows | physics: median | p90 | with evidence: median | p90 | inside the range |",
         "|---|---|---|---|---|---|---|---|",
@@ -239,26 +226,28 @@ def _page(process: Process, scores: dict[str, Scored]) -> list[str]:
         "and far are by the part of the variance of residuals that rows could explain and do not. With its source left",
         "out a row is asked like a user's answer: no measurement is of its source, and half of what the other",
         "sources let expect is taken. With its model on its chip or its configuration left out, its source is known.",
+        "Inside are rows that lie in the range which the other sources alone would have let stand.",
         f"{SAMPLE:,} rows are drawn for each way of leaving out.",
         "",
         *head,
     ]
     for way, s in scores.items():
-        held = np.array([reserved(q) for q in s.questions])
-        lines += _lines(process, way, s, {"sources that no choice looked at": held, "other sources": ~held})
+        kept = np.array([reserved(q) for q in s.questions])
+        lines += _lines(way, s, held[way], {"sources that no choice looked at": kept, "other sources": ~kept})
         distance = np.array([a.distance for a in s.answers])
-        lines += _lines(process, way, s, {name: distance == name for name in ("near", "middling", "far")})
+        lines += _lines(way, s, held[way], {name: distance == name for name in ("near", "middling", "far")})
     for title, of in (
         ("generation", lambda q: q.system.chip.generation),
         ("engine", lambda q: q.row.family),
         ("question", lambda q: configuration(q).question),
-        ("source", source_of),
+        ("source", lambda q: q.row.publisher),
     ):
         lines += ["", f"## By {title}", "", *head]
         for way, s in scores.items():
             names = np.array([of(q) for q in s.questions])
             masks = {str(name): names == name for name in sorted(set(names))}
-            lines += _lines(process, way, s, {name: mask for name, mask in masks.items() if mask.sum() >= FEWEST})
+            counted = {name: mask for name, mask in masks.items() if mask.sum() >= FEWEST}
+            lines += _lines(way, s, held[way], counted)
     return lines
 
 
@@ -282,26 +271,33 @@ def _readme(configuration_out: Scored, source_out: Scored) -> None:
     write_headline("evidence", text)
 
 
-def _lines(process: Process, way: str, s: Scored, masks: dict[str, NDArray[np.bool_]]) -> list[str]:
+def _inside_of_physics(questions: Sequence[Question]) -> dict[str, NDArray[np.bool_]]:
+    """Whether rows lie in the ranges of physics that rows of other groups alone would have had, by way."""
+    with LEFT_OUT.open(newline="", encoding="utf-8") as lines:
+        rows = {row["id"]: row for row in csv.DictReader(lines)}
+    left = {name: np.array([float(rows[q.row.id][name]) for q in questions]) for name in GROUPINGS}
+    groups = {"source": np.array([q.row.publisher for q in questions])}
+    return {
+        way: covered_by_others(questions, left[name], left, groups.get(way, folds(questions, name)))
+        for way, name in WAYS.items()
+    }
+
+
+def _inside(s: Scored, own: Deviations, everything: Deviations, by_physics: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether rows lie in the range that is stated, had it not seen them: that of physics where nothing is near."""
+    far = np.array([a.distance == "far" for a in s.answers])
+    return np.where(far, by_physics[s.places], inside(own, everything))
+
+
+def _lines(way: str, s: Scored, held: NDArray[np.bool_], masks: dict[str, NDArray[np.bool_]]) -> list[str]:
     expected = np.array([a.expected for a in s.answers])
     plain, near = (np.abs(np.expm1(-s.signs * r)) for r in (s.residual, s.residual - expected))
-    inside = np.array([_inside(process, q, r, a) for q, r, a in zip(s.questions, s.residual, s.answers, strict=True)])
     return [
         f"| {way} | {name} | {mask.sum():,} | {np.median(plain[mask]):.1%} | {np.quantile(plain[mask], 0.9):.0%} "
-        f"| {np.median(near[mask]):.1%} | {np.quantile(near[mask], 0.9):.0%} | {inside[mask].mean():.0%} |"
+        f"| {np.median(near[mask]):.1%} | {np.quantile(near[mask], 0.9):.0%} | {held[mask].mean():.0%} |"
         for name, mask in masks.items()
         if mask.sum() >= 5
     ]
-
-
-def _inside(process: Process, question: Question, residual: float, answer: Posterior) -> bool:
-    """Whether a row lies in the range that is stated: that of physics where nothing is near."""
-    if answer.distance == "far":
-        low, high = row_range(question, constants_file.constants())
-        ratio = np.exp(residual * float(signs([question])[0]))
-        return bool(low <= ratio <= high)
-    _, low, high = factors(process, answer, configuration(question).question)
-    return bool(low <= np.exp(residual) <= high)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from rackmath.engine.constants import Constants, EngineVersion, inward, outward
 from rackmath.engine.terms import TERM, TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
-from rackmath.validation.answers import answer, engine_of, stacked_constants, taken
+from rackmath.validation.answers import answer
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, possible, usable
 from rackmath.validation.calibration_text import constants_text
@@ -22,8 +22,9 @@ from rackmath.validation.fit import Prior, as_constants, as_vector, at_centres, 
 from rackmath.validation.groups import groups
 from rackmath.validation.held import held_by
 from rackmath.validation.left_out import weights
-from rackmath.validation.priors import FEWEST, priors
+from rackmath.validation.priors import FEWEST, placed, priors
 from rackmath.validation.problem import STEP, Problem, evaluate
+from rackmath.validation.question_constants import Engines, stacked_constants, taken
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
 from tests.validation.rows import cells
@@ -57,14 +58,14 @@ def spread_of_rows():
 
 def test_flattened_passes_take_as_long_as_the_engine_says() -> None:
     questions, _ = usable(TABLE)
-    losses, outside = stacked_constants(SHIPPED, [engine_of(q) for q in questions])
+    losses, outside = stacked_constants(SHIPPED, Engines.of(questions))
     values, running = evaluate(questions, SHIPPED)
     sorted_groups = groups(questions)
     recorders = [Recorder(g) for g in sorted_groups]
     for group, recorder in zip(sorted_groups, recorders, strict=True):
         answer(group, recorder, taken(outside, group.index), held_by(group), running[group.index])
     features = flattened(sorted_groups, recorders)
-    times = features.times(losses)
+    times = features.times(losses, features.kernel_seconds(losses))
     for group, ranges in zip(sorted_groups, features.calls, strict=True):
         constants = taken(outside, group.index)
         again, _ = answer(group, RecordedTimer(times, ranges), constants, held_by(group), running[group.index])
@@ -350,3 +351,13 @@ def _cells_of(q) -> dict[str, str]:
         "statistic": row.statistic,
         "per": row.per,
     }
+
+
+def test_a_few_rows_of_chips_without_timings_move_nothing() -> None:
+    """What their kernels lack has no constant of its own: with rows enough it has, and timed chips need none."""
+
+    def of(hardware: str, rows: int):
+        return [question(read_row(cells(hardware=hardware, concurrency=str(i + 1)), 2)) for i in range(rows)]
+
+    assert placed([*of("mi210", FEWEST - 1), *of("L40S", 1)], TIMED).tolist() == [False] * (FEWEST - 1) + [True]
+    assert placed(of("mi210", FEWEST), TIMED).all()

@@ -9,10 +9,10 @@ import pytest
 from rackmath.engine.constants import inward, outward
 from rackmath.engine.terms import TERM
 from rackmath.io import constants_file
-from rackmath.validation.answers import engine_of
 from rackmath.validation.calibrate import usable
 from rackmath.validation.misses import causes
 from rackmath.validation.problem import evaluate
+from rackmath.validation.question_constants import engine_of
 from rackmath.validation.questions import Question
 
 ROW = {

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from rackmath.engine.constants import Constants, EngineVersion, RowGroup
+from rackmath.io import constants_file, tables
+from rackmath.validation.calibrate import usable
 from rackmath.validation.left_out import FOLDS, GROUPINGS, folds, reserved, weights
 from rackmath.validation.questions import question
-from rackmath.validation.ranges import class_of, covered, fitted_ranges, row_range
+from rackmath.validation.ranges import class_of, covered_by_others, fitted_ranges, row_range
 from rackmath.validation.rows import read_row
+from tests.conftest import SHARED
 from tests.validation.rows import cells
+
+ROWS = SHARED / "measured/rows.csv"
+LEFT_OUT = Path(__file__).parents[2] / "docs/generated/left_out.csv"
 
 SEEN = RowGroup(family="vllm", generation="hopper", phase="serving", rows=40, first=2025.0, last=2026.0)
 
@@ -29,6 +37,13 @@ def constants_with(questions, values) -> Constants:
     left = dict.fromkeys(("source", "chip", "engine on generation"), values)
     chips = frozenset({questions[0].system.chip.name})
     return Constants(base={}, moves={}, ranges=fitted_ranges(questions, left), chips=chips, evidence=(SEEN,))
+
+
+def covered(questions, values, constants: Constants) -> np.ndarray:
+    """Whether each row lies in the range that stands beside its value."""
+    bounds = np.array([row_range(q, constants) for q in questions])
+    ratio = np.array([q.row.value for q in questions]) / values
+    return (ratio >= bounds[:, 0]) & (ratio <= bounds[:, 1])
 
 
 def test_ranges_of_left_out_rows_cover_nine_in_ten_of_others(rng) -> None:
@@ -77,12 +92,76 @@ def test_nearness_goes_from_the_chip_to_nothing() -> None:
     assert (c.rows(here), c.rows(here, "training"), c.rows(there)) == (40, 0, 0)
 
 
-def test_an_engine_with_rows_enough_has_a_range_of_its_own() -> None:
-    ranges = {"time per token": {"chip": (0.5, 2.0), "none": (0.1, 9.0), "vllm hopper": (0.8, 1.2)}}
-    c = Constants(base={}, moves={}, ranges=ranges, chips=frozenset({"A"}), evidence=(SEEN,))
-    here = EngineVersion(generation="hopper", family="vllm")
-    assert c.range("time per token", here, "A", "serving") == (0.8, 1.2)
-    assert c.range("time per token", EngineVersion(generation="tpu", family="x"), "B", "serving") == (0.1, 9.0)
+def from_sources(rng: np.random.Generator, sources: int, rows: int, between: float, within: float):
+    """Rows of sources that err alike."""
+    questions, values = rows_of(sources * rows, rng, 0.0)
+    names = np.repeat(np.arange(sources), rows)
+    error = np.exp(rng.normal(0, between, sources)[names] + rng.normal(0, within, len(names)))
+    made = [
+        replace(q, row=replace(q.row, value=float(q.row.value * e), source=f"lab{name:03}/runs@1"))
+        for q, e, name in zip(questions, error, names, strict=True)
+    ]
+    return made, values, names
+
+
+def test_ranges_hold_of_a_source_that_they_have_not_seen(rng) -> None:
+    """Twelve sources that differ more from each other than their rows do: percentiles over rows hold too seldom."""
+    inside = []
+    for _ in range(12):
+        questions, values, _names = from_sources(rng, 16, 20, between=0.3, within=0.05)
+        known = constants_with(questions[:240], values[:240])
+        inside.append(covered(questions[240:], values[240:], known).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.06)
+
+
+def test_sources_that_err_alike_ask_for_wider_ranges_than_the_same_rows_mixed(rng) -> None:
+    wider = []
+    for _ in range(10):
+        questions, values, _names = from_sources(rng, 12, 30, between=0.3, within=0.05)
+        apart = constants_with(questions, values).ranges["time per token"]["chip"]
+        mixed = [replace(q, row=replace(q.row, source=f"lab{i % 12:03}/runs@1")) for i, q in enumerate(questions)]
+        together = constants_with(mixed, values).ranges["time per token"]["chip"]
+        wider.append(np.log(apart[1] / apart[0]) / np.log(together[1] / together[0]))
+    assert np.mean(wider) > 1.1
+    assert min(wider) >= 1
+
+
+def test_a_large_source_does_not_outweigh_all_others(rng) -> None:
+    questions, values = rows_of(1000, rng, 0.05)
+    made = [
+        replace(q, row=replace(q.row, source="large/one@1" if i < 900 else f"small{i % 10}/one@1", value=v))
+        for i, q in enumerate(questions)
+        for v in [q.row.value * (1.0 if i < 900 else 2.0)]
+    ]
+    high = constants_with(made, values).ranges["time per token"]["chip"][1]
+    assert high > 1.9
+
+
+def test_the_score_of_ranges_leaves_the_rows_out_that_it_counts(rng) -> None:
+    """One source of three is ten times off: ranges that saw it hold of it, those of the other two do not."""
+    questions, values, names = from_sources(rng, 3, 60, between=0.0, within=0.1)
+    off = [
+        replace(q, row=replace(q.row, value=q.row.value * (10 if n == 2 else 1)))
+        for q, n in zip(questions, names, strict=True)
+    ]
+    left = dict.fromkeys(("source", "chip", "engine on generation"), values)
+    inside = covered_by_others(off, values, left, names)
+    assert inside[names == 2].mean() == 0
+    assert covered(off, values, constants_with(off, values))[names == 2].mean() > 0.85
+
+
+@pytest.mark.skipif(not ROWS.is_file(), reason="needs ../shared/measured/rows.csv")
+def test_the_shipped_ranges_are_those_of_the_left_out_predictions() -> None:
+    """Of the same fit: rows that a later catalogue can read are not among them."""
+    with LEFT_OUT.open(newline="", encoding="utf-8") as lines:
+        left = {row["id"]: row for row in csv.DictReader(lines)}
+    questions = [q for q in usable(tables.read_csv(ROWS, "rows"))[0] if q.row.id in left]
+    values = {name: np.array([float(left[q.row.id][name]) for q in questions]) for name in GROUPINGS}
+    shipped = constants_file.constants().ranges
+    fresh = fitted_ranges(questions, values)
+    assert sorted(shipped) == sorted(fresh)
+    for name, table in shipped.items():
+        assert {place: pytest.approx(ends, rel=2e-3) for place, ends in fresh[name].items()} == table
 
 
 def test_an_inferred_layout_widens_the_range() -> None:

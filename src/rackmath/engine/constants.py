@@ -142,18 +142,11 @@ class Constants:
         return "member" if any(apart) else "none"
 
     def range(self, kind: str, engine: EngineVersion, chip: str, phase: str = "") -> tuple[float, float]:
-        """90 % range of measured over predicted values of a class, as wide as rows are far.
-
-        An engine on a generation with rows enough has a range of its own.
-        """
+        """90 % range of measured over predicted values of a class, as wide as rows are far."""
         table = self.ranges.get(kind, self.ranges.get("all", {}))
         if engine.stage == IMMATURE:
             return table.get(IMMATURE, table.get("none", (1.0, 1.0)))
-        own = table.get(f"{engine.family} {engine.generation}")
-        near = self.nearness(engine, chip, phase)
-        if own is not None and near == "chip":
-            return own
-        return table.get(near, (1.0, 1.0))
+        return table.get(self.nearness(engine, chip, phase), (1.0, 1.0))
 
     def losses(self, engine: EngineVersion, kernels: Kernels, low: float = 1.0, high: float = 1.0) -> Losses:
         """Losses of an engine with a chip's kernels, with a range around its times."""

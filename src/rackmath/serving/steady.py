@@ -24,13 +24,13 @@ from rackmath.serving.waits import (
     in_turn,
     of_requests,
     others,
-    prompts_met,
     prompts_of_a_step,
     prompts_read,
     started,
-    time_per_output_token,
+    time_by_batch,
     time_to_first_token,
     until_begun,
+    wait_for_a_prompt,
 )
 
 _ROUNDS = 6
@@ -136,12 +136,13 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     first, running = unmet, limit
     most = prompts_read(load, s) * groups * load.output
     passed = groups / maximum(s.frontend, INSTANT)
-    tpot = time_per_output_token(t, running, limit, load, groups, s)
+    per_token, waited = time_by_batch(t, limit, load, groups, s), wait_for_a_prompt(t, load)
+    tpot = per_token(running)
     for _ in range(_SETTLING):
         busy = load.output * tpot
-        first = unmet + prompts_met(t, running, busy, load, groups)
+        first = unmet + others(running, groups) / busy * waited
         running = maximum(minimum(minimum(limit * busy / (busy + first), most), passed * busy), 1.0)
-        tpot = time_per_output_token(t, running, limit, load, groups, s)
+        tpot = per_token(running)
     if not load.wave:
         first = maximum(first, limit * load.output * tpot / running - load.output * tpot)
     held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)

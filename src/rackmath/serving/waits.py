@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,10 +36,19 @@ def time_per_output_token(
     users : Number
         Requests in the engine; infinite where they arrive by themselves. [requests]
     """
-    overlap = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
-    prompts = overlap * running / maximum(load.output, 1.0) * _share_met(users, groups, s)
-    most = prompts_read(load, s)
-    return t.step / s.accepted(load.drafted) + s.interruption * minimum(prompts, most) * t.beside
+    return time_by_batch(t, users, load, groups, s)(running)
+
+
+def time_by_batch(t: PassTimes, users: Number, load: Load, groups: Number, s: Scheduling) -> Callable[[Number], Number]:
+    """:func:`time_per_output_token` of a batch: a balance asks it in every round, and most of it stays."""
+    share, output, most = _share_met(users, groups, s), maximum(load.output, 1.0), prompts_read(load, s)
+    alone = t.step / s.accepted(load.drafted)
+
+    def at(running: Number) -> Number:
+        overlap = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
+        return alone + s.interruption * minimum(overlap * running / output * share, most) * t.beside
+
+    return at
 
 
 _QUANTILES = -np.log1p(-(np.arange(64) + 0.5) / 64)
@@ -137,9 +148,12 @@ def prompts_met(t: PassTimes, running: Number, busy: Number, load: Load, groups:
     busy : Number
         Time of an answer. [s]
     """
-    if load.wave:
-        return 0.0
-    return others(running, groups) / busy * (t.prompt * (load.looks - 1) * t.step + t.alone**2 / 2)
+    return others(running, groups) / busy * wait_for_a_prompt(t, load)
+
+
+def wait_for_a_prompt(t: PassTimes, load: Load) -> Number:
+    """Wait of a first token for one prompt, times the time in which it may come; none in a wave. [s2]"""
+    return 0.0 if load.wave else t.prompt * (load.looks - 1) * t.step + t.alone**2 / 2
 
 
 def queued(prompt: Number, busy: Number) -> Number:

@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from dataclasses import replace
 
 import numpy as np
 
-from rackmath.engine import Losses
-from rackmath.engine.constants import Constants, EngineVersion
-from rackmath.engine.kernel_curves import Kernels
-from rackmath.engine.terms import OF_LOSSES, OF_SCHEDULING
 from rackmath.engine.timer import Timer
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
-from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules
 from rackmath.serving.waits import started
 from rackmath.training.throughput import step_time, tokens_per_second
-from rackmath.validation.groups import WITHOUT_QUEUES, Array, Group, Ints
-from rackmath.validation.questions import Question
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class QuestionConstants:
-    """Constants beside the losses of a pass, one per question."""
-
-    serving: Scheduling
-    exposed: Number
-    """Part of the data-parallel exchange of training that nothing hides."""
-
-
-T = TypeVar("T", Losses, Scheduling, QuestionConstants)
+from rackmath.validation.groups import WITHOUT_QUEUES, Array, Group
+from rackmath.validation.question_constants import QuestionConstants
 
 
 def answer(
@@ -147,59 +128,3 @@ def _training(group: Group, timer: Timer, exposed: Number) -> Array:
     """Tokens per second of training steps. (questions,)"""
     run = group.training
     return np.asarray(tokens_per_second(run, step_time(group.architecture, group.system, run, timer, exposed)))
-
-
-def engine_of(question: Question) -> EngineVersion:
-    """What the constants of a question depend on."""
-    row, chip = question.row, question.system.chip
-    engine = engine_at(chip, row.family, row.when, row.flag("eager"))
-    return replace(
-        engine,
-        stage=row.stage,
-        unfused=engine.unfused or row.flag("attention_math"),
-        fused_experts=fuses_experts(row.family, row.when, chip, question.architecture),
-    )
-
-
-_FITTED = {"started": "dispatch"}
-"""Losses that are another constant under a condition."""
-
-
-def stacked_constants(
-    constants: Constants, engines: Sequence[EngineVersion], moved: Mapping[str, float | Array] | None = None
-) -> tuple[Losses, QuestionConstants]:
-    """Losses and the constants beside them, with one value per question.
-
-    ``moved`` gives steps of constants on their inner scales by their names: one for all questions, or one of each.
-    """
-    distinct = sorted(set(engines))
-    place = {engine: i for i, engine in enumerate(distinct)}
-    at = np.array([place[engine] for engine in engines])
-
-    def values(name: str) -> Array:
-        steps = 0.0 if moved is None else moved.get(_FITTED.get(name, name), 0.0)
-        if np.ndim(steps):
-            return np.array([constants.value(name, *pair) for pair in zip(engines, np.ravel(steps), strict=True)])
-        return np.array([constants.value(name, engine, float(steps)) for engine in distinct])[at]
-
-    def stacked(names: Sequence[str]) -> dict[str, Any]:
-        return {name: values(name) for name in names}
-
-    rules = [scheduling_rules(engine) for engine in distinct]
-    ruled = {name: np.array([rule[name] for rule in rules])[at] for name in rules[0]}
-    return Losses(**stacked((*OF_LOSSES, "started"))), QuestionConstants(
-        serving=Scheduling(**stacked(OF_SCHEDULING), **ruled), **stacked(("exposed",))
-    )
-
-
-def taken(record: T, at: Ints) -> T:
-    """Part of a record whose numbers are one per question."""
-    parts: dict[str, Any] = {}
-    for f in fields(record):
-        value = getattr(record, f.name)
-        if isinstance(value, Scheduling):
-            parts[f.name] = taken(value, at)
-        elif not isinstance(value, (str, tuple, Kernels, Mapping)):
-            numbers = np.asarray(value)
-            parts[f.name] = numbers[at] if numbers.ndim else numbers
-    return type(record)(**parts)

@@ -8,10 +8,11 @@ import numpy as np
 
 from rackmath.engine.timer import engine_timer
 from rackmath.serving import Scheduling
-from rackmath.validation.answers import QuestionConstants, answer
+from rackmath.validation.answers import answer
 from rackmath.validation.groups import Array, groups
 from rackmath.validation.held import held_by
 from rackmath.validation.kinds import TIMES
+from rackmath.validation.question_constants import QuestionConstants
 from rackmath.validation.questions import Question
 
 

@@ -15,8 +15,8 @@ from rackmath.validation.consistency import beyond_users, copies
 from rackmath.validation.fit import FitResult, Prior, as_vector, at_centres, fit
 from rackmath.validation.groups import Array
 from rackmath.validation.kinds import TIMES
-from rackmath.validation.left_out import GROUPINGS, left_out, source_of, weights
-from rackmath.validation.priors import priors
+from rackmath.validation.left_out import GROUPINGS, left_out, weights
+from rackmath.validation.priors import placed, priors
 from rackmath.validation.questions import Question, question
 from rackmath.validation.ranges import fitted_ranges, phase_of
 from rackmath.validation.rows import read_row
@@ -139,14 +139,14 @@ def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
     timed = kernel_files.timed_generations()
-    own_priors = priors(questions, timed)
+    own_priors, telling = priors(questions, timed), placed(questions, timed)
     first = at_centres(questions, own_priors)
-    fitted = fit(questions, weights(questions), own_priors, progress=progress, first=first)
+    fitted = fit(questions, weights(questions) * telling, own_priors, progress=progress, first=first)
     values: dict[str, Array] = {}
     without: dict[str, dict[float, Constants]] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping], without[grouping] = left_out(questions, fitted.priors, grouping, first)
+        values[grouping], without[grouping] = left_out(questions, telling, fitted.priors, grouping, first)
     constants = replace(
         fitted.constants,
         ranges=fitted_ranges(questions, values),
@@ -231,7 +231,7 @@ _LASTING = ("full", "server", "train")
 def _labels(question: Question) -> tuple[object, ...]:
     """What the runs of one submission share: a wrong one is wrong in all of them."""
     return (
-        source_of(question),
+        question.row.publisher,
         question.row.family,
         question.architecture,
         question.system.chip.name,

@@ -11,9 +11,9 @@ from rackmath.engine.constants import Constants, engine_key
 from rackmath.engine.step import Estimate, estimate
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, kernel_files
-from rackmath.validation.answers import engine_of
 from rackmath.validation.kinds import SERVICE
 from rackmath.validation.problem import evaluate
+from rackmath.validation.question_constants import engine_of
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, phase_of, row_range
 from rackmath.validation.rows import Row

@@ -8,7 +8,7 @@ the engine's own functions.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +21,8 @@ from rackmath.engine.layout import widths
 from rackmath.engine.losses import factors_of, host_time, kernel_time, launch_time
 from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_time, shown_time
 from rackmath.models.numbers import Number
-from rackmath.validation.answers import taken
 from rackmath.validation.groups import Array, Group, Ints
+from rackmath.validation.question_constants import taken
 
 _SECONDS = len(KernelSeconds._fields)
 
@@ -57,15 +57,29 @@ class Features:
     calls: tuple[tuple[tuple[int, int], ...], ...]
     """Ranges of passes, by group and by call of its timer."""
 
-    def times(self, k: Losses) -> Array:
-        """Seconds of every pass, with losses given per question. [s] (passes,)"""
-        of_pass = taken(k, self.question)
-        total = np.zeros(len(self.passes))
+    def kernel_seconds(self, k: Losses, moved: str = "", before: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Seconds of all kernels of a pass, by their kind; losses are given per question. [s] (passes,)
+
+        Of kinds that the loss ``moved`` does not reach they are those ``before``.
+        """
+        result: dict[str, Array] = {}
         for kind, ops in self.operators.items():
+            if before is not None and moved not in factors_of(kind):
+                result[kind] = before[kind]
+                continue
             at = self.question[ops.owner]
             constants = Losses().factors._replace(**{name: _at(getattr(k, name), at) for name in factors_of(kind)})
             seconds = kernel_time(kind, ops.ideal, ops.seconds, ops.scores, ops.ranks, constants, ops.training)
-            total = total + np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
+            sums = np.bincount(ops.owner, weights=seconds, minlength=len(self.passes))
+            result[kind] = np.asarray(sums, dtype=float)
+        return result
+
+    def times(self, k: Losses, kernel_seconds: Mapping[str, Array]) -> Array:
+        """Seconds of every pass, with losses given per question. [s] (passes,)"""
+        of_pass = taken(k, self.question)
+        total = np.zeros(len(self.passes))
+        for seconds in kernel_seconds.values():
+            total = total + seconds
         total = total + shown_time(self.work, self.collectives, of_pass, total)
         total = total + launch_time(
             self.work.kernels, self.work.gaps, self.work.routed, self.work.routed_experts, total, of_pass
@@ -206,4 +220,5 @@ def _at(value: Number, at: Ints) -> Number:
 
 
 def _wide(value: Number, size: int) -> Array:
-    return np.array(np.broadcast_to(np.asarray(value, dtype=float), (size,)))
+    numbers = np.asarray(value, dtype=float)
+    return numbers if numbers.shape == (size,) else np.full(size, numbers)

@@ -6,14 +6,14 @@ family and year are drawn to zero, so that thin groups borrow from the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rackmath.engine.constants import Constants, inward, outward
 from rackmath.engine.terms import TERM
-from rackmath.validation.groups import Array
+from rackmath.validation.groups import Array, Ints
 from rackmath.validation.problem import STEP, Evaluation, Problem
 from rackmath.validation.questions import Question
 
@@ -51,6 +51,27 @@ class FitResult:
     """Parameters that the rows fix: what the curvature of the rows makes of all curvature, added up."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Start:
+    """Rows at the constants that a fit starts from: the same for all fits that start there, whatever rows weigh."""
+
+    problem: Problem
+    here: Evaluation
+    slopes: Mapping[str, Array]
+    """Slopes of residuals by constant. (questions,)"""
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], constants: Constants, names: Sequence[str]) -> Start:
+        """Gather the passes of all questions, and the slopes of the named constants."""
+        return cls.at(Problem.of(questions, constants), constants, names)
+
+    @classmethod
+    def at(cls, problem: Problem, constants: Constants, names: Sequence[str]) -> Start:
+        """The same of passes that have been gathered."""
+        here = problem.at(constants)
+        return cls(problem=problem, here=here, slopes=_slopes(problem, constants, names, here))
+
+
 def fit(
     questions: Sequence[Question],
     weights: Array,
@@ -60,7 +81,7 @@ def fit(
     rounds: int = _ROUNDS,
     iterations: int = _ITERATIONS,
     shrink: bool = True,
-    first: Problem | None = None,
+    first: Start | None = None,
 ) -> FitResult:
     """Fit all constants on rows with measured values.
 
@@ -79,7 +100,7 @@ def fit(
         each time.
     shrink : bool
         Whether widths of moves are estimated as well.
-    first : Problem, optional
+    first : Start, optional
         The rows at the constants that the fit starts from, where they have been gathered for another fit.
 
     Returns
@@ -90,11 +111,13 @@ def fit(
     theta = _centres(priors) if start is None else as_vector(start, priors)
     measured = np.log(np.array([q.row.value for q in questions], dtype=float))
     curvature = np.eye(len(theta))
-    problem = first or Problem.of(questions, as_constants(theta, priors))
+    begun = first or Start.of(questions, as_constants(theta, priors), _names(priors))
+    begun = replace(begun, problem=begun.problem.weighed(weights))
     for turn in range(rounds):
         if turn:
-            problem = problem.again(as_constants(theta, priors))
-        theta, curvature = _minimised(problem, theta, priors, measured, weights, iterations)
+            constants = as_constants(theta, priors)
+            begun = Start.at(begun.problem.again(constants), constants, _names(priors))
+        theta, curvature = _minimised(begun, theta, priors, measured, weights, iterations)
         if shrink:
             priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))
         progress(f"round {turn + 1} of {rounds}")
@@ -132,31 +155,35 @@ def shrunk(priors: Sequence[Prior], theta: Array, covariance: Array) -> tuple[Pr
 
 
 def _minimised(
-    problem: Problem, theta: Array, priors: Sequence[Prior], measured: Array, weights: Array, iterations: int
+    start: Start, theta: Array, priors: Sequence[Prior], measured: Array, weights: Array, iterations: int
 ) -> tuple[Array, Array]:
     """Gauss-Newton with reweighting and damping."""
+    problem, here, by_name = start.problem, start.here, start.slopes
     centre = _centres(priors)
     width = np.array([p.width for p in priors])
+    reached = _reached(problem, priors)
     damping = 1e-2
 
-    def cost(vector: Array) -> tuple[float, Evaluation]:
-        there = problem.at(as_constants(vector, priors))
+    def cost(vector: Array, there: Evaluation) -> float:
         residual = (there.values - measured) / _SCATTER
         # Soft absolute value: squares near zero, a line far out.
         bent = 2 * (np.sqrt(1 + residual**2) - 1)
-        return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2)), there
+        return float(np.sum(weights * bent) + np.sum(((vector - centre) / width) ** 2))
 
-    value, here = cost(theta)
+    value = cost(theta, here)
     curvature = np.diag(1 / width**2)
-    for _ in range(iterations):
-        slopes = _slopes(problem, theta, priors, here)
+    for turn in range(iterations):
+        if turn:
+            by_name = _slopes(problem, as_constants(theta, priors), _names(priors), here)
         residual = (here.values - measured) / _SCATTER
         pull = weights / np.sqrt(1 + residual**2)
-        curvature = slopes.T @ (pull[:, None] * slopes) + np.diag(1 / width**2)
-        gradient = slopes.T @ (pull * residual) + (theta - centre) / width**2
+        of_rows, gradient = _summed(by_name, priors, reached, pull, residual)
+        curvature = of_rows + np.diag(1 / width**2)
+        gradient = gradient + (theta - centre) / width**2
         for _ in range(6):
             candidate = theta - np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), gradient)
-            new, there = cost(candidate)
+            there = problem.at(as_constants(candidate, priors))
+            new = cost(candidate, there)
             if new < value:
                 break
             damping *= 8
@@ -168,25 +195,51 @@ def _minimised(
     return theta, curvature
 
 
-def at_centres(questions: Sequence[Question], priors: Sequence[Prior]) -> Problem:
+def at_centres(questions: Sequence[Question], priors: Sequence[Prior]) -> Start:
     """The rows at the centres of priors, where every fit without ``start`` begins."""
-    return Problem.of(questions, as_constants(_centres(priors), priors))
+    return Start.of(questions, as_constants(_centres(priors), priors), _names(priors))
+
+
+def _names(priors: Sequence[Prior]) -> list[str]:
+    """Constants of which something is fitted."""
+    return list(dict.fromkeys(p.name for p in priors))
 
 
 def _centres(priors: Sequence[Prior]) -> Array:
     return np.array([p.centre for p in priors])
 
 
-def _slopes(problem: Problem, theta: Array, priors: Sequence[Prior], here: Evaluation) -> Array:
-    """Slopes of residuals by constant: a move of a member moves the rows of that member alone."""
-    constants = as_constants(theta, priors)
-    names = dict.fromkeys(p.name for p in priors)
-    of_name = {name: (problem.moved(constants, name, here) - here.values) / (_SCATTER * STEP) for name in names}
-    of_member = {
-        member: np.array([not member or member in e.members for e in problem.engines], dtype=float)
-        for member in dict.fromkeys(p.member for p in priors)
-    }
-    return np.stack([of_name[p.name] * of_member[p.member] for p in priors], axis=1)
+def _slopes(problem: Problem, constants: Constants, names: Sequence[str], here: Evaluation) -> dict[str, Array]:
+    """Slopes of residuals by constant. (questions,)"""
+    return {name: (problem.moved(constants, name, here) - here.values) / (_SCATTER * STEP) for name in names}
+
+
+def _reached(problem: Problem, priors: Sequence[Prior]) -> list[tuple[Ints, Ints]]:
+    """Rows of each engine, and the priors that move them: those of a member move the rows of that member alone."""
+    engines = problem.engines
+    return [
+        (
+            np.flatnonzero(engines.at == place),
+            np.flatnonzero([not p.member or p.member in engine.members for p in priors]),
+        )
+        for place, engine in enumerate(engines.distinct)
+    ]
+
+
+def _summed(
+    by_name: Mapping[str, Array],
+    priors: Sequence[Prior],
+    reached: Sequence[tuple[Ints, Ints]],
+    pull: Array,
+    residual: Array,
+) -> tuple[Array, Array]:
+    """Curvature and gradient of the rows' cost: few priors move any one of them. (priors, priors), (priors,)"""
+    curvature, gradient = np.zeros((len(priors), len(priors))), np.zeros(len(priors))
+    for rows, places in reached:
+        slopes = np.stack([by_name[priors[place].name][rows] for place in map(int, places)], axis=1)
+        curvature[np.ix_(places, places)] += slopes.T @ (pull[rows, None] * slopes)
+        gradient[places] += slopes.T @ (pull[rows] * residual[rows])
+    return curvature, gradient
 
 
 def as_constants(theta: Array, priors: Sequence[Prior], basis: str = "") -> Constants:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from rackmath.engine.constants import Constants
 from rackmath.io.processes import ProcessPool
-from rackmath.validation.fit import Prior, fit
+from rackmath.validation.fit import Prior, Start, fit
 from rackmath.validation.groups import Array
-from rackmath.validation.problem import Problem, evaluate
+from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 
 FOLDS = 5
@@ -41,13 +41,8 @@ _ROUNDS = 2
 _ITERATIONS = 5
 
 
-def source_of(question: Question) -> str:
-    """Who published a row: the repository or site, whatever its revision."""
-    return question.row.source.partition("@")[0].partition(" (")[0]
-
-
 GROUPINGS: dict[str, Callable[[Question], str]] = {
-    "source": source_of,
+    "source": lambda q: q.row.publisher,
     "model on chip": lambda q: f"{q.architecture.name} {q.system.chip.name}",
     "chip": lambda q: q.system.chip.name,
     "engine on generation": lambda q: f"{q.row.family} {q.system.chip.generation}",
@@ -57,7 +52,7 @@ GROUPINGS: dict[str, Callable[[Question], str]] = {
 
 def reserved(question: Question) -> bool:
     """Whether a row's source takes part in no choice of structure: one source in three, by a hash of its name."""
-    return int(sha256(("reserved " + source_of(question)).encode()).hexdigest(), 16) % 3 == 0
+    return int(sha256(("reserved " + question.row.publisher).encode()).hexdigest(), 16) % 3 == 0
 
 
 def weights(questions: Sequence[Question]) -> Array:
@@ -68,7 +63,7 @@ def weights(questions: Sequence[Question]) -> Array:
     those with a flag of :data:`UNSURE`, servers at the edge of their limits, and requests that all come at once, whose
     start no equation here holds: so do closed loops that end before :data:`STEADY` requests of each user.
     """
-    names = [(source_of(q), q.architecture.name, q.system.chip.name, q.kind) for q in questions]
+    names = [(q.row.publisher, q.architecture.name, q.system.chip.name, q.kind) for q in questions]
     sizes = Counter(names)
     result = np.array([sizes[n] ** -0.5 for n in names])
     unsure = [
@@ -103,12 +98,14 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
 
 
 def left_out(
-    questions: Sequence[Question], priors: Sequence[Prior], grouping: str, first: Problem
+    questions: Sequence[Question], telling: NDArray[np.bool_], priors: Sequence[Prior], grouping: str, first: Start
 ) -> tuple[Array, dict[float, Constants]]:
     """Values of all rows, each predicted by a fit without its fold, in the rows' units (questions,); constants by fold.
 
     Parameters
     ----------
+    telling : array of bool
+        Rows that a fit may learn from. (questions,)
     priors
         Those of the whole fit, with the widths that it has.
     first
@@ -118,7 +115,7 @@ def left_out(
     values = np.full(len(questions), np.nan)
     without: dict[float, Constants] = {}
     names = np.unique(part).tolist()
-    jobs = [_Job(list(questions), tuple(priors), part == name, first) for name in names]
+    jobs = [_Job(list(questions), telling, tuple(priors), part == name, first) for name in names]
     with ProcessPool(_WORKERS) as pool:
         for name, job, (predictions, constants) in zip(names, jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test], without[name] = predictions, constants
@@ -128,9 +125,10 @@ def left_out(
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
     questions: list[Question]
+    telling: NDArray[np.bool_]
     priors: tuple[Prior, ...]
     test: NDArray[np.bool_]
-    first: Problem
+    first: Start
 
 
 def _predicted(job: _Job) -> tuple[Array, Constants]:
@@ -142,6 +140,12 @@ def _predicted(job: _Job) -> tuple[Array, Constants]:
     weight = np.zeros(len(job.questions))
     weight[~job.test] = weights([q for q, out in zip(job.questions, job.test, strict=True) if not out])
     result = fit(
-        job.questions, weight, job.priors, rounds=_ROUNDS, iterations=_ITERATIONS, shrink=False, first=job.first
+        job.questions,
+        weight * job.telling,
+        job.priors,
+        rounds=_ROUNDS,
+        iterations=_ITERATIONS,
+        shrink=False,
+        first=job.first,
     )
     return evaluate(test, result.constants)[0], result.constants

@@ -18,9 +18,9 @@ from rackmath.engine.constants import Constants, EngineVersion
 from rackmath.engine.term import Term
 from rackmath.engine.terms import TERMS
 from rackmath.models.roots import zeros
-from rackmath.validation.answers import engine_of
 from rackmath.validation.groups import Array, Ints
 from rackmath.validation.problem import evaluate
+from rackmath.validation.question_constants import engine_of
 from rackmath.validation.questions import Question
 
 _LEAST = 0.05

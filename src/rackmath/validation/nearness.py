@@ -12,7 +12,6 @@ from rackmath.evidence.configurations import Configuration
 from rackmath.evidence.subjects import bits_of_model, kind_of_model, layout_text
 from rackmath.validation.groups import Array
 from rackmath.validation.kinds import TIMES
-from rackmath.validation.left_out import source_of
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of
 
@@ -36,7 +35,7 @@ def configuration(question: Question) -> Configuration:
         question=class_of(question),
         bits=bits_of_model(question.architecture),
         layout=layout_text(question.deployment.prefill, question.deployment.layout),
-        source=source_of(question),
+        source=question.row.publisher,
         year=row.when,
         load=load / gpus if np.isfinite(load) else _FULL,
         input=prompt,

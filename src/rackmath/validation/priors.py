@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rackmath.engine.constants import inward
 from rackmath.engine.kernel_curves import TIMED
 from rackmath.engine.term import PART
@@ -70,6 +73,16 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
                     )
                 )
     return tuple(rows)
+
+
+def placed(questions: Sequence[Question], timed: frozenset[str]) -> NDArray[np.bool_]:
+    """Whether what a row's chip lacks of other chips' kernels has a place: timings, or moves of its generation.
+
+    Rows of a generation with neither would move what all others share. (questions,)
+    """
+    counts = Counter(q.system.chip.generation for q in questions)
+    known = timed | {generation for generation, rows in counts.items() if rows >= FEWEST}
+    return np.array([q.system.chip.generation in known for q in questions])
 
 
 def _members(questions: Sequence[Question]) -> dict[str, list[str]]:

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine import Losses
-from rackmath.engine.constants import Constants, EngineVersion
-from rackmath.engine.terms import SERVICE, TERM
+from rackmath.engine.constants import Constants
+from rackmath.engine.terms import OF_SCHEDULING, SERVICE, TERM
 from rackmath.engine.timer import engine_timer
-from rackmath.validation.answers import QuestionConstants, answer, engine_of, stacked_constants, taken
+from rackmath.validation.answers import answer
 from rackmath.validation.features import Features, RecordedTimer, Recorder, flattened
 from rackmath.validation.groups import Array, Group, groups
 from rackmath.validation.held import held_by
+from rackmath.validation.question_constants import Engines, QuestionConstants, Stacked, stacked_constants, taken
 from rackmath.validation.questions import Question
 
+_OUTSIDE = (*OF_SCHEDULING, "exposed")
+"""Constants beside the losses."""
 STEP = 1e-4
 """How far a constant moves on its inner scale for a slope."""
 
@@ -28,19 +30,17 @@ def evaluate(
 
     ``moved`` gives steps of constants on their inner scales, by their names: one of each question.
     """
-    losses, scheduling = stacked_constants(constants, [engine_of(q) for q in questions], moved)
+    stacked = stacked_constants(constants, Engines.of(questions), moved)
     sorted_groups = groups(questions)
-    return _answered(sorted_groups, [held_by(group) for group in sorted_groups], losses, scheduling)
+    return _answered(sorted_groups, [held_by(group) for group in sorted_groups], stacked)
 
 
-def _answered(
-    sorted_groups: Sequence[Group], held: Sequence[Array | None], losses: Losses, scheduling: QuestionConstants
-) -> tuple[Array, Array]:
-    values, running = (np.full(sum(len(group.questions) for group in sorted_groups), np.nan) for _ in range(2))
+def _answered(sorted_groups: Sequence[Group], held: Sequence[Array | None], stacked: Stacked) -> tuple[Array, Array]:
+    values, running = (np.full(np.size(stacked.losses.compute), np.nan) for _ in range(2))
     for group, most in zip(sorted_groups, held, strict=True):
-        with_kernels = replace(taken(losses, group.index), kernels=group.kernels)
+        with_kernels = replace(taken(stacked.losses, group.index), kernels=group.kernels)
         timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch)
-        values[group.index], running[group.index] = answer(group, timer, taken(scheduling, group.index), most)
+        values[group.index], running[group.index] = answer(group, timer, taken(stacked.outside, group.index), most)
     return values, running
 
 
@@ -52,6 +52,11 @@ class Evaluation:
     """Seconds of every pass. [s] (passes,)"""
     values: Array
     """Logarithms of predicted values. (questions,)"""
+    stacked: Stacked
+    outside: list[QuestionConstants]
+    """Constants beside the losses, by group."""
+    kernel_seconds: Mapping[str, Array]
+    """Of every pass, by kind of kernel. [s] (passes,)"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,64 +64,80 @@ class Problem:
     """Rows with their passes at the batches of one set of constants: what stays the same while constants move."""
 
     groups: list[Group]
-    engines: list[EngineVersion]
+    engines: Engines
     features: Features
     running: Array
     held: list[Array | None]
     """Sequences that memory holds, by group."""
+    asked: list[bool]
+    """Whether each group is asked at all."""
 
     @classmethod
     def of(cls, questions: Sequence[Question], constants: Constants) -> Problem:
         """Gather the passes of all questions at the batches that ``constants`` imply."""
         sorted_groups = groups(questions)
         held = [held_by(group) for group in sorted_groups]
-        return cls._gathered(sorted_groups, held, [engine_of(q) for q in questions], constants)
+        return cls._gathered(sorted_groups, held, Engines.of(questions), constants)
 
     def again(self, constants: Constants) -> Problem:
-        """The same questions at the batches that other constants imply."""
-        return self._gathered(self.groups, self.held, self.engines, constants)
+        """The same questions at the batches that other constants imply; of those that are asked."""
+        kept = [(group, most) for group, most, asked in zip(self.groups, self.held, self.asked, strict=True) if asked]
+        return self._gathered([group for group, _ in kept], [most for _, most in kept], self.engines, constants)
+
+    def weighed(self, weights: Array) -> Problem:
+        """The same, where no group is asked none of whose rows weighs anything; its values stay what they are."""
+        return replace(self, asked=[bool(weights[group.index].any()) for group in self.groups])
 
     @classmethod
     def _gathered(
-        cls, sorted_groups: list[Group], held: list[Array | None], engines: list[EngineVersion], constants: Constants
+        cls, sorted_groups: list[Group], held: list[Array | None], engines: Engines, constants: Constants
     ) -> Problem:
-        losses, scheduling = stacked_constants(constants, engines)
-        _, running = _answered(sorted_groups, held, losses, scheduling)
+        stacked = stacked_constants(constants, engines)
+        _, running = _answered(sorted_groups, held, stacked)
         recorders: list[Recorder] = []
         for group, most in zip(sorted_groups, held, strict=True):
             recorder = Recorder(group)
-            answer(group, recorder, taken(scheduling, group.index), most, running[group.index])
+            answer(group, recorder, taken(stacked.outside, group.index), most, running[group.index])
             recorders.append(recorder)
-        return cls(sorted_groups, engines, flattened(sorted_groups, recorders), running, held)
+        features = flattened(sorted_groups, recorders)
+        return cls(sorted_groups, engines, features, running, held, [True] * len(sorted_groups))
 
     def at(self, constants: Constants) -> Evaluation:
         """All passes and all predicted values."""
-        losses, scheduling = stacked_constants(constants, self.engines)
-        times = self.features.times(losses)
-        return Evaluation(times, self._values(times, scheduling, [True] * len(self.groups)))
+        stacked = stacked_constants(constants, self.engines)
+        kernel_seconds = self.features.kernel_seconds(stacked.losses)
+        times = self.features.times(stacked.losses, kernel_seconds)
+        outside = self._by_group(stacked.outside)
+        return Evaluation(times, self._values(times, outside, self.asked), stacked, outside, kernel_seconds)
 
     def moved(self, constants: Constants, name: str, before: Evaluation, step: float = STEP) -> Array:
         """Logarithms of predicted values where one constant is a step on from those ``before``; the rest stay.
 
         Rows whose passes last as long, and that the constant reaches in no other way, are not asked again. (questions,)
         """
-        losses, scheduling = stacked_constants(constants, self.engines, {name: step})
-        times = self.features.times(losses)
+        stacked = stacked_constants(constants, self.engines, {name: step}, before.stacked)
+        kernel_seconds = self.features.kernel_seconds(stacked.losses, name, before.kernel_seconds)
+        times = self.features.times(stacked.losses, kernel_seconds)
         changed = times != before.times
         reached = [
-            _beside_passes(name, group) or any(bool(changed[start:stop].any()) for start, stop in ranges)
-            for group, ranges in zip(self.groups, self.features.calls, strict=True)
+            asked and (_beside_passes(name, group) or any(bool(changed[start:stop].any()) for start, stop in ranges))
+            for group, ranges, asked in zip(self.groups, self.features.calls, self.asked, strict=True)
         ]
-        return self._values(times, scheduling, reached, before.values)
+        outside = self._by_group(stacked.outside) if name in _OUTSIDE else before.outside
+        return self._values(times, outside, reached, before.values)
+
+    def _by_group(self, constants: QuestionConstants) -> list[QuestionConstants]:
+        return [taken(constants, group.index) for group in self.groups]
 
     def _values(
-        self, times: Array, scheduling: QuestionConstants, asked: Sequence[bool], others: Array | None = None
+        self, times: Array, outside: Sequence[QuestionConstants], asked: Sequence[bool], others: Array | None = None
     ) -> Array:
-        """Logarithms of predicted values of some groups, those of the rest from ``others``. (questions,)"""
-        values = np.empty(len(self.engines)) if others is None else others.copy()
-        for group, ranges, capacity, wanted in zip(self.groups, self.features.calls, self.held, asked, strict=True):
+        """Logarithms of predicted values of some groups, those of the rest from ``others``, or 0. (questions,)"""
+        values = np.zeros(len(self.engines.at)) if others is None else others.copy()
+        columns = (self.groups, self.features.calls, self.held, outside, asked)
+        for group, ranges, capacity, part, wanted in zip(*columns, strict=True):
             if wanted:
-                part, timer = taken(scheduling, group.index), RecordedTimer(times, ranges)
+                timer = RecordedTimer(times, ranges)
                 values[group.index] = np.log(answer(group, timer, part, capacity, self.running[group.index])[0])
         return values
 

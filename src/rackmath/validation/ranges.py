@@ -2,28 +2,38 @@
 
 Rows are predicted by constants that never saw their source, or their chip, or any row of their
 engine on their generation. Measured over predicted values of such rows, by class of question, give
-the range: their 5th and 95th percentile, with the correction for a finite sample. An engine on a
-generation with rows enough has a range of its own; without rows, a range is that of engines and
-generations left out as pairs, and wider still where neither was ever measured. The guarantee: for a
-further row whose group is exchangeable with the groups left out, the range covers at least 90 % on
-average over groups. Runs of an early enablement have a range of their own: no answer is of one.
+the range: their 5th and 95th percentile, with the correction for a finite sample. Where an engine has
+no rows on a generation, a range is that of engines and generations left out as pairs, and wider still
+where neither was ever measured. Runs of an early enablement have a range of their own: no answer is of one.
+
+Rows of one source err alike, and whoever asks is a source of his own: percentiles over rows hold of the
+sources that they saw, and too seldom of the next. So a source weighs as the root of its rows, and all ranges
+are stretched until rows lie in the ranges that the other sources alone would have had, nine times of ten.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.engine.constants import IMMATURE, Constants
-from rackmath.validation.answers import engine_of
+from rackmath.engine.constants import IMMATURE, Constants, RowGroup
 from rackmath.validation.groups import Array
 from rackmath.validation.kinds import PER_TOKEN
+from rackmath.validation.question_constants import engine_of
 from rackmath.validation.questions import Question
 
+Mask = NDArray[np.bool_]
+
 LEVEL = 0.9
-_FEWEST = 30
+_FEWEST_SOURCES = 3
+"""Sources from which leaving one out tells how a further one errs."""
+_PARTS = 40
+"""Parts that more sources than these are dealt into."""
 _WIDER = 1.5
 """Factor on the logarithm of a range where the layout had to be inferred, or where no row is near."""
 
@@ -66,10 +76,50 @@ def phase_of(question: Question) -> str:
     return {"train": "training", "decode": "decode", "prefill": "prefill"}.get(question.kind, "serving")
 
 
-def fitted_ranges(
-    questions: Sequence[Question], left: Mapping[str, Array]
-) -> dict[str, Mapping[str, tuple[float, float]]]:
-    """Ranges by class, and by what is known of an engine on a chip.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Rows:
+    """What the ranges depend on, of every row. (rows,)"""
+
+    classes: NDArray[np.str_]
+    sources: NDArray[np.str_]
+    places: NDArray[np.object_]
+    """Engine, chip and phase: what nearness depends on."""
+    is_early: Mask
+    is_inferred: Mask
+    errors: Mapping[str, Array]
+    """Logarithms of measured over predicted values, by what the constants did not see."""
+
+    @classmethod
+    def of(cls, questions: Sequence[Question], left: Mapping[str, Array]) -> _Rows:
+        measured = np.array([q.row.value for q in questions], dtype=float)
+        places = np.empty(len(questions), dtype=object)
+        places[:] = [(engine_of(q), q.system.chip.name, phase_of(q)) for q in questions]
+        return cls(
+            classes=np.array([class_of(q) for q in questions]),
+            sources=np.array([q.row.publisher for q in questions]),
+            places=places,
+            is_early=np.array([engine.stage == IMMATURE for engine, _, _ in places]),
+            is_inferred=np.array([bool(q.deployment.inferred) for q in questions]),
+            errors={name: np.log(measured / values) for name, values in left.items()},
+        )
+
+    def part(self, chosen: Mask) -> _Rows:
+        """Some of the rows."""
+        return _Rows(
+            classes=self.classes[chosen],
+            sources=self.sources[chosen],
+            places=self.places[chosen],
+            is_early=self.is_early[chosen],
+            is_inferred=self.is_inferred[chosen],
+            errors={name: errors[chosen] for name, errors in self.errors.items()},
+        )
+
+
+Table = Mapping[str, Mapping[str, tuple[float, float]]]
+
+
+def fitted_ranges(questions: Sequence[Question], left: Mapping[str, Array]) -> Table:
+    """Ranges by class, and by how near rows are.
 
     Parameters
     ----------
@@ -77,66 +127,142 @@ def fitted_ranges(
         Values predicted without the row's source, its chip, and its engine on its generation, by
         the names of the groupings. (questions,)
     """
-    measured = np.array([q.row.value for q in questions], dtype=float)
-    classes = np.array([class_of(q) for q in questions])
-    pairs = np.array([pair(q) for q in questions])
-    early = np.array([engine_of(q).stage == IMMATURE for q in questions])
-    entries: dict[str, Mapping[str, tuple[float, float]]] = {}
-    for name in (ALL, *sorted(set(classes))):
-        of_class = np.full(len(classes), True) if name == ALL else classes == name
-        inside = of_class & ~early
-        ratios = {key: (measured / left[key])[inside] for key in ("source", "chip", "engine on generation")}
-        table = {
-            "chip": _range(ratios["source"]),
-            "pair": _wider(_range(ratios["source"]), _range(ratios["chip"])),
-            "member": _wider(_range(ratios["source"]), _range(ratios["engine on generation"])),
-        }
+    return _fitted(_Rows.of(questions, left))
+
+
+def covered_by_others(
+    questions: Sequence[Question], values: Array, left: Mapping[str, Array], groups: Array | NDArray[np.str_]
+) -> Mask:
+    """Whether each row lies in the range that the rows of all other groups would have let stand beside it. (questions,)
+
+    Stricter than the ranges of the shipped constants, which have seen the rows.
+
+    Parameters
+    ----------
+    values : array
+        Values predicted without the row's group. (questions,)
+    left
+        As of :func:`fitted_ranges`.
+    groups : array
+        Group of every row. (questions,)
+    """
+    rows = _Rows.of(questions, {**left, "": values})
+    inside = np.zeros(len(questions), dtype=bool)
+    for group in np.unique(groups):
+        out = groups == group
+        own, others = rows.part(out), rows.part(~out)
+        low, high = _bounds(own, _fitted(others), others)
+        inside[out] = (own.errors[""] >= low) & (own.errors[""] <= high)
+    return inside
+
+
+def _fitted(rows: _Rows) -> Table:
+    """Ranges of some rows, as wide as rows of a further source need them."""
+    tables, stretch = _tables(rows), _stretch(rows)
+    return {
+        name: {place: (float(np.exp(stretch * low)), float(np.exp(stretch * high))) for place, (low, high) in t.items()}
+        for name, t in tables.items()
+    }
+
+
+def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
+    """Logarithms of ranges by class and place."""
+    entries: dict[str, dict[str, tuple[float, float]]] = {}
+    for name in (ALL, *sorted(set(rows.classes.tolist()))):
+        of_class = np.full(len(rows.classes), True) if name == ALL else rows.classes == name
+        inside = rows.part(of_class & ~rows.is_early)
+        source, chip, engine = (_range(inside, key) for key in ("source", "chip", "engine on generation"))
+        table = {"chip": source, "pair": _wider(source, chip), "member": _wider(source, engine)}
         low, high = table["member"]
-        table["none"] = (low**_WIDER, high**_WIDER)
-        if (of_class & early).any():
-            table[IMMATURE] = _range((measured / left["source"])[of_class & early])
-        for item in sorted(set(pairs[inside])):
-            own = (measured / left["source"])[inside & (pairs == item)]
-            own = own[np.isfinite(own)]
-            if len(own) >= _FEWEST:
-                table[item] = _range(own)
+        table["none"] = (_WIDER * low, _WIDER * high)
+        if (of_class & rows.is_early).any():
+            table[IMMATURE] = _range(rows.part(of_class & rows.is_early), "source")
         entries[name] = table
     return entries
 
 
-def pair(question: Question) -> str:
-    """Engine on a generation, as the ranges name it."""
-    return f"{question.row.family} {question.system.chip.generation}"
+def _stretch(rows: _Rows) -> float:
+    """Factor on the logarithms of all ranges at which they hold of a source that they have not seen, as often as said.
+
+    Each source is left out of the ranges as well, not of the constants alone: rows of one source err alike.
+    """
+    names, of_row = np.unique(rows.sources, return_inverse=True)
+    if len(names) < _FEWEST_SOURCES:
+        return 1.0
+    needed = np.full(len(rows.sources), np.nan)
+    for part in range(min(len(names), _PARTS)):
+        out = of_row % _PARTS == part
+        own, others = rows.part(out), rows.part(~out)
+        unstretched = {key: {place: _factors(ends) for place, ends in t.items()} for key, t in _tables(others).items()}
+        low, high = _bounds(own, unstretched, others)
+        error = own.errors["source"]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            needed[out] = np.where(error > 0, error / high, error / low)
+    return max(float(np.quantile(needed[~np.isnan(needed)], LEVEL)), 1.0)
 
 
-def covered(questions: Sequence[Question], values: Array, constants: Constants) -> NDArray[np.bool_]:
-    """Whether each row lies in the range that stands beside its value. (questions,)"""
-    measured = np.array([q.row.value for q in questions], dtype=float)
-    bounds = np.array([row_range(q, constants) for q in questions])
-    ratio = measured / values
-    return (ratio >= bounds[:, 0]) & (ratio <= bounds[:, 1])
+def _bounds(rows: _Rows, ranges: Table, others: _Rows) -> tuple[Array, Array]:
+    """Logarithms of the ranges of some rows, where others are all that is known. (rows,), (rows,)"""
+    chips = frozenset(chip for _, chip, _ in others.places)
+    known = Constants(base={}, moves={}, ranges=ranges, chips=chips, evidence=_counted(others))
+    ends: dict[tuple[object, ...], tuple[float, float]] = {}
+    result = np.empty((len(rows.places), 2))
+    for i, (place, kind, inferred) in enumerate(zip(rows.places, rows.classes, rows.is_inferred, strict=True)):
+        key = (*place, kind, inferred)
+        if key not in ends:
+            low, high = known.range(str(kind), *place)
+            ends[key] = _widened(low, high) if inferred else (low, high)
+        result[i] = ends[key]
+    low, high = np.log(result).T
+    return low, high
+
+
+def _counted(rows: _Rows) -> tuple[RowGroup, ...]:
+    """Rows by engine, generation and phase; their dates change no range."""
+    counts = Counter((engine.family, engine.generation, phase) for engine, _, phase in rows.places)
+    return tuple(
+        RowGroup(family=family, generation=generation, phase=phase, rows=n, first=0.0, last=0.0)
+        for (family, generation, phase), n in counts.items()
+    )
 
 
 def row_range(question: Question, constants: Constants) -> tuple[float, float]:
     """Factors on a predicted value that bound its 90 % range; wider where something was inferred."""
     chip = question.system.chip.name
     low, high = constants.range(class_of(question), engine_of(question), chip, phase_of(question))
-    if question.deployment.inferred:
-        low, high = low**_WIDER, high**_WIDER
-    return low, high
+    return _widened(low, high) if question.deployment.inferred else (low, high)
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    return low**_WIDER, high**_WIDER
+
+
+def _factors(ends: tuple[float, float]) -> tuple[float, float]:
+    return float(np.exp(ends[0])), float(np.exp(ends[1]))
 
 
 def _wider(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _range(ratio: Array) -> tuple[float, float]:
-    """Percentiles with the conformal correction for the sample's size."""
-    finite = ratio[np.isfinite(ratio)]
-    n = len(finite)
-    if not n:
-        return (1.0, 1.0)
+def _range(rows: _Rows, left: str) -> tuple[float, float]:
+    return percentiles(rows.errors[left], rows.sources)
+
+
+def percentiles(errors: Array, sources: NDArray[np.str_]) -> tuple[float, float]:
+    """Percentiles of errors that hold the middle 90 %, with the conformal correction for the sample's size.
+
+    A source weighs as the root of its rows. Zero lies between the two; errors that are no numbers count nowhere.
+    """
+    finite = np.isfinite(errors)
+    errors, sources = errors[finite], sources[finite]
+    if not len(errors):
+        return (0.0, 0.0)
+    _, of_row, counts = np.unique(sources, return_inverse=True, return_counts=True)
+    order = np.argsort(errors)
+    share: list[float] = np.cumsum(counts[of_row][order] ** -0.5).tolist()
     tail = (1 - LEVEL) / 2
-    upper = min(1.0, np.ceil((n + 1) * (1 - tail)) / n)
-    low, high = np.quantile(finite, [1 - upper, upper])
-    return float(min(low, 1.0)), float(max(high, 1.0))
+    upper = min(1.0, np.ceil((len(errors) + 1) * (1 - tail)) / len(errors))
+    first, last = (bisect_left(share, share[-1] * part) for part in (1 - upper, upper))
+    low, high = errors[order[first]], errors[order[min(last, len(errors) - 1)]]
+    return float(min(low, 0.0)), float(max(high, 0.0))

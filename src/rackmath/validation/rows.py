@@ -99,6 +99,11 @@ class Row:
         return _ALIASES.get(self.engine, self.engine) or "other"
 
     @property
+    def publisher(self) -> str:
+        """Who published it: the repository or site of its source, whatever the revision."""
+        return self.source.partition("@")[0].partition(" (")[0]
+
+    @property
     def when(self) -> float:
         """Date of the run, the middle of what it leaves open. [years]"""
         match = re.match(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", self.date)
