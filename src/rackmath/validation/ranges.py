@@ -91,6 +91,7 @@ class _Rows:
 
     @classmethod
     def of(cls, questions: Sequence[Question], left: Mapping[str, Array]) -> _Rows:
+        """Of questions, and their values by what the constants did not see."""
         measured = np.array([q.row.value for q in questions], dtype=float)
         places = np.empty(len(questions), dtype=object)
         places[:] = [(engine_of(q), q.system.chip.name, phase_of(q)) for q in questions]
