@@ -67,7 +67,14 @@ def test_bills_of_two_generations_imply_what_memory_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"tokens_per_second": 0.0}, {"headroom": 0.5}, {"cooling": float("nan")}, {"peak_to_mean": 0.5}]
+    "bad",
+    [
+        {"tokens_per_second": 0.0},
+        {"headroom": 0.5},
+        {"cooling": float("nan")},
+        {"cooling": 10.5},
+        {"peak_to_mean": 0.5},
+    ],
 )
 def test_loads_and_factors_out_of_range_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InputError):

@@ -17,10 +17,11 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import PassTimes
 from rackmath.serving.prompts import time_beside
-from rackmath.serving.steady import ending, settled, settled_pools
+from rackmath.serving.steady import ending, settled, settled_pools, waited_beside
 from rackmath.serving.waits import (
     burst,
     of_requests,
+    pieces_of,
     prompts_met,
     started,
     time_per_output_token,
@@ -276,6 +277,23 @@ def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_other
     layers = sum(count for _, count in llama.groups)
     assert started(0.0, llama, graphs, 512.0) == pytest.approx(2 * layers * 1e-4)
     assert started(0.0, llama, graphs, 513.0) == pytest.approx(kernels)
+
+
+def test_a_step_beside_prompts_counts_the_tokens_of_both(llama) -> None:
+    """500 answers of one token and two drafts, or a prompt of 600 of which 590 are cached: graphs up to 512 tokens."""
+    graphs = Scheduling(dispatch=1e-4, captured=512.0, mixed=1.0)
+
+    def waited(present: float, drafted: float, tokens: float, cached: float) -> float:
+        load = Load(concurrency=9.0, input=tokens, output=10.0, drafted=drafted, cached=cached)
+        return float(waited_beside(llama, load, present, 1.0, 0.0, 0.0, graphs))
+
+    replayed, each = pieces_of(llama) * 1e-4, pass_kernels(llama) * 1e-4
+    assert waited(500, 0, 600, 588) == pytest.approx(replayed)
+    assert waited(500, 0, 600, 587) == pytest.approx(each)
+    assert waited(170, 2, 9, 7) == pytest.approx(replayed)
+    assert waited(170, 2, 9, 6) == pytest.approx(each)
+    # A prompt longer than the budget takes no more of one step than the budget.
+    assert waited(100, 0, 100_000, 0) == pytest.approx(each)
 
 
 def test_a_mixed_step_takes_in_no_more_than_its_budget() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rackmath.io.traces import read_trace
 from rackmath.serving.simulator import Arrivals, Batching, Fleet, PrefixCache, Tier, simulate
-from rackmath.serving.simulator.workload import numbered
+from rackmath.serving.simulator.workload import numbered, plain, renumbered
 from tests.conftest import SHARED
 from tests.serving.simulator.test_queues import flat
 
@@ -209,3 +209,21 @@ def test_what_a_tier_holds_is_counted_over_time() -> None:
     found = simulate(work, flat(1.0, 1), batching=Batching(max_num_seqs=1), cache=cache, kv_bytes=1.0)
     assert found.end == pytest.approx(100.0)
     assert found.kept["hbm"] * 100.0 == pytest.approx(2 * 10 + 3 * 10 + 1)
+
+
+def test_the_same_text_has_another_cache_under_every_model() -> None:
+    """Blocks 7 and 8 under three models are six, and those of one model the same in every request."""
+    service = np.array([0, 1, 2, 0, 2], dtype=np.int32)
+    work = replace(
+        plain(np.arange(5.0), np.full(5, 1024), np.full(5, 1)),
+        start=np.arange(0, 11, 2),
+        blocks=np.tile(np.array([7, 8]), 5),
+        service=service,
+    )
+    _, ids, count = renumbered(work)
+    of_request = ids.reshape(5, 2)
+    assert count == 6
+    assert len({tuple(row) for row in of_request.tolist()}) == 3
+    assert of_request[0].tolist() == of_request[3].tolist()
+    assert of_request[2].tolist() == of_request[4].tolist()
+    assert len(set(ids.tolist())) == 6

@@ -18,6 +18,7 @@ from rackmath.io.traffic_files import read_traffic, traffic_text
 from rackmath.serving.simulator.days import daily
 from rackmath.serving.simulator.workload import Arrivals, gamma_arrivals, plain, users
 from rackmath.serving.traffic import LengthClass, TrafficModel, closeness, draw, fit_traffic
+from rackmath.serving.traffic.draw import _earlier
 from rackmath.serving.traffic.fit import normal_scores, reuse_of
 from rackmath.serving.traffic.mixture import length_classes
 from rackmath.serving.traffic.model import PROBABILITIES
@@ -230,3 +231,14 @@ def test_mooncake_s_conversation_comes_back(tmp_path: Path) -> None:
     simulated = json.loads(CliRunner().invoke(cli, [*run, "--json"]).stdout)
     assert simulated["requests"] == 500
     assert simulated["blocks_asked"] > 5000
+
+
+def test_what_is_gone_on_from_is_the_longest_prompt_near_where_none_is_long_enough() -> None:
+    """Four prompts of 1, 3, 5 and 4 blocks, of which ten are wanted: the third; if it was gone on from, the fourth."""
+    count, fresh = np.array([1, 3, 5, 4], dtype=np.int32), np.zeros(4, dtype=bool)
+    assert _earlier(count, fresh, 1, 4, 10) == 2
+    assert _earlier(count, fresh, 1, 4, 3) == 1
+    # Half a block stands against one that somebody has gone on from: as long as the next it would be taken last.
+    assert _earlier(count, np.array([False, False, True, False]), 1, 4, 4) == 3
+    assert _earlier(count, np.array([False, False, True, False]), 1, 4, 10) == 2
+    assert _earlier(count, fresh, 1, 2, 10) == 1
