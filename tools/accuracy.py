@@ -32,7 +32,7 @@ from rackmath.validation.left_out import GROUPINGS, folds, reserved
 from rackmath.validation.predict import predict
 from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
-from rackmath.validation.ranges import class_of, covered_by_others, phase_of
+from rackmath.validation.ranges import class_of, coverage_by_others, phase_of
 from rackmath.validation.rows import NEEDED
 from rackmath.validation.score import median_range
 
@@ -116,7 +116,7 @@ def rows_of_the_board(kept: Sequence[Question], found: Array) -> None:
 def inside_ranges(kept: list[Question], values: dict[str, Array]) -> dict[str, Mask]:
     """Whether rows lie in the ranges that rows left out with others alone would have had, by what is left out."""
     groups = {name: folds(kept, name) for name in values} | {"source": _sources(kept)}
-    return {name: covered_by_others(kept, found, values, groups[name]) for name, found in values.items()}
+    return {name: coverage_by_others(kept, found, values, groups[name]) for name, found in values.items()}
 
 
 def readme(kept: list[Question], values: dict[str, Array], inside: Mapping[str, Mask]) -> None:

@@ -36,7 +36,7 @@ from rackmath.validation.left_out import GROUPINGS, folds, reserved
 from rackmath.validation.nearness import configuration, records, residuals, signs, unsure
 from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
-from rackmath.validation.ranges import covered_by_others
+from rackmath.validation.ranges import coverage_by_others
 from rackmath.validation.rows import NEEDED
 
 ROOT = Path(__file__).parent.parent
@@ -99,11 +99,11 @@ def main() -> None:
         )
         for seed, way in enumerate(WAYS)
     }
-    deviations = {way: Deviations.of(s.questions, s.residual, s.answers) for way, s in scores.items()}
-    everything = Deviations.joined(list(deviations.values()))
+    everything = Deviations.joined([Deviations.of(s.questions, s.residual, s.answers) for s in scores.values()])
     process = replace(process, quantile=quantiles(everything))
     by_physics = _inside_of_physics(questions)
-    held = {way: _inside(s, deviations[way], everything, by_physics[way]) for way, s in scores.items()}
+    parts = np.split(inside(everything), np.cumsum([len(s.answers) for s in scores.values()])[:-1])
+    held = {way: _inside(s, by_physics[way], part) for (way, s), part in zip(scores.items(), parts, strict=True)}
     (DATA / "evidence.toml").write_text(_toml(process), encoding="utf-8")
     rows = records(questions, values["all"], row_noise(process.noise, noise), evidence_files.FACTS)
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.selectors.float().cast(pl.Float64))
@@ -278,15 +278,15 @@ def _inside_of_physics(questions: Sequence[Question]) -> dict[str, NDArray[np.bo
     left = {name: np.array([float(rows[q.row.id][name]) for q in questions]) for name in GROUPINGS}
     groups = {"source": np.array([q.row.publisher for q in questions])}
     return {
-        way: covered_by_others(questions, left[name], left, groups.get(way, folds(questions, name)))
+        way: coverage_by_others(questions, left[name], left, groups.get(way, folds(questions, name)))
         for way, name in WAYS.items()
     }
 
 
-def _inside(s: Scored, own: Deviations, everything: Deviations, by_physics: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _inside(s: Scored, by_physics: NDArray[np.bool_], corrected: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether rows lie in the range that is stated, had it not seen them: that of physics where nothing is near."""
     far = np.array([a.distance == "far" for a in s.answers])
-    return np.where(far, by_physics[s.places], inside(own, everything))
+    return np.where(far, by_physics[s.places], corrected)
 
 
 def _lines(way: str, s: Scored, held: NDArray[np.bool_], masks: dict[str, NDArray[np.bool_]]) -> list[str]:

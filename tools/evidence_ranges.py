@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from rackmath.evidence.posterior import Posterior
 from rackmath.validation.nearness import configuration
 from rackmath.validation.questions import Question
-from rackmath.validation.ranges import LEVEL, percentiles
+from rackmath.validation.ranges import FEWEST_SOURCES, percentiles, stretch
 
 FEWEST = 30
-_FEWEST_SOURCES = 3
-"""Sources that a range must have been seen by."""
 _NARROWEST = 0.1
 """Least end of a range, in standard deviations."""
 ALL = "all"
@@ -68,19 +66,18 @@ def quantiles(rows: Deviations) -> Table:
     """
     table = _unstretched(rows)
     for is_unknown in (False, True):
-        asked = np.char.endswith(rows.places, UNKNOWN) == is_unknown
-        stretch = _stretch(rows, asked)
+        factor = _stretch(rows, np.char.endswith(rows.places, UNKNOWN) == is_unknown)
         for place in [place for place in table if place.endswith(UNKNOWN) == is_unknown]:
-            table[place] = {kind: (stretch * low, stretch * high) for kind, (low, high) in table[place].items()}
+            table[place] = {kind: (factor * low, factor * high) for kind, (low, high) in table[place].items()}
     return table
 
 
-def inside(rows: Deviations, all_rows: Deviations) -> Mask:
+def inside(rows: Deviations) -> Mask:
     """Whether rows lie in ranges that the other sources alone would have let stand. (rows,)"""
     result = np.zeros(len(rows.errors), dtype=bool)
     for source in np.unique(rows.sources):
         out = rows.sources == source
-        low, high = _ends(rows.part(out), quantiles(all_rows.part(all_rows.sources != source)))
+        low, high = _ends(rows.part(out), quantiles(rows.part(~out)))
         result[out] = (rows.errors[out] >= -low) & (rows.errors[out] <= high)
     return result
 
@@ -94,7 +91,7 @@ def _unstretched(rows: Deviations) -> Table:
         for kind in (ALL, *np.unique(here.kinds).tolist()):
             chosen = np.full(len(voices), True) if kind == ALL else here.kinds == kind
             enough = _effective(voices[chosen]) >= (FEWEST if kind == ALL else 2 * FEWEST)
-            if enough and len(np.unique(here.sources[chosen])) >= _FEWEST_SOURCES:
+            if enough and len(np.unique(here.sources[chosen])) >= FEWEST_SOURCES:
                 low, high = percentiles(here.errors[chosen], voices[chosen])
                 table.setdefault(place, {})[kind] = (max(-low, _NARROWEST), max(high, _NARROWEST))
     for end in ("", UNKNOWN):
@@ -111,14 +108,15 @@ def _effective(voices: NDArray[np.str_]) -> float:
     return float(np.sum(counts**0.5) ** 2 / len(counts)) if len(counts) else 0.0
 
 
-def _stretch(rows: Deviations, asked: Mask) -> float:
-    needed = np.full(len(rows.errors), np.nan)
-    for source in np.unique(rows.sources[asked]):
-        out = asked & (rows.sources == source)
-        low, high = _ends(rows.part(out), _unstretched(rows.part(rows.sources != source)))
-        error = rows.errors[out]
-        needed[out] = np.where(error > 0, error / high, -error / low)
-    return max(float(np.quantile(needed[asked], LEVEL)), 1.0)
+def _stretch(rows: Deviations, chosen: Mask) -> float:
+    own = rows.part(chosen)
+
+    def bounds(out: Mask) -> tuple[Array, Array]:
+        others = rows.part(~np.isin(rows.sources, own.sources[out]))
+        low, high = _ends(own.part(out), _unstretched(others))
+        return -low, high
+
+    return stretch(own.errors, own.sources, bounds)
 
 
 def _ends(rows: Deviations, table: Mapping[str, Mapping[str, tuple[float, float]]]) -> tuple[Array, Array]:

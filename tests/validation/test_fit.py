@@ -22,7 +22,7 @@ from rackmath.validation.fit import Prior, as_constants, as_vector, at_centres, 
 from rackmath.validation.groups import groups
 from rackmath.validation.held import held_by
 from rackmath.validation.left_out import weights
-from rackmath.validation.priors import FEWEST, placed, priors
+from rackmath.validation.priors import FEWEST, has_place, priors
 from rackmath.validation.problem import STEP, Problem, evaluate
 from rackmath.validation.question_constants import Engines, stacked_constants, taken
 from rackmath.validation.questions import question
@@ -359,5 +359,5 @@ def test_a_few_rows_of_chips_without_timings_move_nothing() -> None:
     def of(hardware: str, rows: int):
         return [question(read_row(cells(hardware=hardware, concurrency=str(i + 1)), 2)) for i in range(rows)]
 
-    assert placed([*of("mi210", FEWEST - 1), *of("L40S", 1)], TIMED).tolist() == [False] * (FEWEST - 1) + [True]
-    assert placed(of("mi210", FEWEST), TIMED).all()
+    assert has_place([*of("mi210", FEWEST - 1), *of("L40S", 1)], TIMED).tolist() == [False] * (FEWEST - 1) + [True]
+    assert has_place(of("mi210", FEWEST), TIMED).all()

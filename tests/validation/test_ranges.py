@@ -14,7 +14,7 @@ from rackmath.io import constants_file, tables
 from rackmath.validation.calibrate import usable
 from rackmath.validation.left_out import FOLDS, GROUPINGS, folds, reserved, weights
 from rackmath.validation.questions import question
-from rackmath.validation.ranges import class_of, covered_by_others, fitted_ranges, row_range
+from rackmath.validation.ranges import class_of, coverage_by_others, fitted_ranges, row_range
 from rackmath.validation.rows import read_row
 from tests.conftest import SHARED
 from tests.validation.rows import cells
@@ -145,7 +145,7 @@ def test_the_score_of_ranges_leaves_the_rows_out_that_it_counts(rng) -> None:
         for q, n in zip(questions, names, strict=True)
     ]
     left = dict.fromkeys(("source", "chip", "engine on generation"), values)
-    inside = covered_by_others(off, values, left, names)
+    inside = coverage_by_others(off, values, left, names)
     assert inside[names == 2].mean() == 0
     assert covered(off, values, constants_with(off, values))[names == 2].mean() > 0.85
 

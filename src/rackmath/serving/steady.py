@@ -24,13 +24,13 @@ from rackmath.serving.waits import (
     in_turn,
     of_requests,
     others,
+    prompts_met,
     prompts_of_a_step,
     prompts_read,
     started,
     time_by_batch,
     time_to_first_token,
     until_begun,
-    wait_for_a_prompt,
 )
 
 _ROUNDS = 6
@@ -136,11 +136,11 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     first, running = unmet, limit
     most = prompts_read(load, s) * groups * load.output
     passed = groups / maximum(s.frontend, INSTANT)
-    per_token, waited = time_by_batch(t, limit, load, groups, s), wait_for_a_prompt(t, load)
+    per_token = time_by_batch(t, limit, load, groups, s)
     tpot = per_token(running)
     for _ in range(_SETTLING):
         busy = load.output * tpot
-        first = unmet + others(running, groups) / busy * waited
+        first = unmet + prompts_met(t, running, busy, load, groups)
         running = maximum(minimum(minimum(limit * busy / (busy + first), most), passed * busy), 1.0)
         tpot = per_token(running)
     if not load.wave:

@@ -148,12 +148,9 @@ def prompts_met(t: PassTimes, running: Number, busy: Number, load: Load, groups:
     busy : Number
         Time of an answer. [s]
     """
-    return others(running, groups) / busy * wait_for_a_prompt(t, load)
-
-
-def wait_for_a_prompt(t: PassTimes, load: Load) -> Number:
-    """Wait of a first token for one prompt, times the time in which it may come; none in a wave. [s2]"""
-    return 0.0 if load.wave else t.prompt * (load.looks - 1) * t.step + t.alone**2 / 2
+    if load.wave:
+        return 0.0
+    return others(running, groups) / busy * (t.prompt * (load.looks - 1) * t.step + t.alone**2 / 2)
 
 
 def queued(prompt: Number, busy: Number) -> Number:

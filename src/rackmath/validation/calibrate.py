@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.constants import Constants, RowGroup
+from rackmath.engine.constants import Constants
 from rackmath.errors import InputError, RackmathError
 from rackmath.io import kernel_files
 from rackmath.validation.baselines import ideal_values
@@ -16,9 +16,10 @@ from rackmath.validation.fit import FitResult, Prior, as_vector, at_centres, fit
 from rackmath.validation.groups import Array
 from rackmath.validation.kinds import TIMES
 from rackmath.validation.left_out import GROUPINGS, left_out, weights
-from rackmath.validation.priors import placed, priors
+from rackmath.validation.priors import has_place, priors
+from rackmath.validation.question_constants import engine_of
 from rackmath.validation.questions import Question, question
-from rackmath.validation.ranges import fitted_ranges, phase_of
+from rackmath.validation.ranges import fitted_ranges, phase_of, row_groups
 from rackmath.validation.rows import read_row
 
 FLAWED = (
@@ -139,19 +140,19 @@ def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
     timed = kernel_files.timed_generations()
-    own_priors, telling = priors(questions, timed), placed(questions, timed)
+    own_priors, in_fit = priors(questions, timed), has_place(questions, timed)
     first = at_centres(questions, own_priors)
-    fitted = fit(questions, weights(questions) * telling, own_priors, progress=progress, first=first)
+    fitted = fit(questions, weights(questions) * in_fit, own_priors, progress=progress, first=first)
     values: dict[str, Array] = {}
     without: dict[str, dict[float, Constants]] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping], without[grouping] = left_out(questions, telling, fitted.priors, grouping, first)
+        values[grouping], without[grouping] = left_out(questions, in_fit, fitted.priors, grouping, first)
     constants = replace(
         fitted.constants,
         ranges=fitted_ranges(questions, values),
         chips=_chips(questions),
-        evidence=evidence(questions),
+        evidence=row_groups([(engine_of(q), phase_of(q), q.row.when) for q in questions]),
         basis=f"kernel timings and {len(questions):,} published measurements on {len(_chips(questions))} chips",
     )
     return Calibration(
@@ -161,17 +162,6 @@ def _from_scratch(
         left_out=values,
         without=without,
         excluded=tuple(others),
-    )
-
-
-def evidence(questions: Sequence[Question]) -> tuple[RowGroup, ...]:
-    """Rows by family, generation and phase, with the span of their dates."""
-    dates: dict[tuple[str, str, str], list[float]] = {}
-    for q in questions:
-        dates.setdefault((q.row.family, q.system.chip.generation, phase_of(q)), []).append(q.row.when)
-    return tuple(
-        RowGroup(family=f, generation=g, phase=p, rows=len(d), first=min(d), last=max(d))
-        for (f, g, p), d in sorted(dates.items())
     )
 
 

@@ -112,7 +112,7 @@ def fit(
     measured = np.log(np.array([q.row.value for q in questions], dtype=float))
     curvature = np.eye(len(theta))
     begun = first or Start.of(questions, as_constants(theta, priors), _names(priors))
-    begun = replace(begun, problem=begun.problem.weighed(weights))
+    begun = replace(begun, problem=begun.problem.of_weights(weights))
     for turn in range(rounds):
         if turn:
             constants = as_constants(theta, priors)
@@ -161,7 +161,7 @@ def _minimised(
     problem, here, by_name = start.problem, start.here, start.slopes
     centre = _centres(priors)
     width = np.array([p.width for p in priors])
-    reached = _reached(problem, priors)
+    by_engine = _by_engine(problem, priors)
     damping = 1e-2
 
     def cost(vector: Array, there: Evaluation) -> float:
@@ -177,7 +177,7 @@ def _minimised(
             by_name = _slopes(problem, as_constants(theta, priors), _names(priors), here)
         residual = (here.values - measured) / _SCATTER
         pull = weights / np.sqrt(1 + residual**2)
-        of_rows, gradient = _summed(by_name, priors, reached, pull, residual)
+        of_rows, gradient = _sums(by_name, priors, by_engine, pull, residual)
         curvature = of_rows + np.diag(1 / width**2)
         gradient = gradient + (theta - centre) / width**2
         for _ in range(6):
@@ -214,7 +214,7 @@ def _slopes(problem: Problem, constants: Constants, names: Sequence[str], here: 
     return {name: (problem.moved(constants, name, here) - here.values) / (_SCATTER * STEP) for name in names}
 
 
-def _reached(problem: Problem, priors: Sequence[Prior]) -> list[tuple[Ints, Ints]]:
+def _by_engine(problem: Problem, priors: Sequence[Prior]) -> list[tuple[Ints, Ints]]:
     """Rows of each engine, and the priors that move them: those of a member move the rows of that member alone."""
     engines = problem.engines
     return [
@@ -226,16 +226,16 @@ def _reached(problem: Problem, priors: Sequence[Prior]) -> list[tuple[Ints, Ints
     ]
 
 
-def _summed(
+def _sums(
     by_name: Mapping[str, Array],
     priors: Sequence[Prior],
-    reached: Sequence[tuple[Ints, Ints]],
+    by_engine: Sequence[tuple[Ints, Ints]],
     pull: Array,
     residual: Array,
 ) -> tuple[Array, Array]:
     """Curvature and gradient of the rows' cost: few priors move any one of them. (priors, priors), (priors,)"""
     curvature, gradient = np.zeros((len(priors), len(priors))), np.zeros(len(priors))
-    for rows, places in reached:
+    for rows, places in by_engine:
         slopes = np.stack([by_name[priors[place].name][rows] for place in map(int, places)], axis=1)
         curvature[np.ix_(places, places)] += slopes.T @ (pull[rows, None] * slopes)
         gradient[places] += slopes.T @ (pull[rows] * residual[rows])

@@ -98,13 +98,13 @@ def folds(questions: Sequence[Question], grouping: str) -> Array:
 
 
 def left_out(
-    questions: Sequence[Question], telling: NDArray[np.bool_], priors: Sequence[Prior], grouping: str, first: Start
+    questions: Sequence[Question], in_fit: NDArray[np.bool_], priors: Sequence[Prior], grouping: str, first: Start
 ) -> tuple[Array, dict[float, Constants]]:
     """Values of all rows, each predicted by a fit without its fold, in the rows' units (questions,); constants by fold.
 
     Parameters
     ----------
-    telling : array of bool
+    in_fit : array of bool
         Rows that a fit may learn from. (questions,)
     priors
         Those of the whole fit, with the widths that it has.
@@ -115,7 +115,7 @@ def left_out(
     values = np.full(len(questions), np.nan)
     without: dict[float, Constants] = {}
     names = np.unique(part).tolist()
-    jobs = [_Job(list(questions), telling, tuple(priors), part == name, first) for name in names]
+    jobs = [_Job(list(questions), in_fit, tuple(priors), part == name, first) for name in names]
     with ProcessPool(_WORKERS) as pool:
         for name, job, (predictions, constants) in zip(names, jobs, pool.map(_predicted, jobs), strict=True):
             values[job.test], without[name] = predictions, constants
@@ -125,7 +125,7 @@ def left_out(
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
     questions: list[Question]
-    telling: NDArray[np.bool_]
+    in_fit: NDArray[np.bool_]
     priors: tuple[Prior, ...]
     test: NDArray[np.bool_]
     first: Start
@@ -141,7 +141,7 @@ def _predicted(job: _Job) -> tuple[Array, Constants]:
     weight[~job.test] = weights([q for q, out in zip(job.questions, job.test, strict=True) if not out])
     result = fit(
         job.questions,
-        weight * job.telling,
+        weight * job.in_fit,
         job.priors,
         rounds=_ROUNDS,
         iterations=_ITERATIONS,

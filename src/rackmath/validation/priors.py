@@ -75,14 +75,13 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
     return tuple(rows)
 
 
-def placed(questions: Sequence[Question], timed: frozenset[str]) -> NDArray[np.bool_]:
+def has_place(questions: Sequence[Question], timed: frozenset[str]) -> NDArray[np.bool_]:
     """Whether what a row's chip lacks of other chips' kernels has a place: timings, or moves of its generation.
 
     Rows of a generation with neither would move what all others share. (questions,)
     """
-    counts = Counter(q.system.chip.generation for q in questions)
-    known = timed | {generation for generation, rows in counts.items() if rows >= FEWEST}
-    return np.array([q.system.chip.generation in known for q in questions])
+    generations = timed | set(_members(questions)["generation"])
+    return np.array([q.system.chip.generation in generations for q in questions])
 
 
 def _members(questions: Sequence[Question]) -> dict[str, list[str]]:

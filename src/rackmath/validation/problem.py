@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -69,8 +70,8 @@ class Problem:
     running: Array
     held: list[Array | None]
     """Sequences that memory holds, by group."""
-    asked: list[bool]
-    """Whether each group is asked at all."""
+    is_active: list[bool]
+    """Whether each group is computed: others keep the values that they had."""
 
     @classmethod
     def of(cls, questions: Sequence[Question], constants: Constants) -> Problem:
@@ -80,13 +81,13 @@ class Problem:
         return cls._gathered(sorted_groups, held, Engines.of(questions), constants)
 
     def again(self, constants: Constants) -> Problem:
-        """The same questions at the batches that other constants imply; of those that are asked."""
-        kept = [(group, most) for group, most, asked in zip(self.groups, self.held, self.asked, strict=True) if asked]
-        return self._gathered([group for group, _ in kept], [most for _, most in kept], self.engines, constants)
+        """The active groups at the batches that other constants imply."""
+        groups, held = list(compress(self.groups, self.is_active)), list(compress(self.held, self.is_active))
+        return self._gathered(groups, held, self.engines, constants)
 
-    def weighed(self, weights: Array) -> Problem:
-        """The same, where no group is asked none of whose rows weighs anything; its values stay what they are."""
-        return replace(self, asked=[bool(weights[group.index].any()) for group in self.groups])
+    def of_weights(self, weights: Array) -> Problem:
+        """The same; groups whose rows all weigh nothing are not active, and keep the values that they had."""
+        return replace(self, is_active=[bool(weights[group.index].any()) for group in self.groups])
 
     @classmethod
     def _gathered(
@@ -108,7 +109,7 @@ class Problem:
         kernel_seconds = self.features.kernel_seconds(stacked.losses)
         times = self.features.times(stacked.losses, kernel_seconds)
         outside = self._by_group(stacked.outside)
-        return Evaluation(times, self._values(times, outside, self.asked), stacked, outside, kernel_seconds)
+        return Evaluation(times, self._values(times, outside, self.is_active), stacked, outside, kernel_seconds)
 
     def moved(self, constants: Constants, name: str, before: Evaluation, step: float = STEP) -> Array:
         """Logarithms of predicted values where one constant is a step on from those ``before``; the rest stay.
@@ -120,8 +121,9 @@ class Problem:
         times = self.features.times(stacked.losses, kernel_seconds)
         changed = times != before.times
         reached = [
-            asked and (_beside_passes(name, group) or any(bool(changed[start:stop].any()) for start, stop in ranges))
-            for group, ranges, asked in zip(self.groups, self.features.calls, self.asked, strict=True)
+            is_active
+            and (_beside_passes(name, group) or any(bool(changed[start:stop].any()) for start, stop in ranges))
+            for group, ranges, is_active in zip(self.groups, self.features.calls, self.is_active, strict=True)
         ]
         outside = self._by_group(stacked.outside) if name in _OUTSIDE else before.outside
         return self._values(times, outside, reached, before.values)

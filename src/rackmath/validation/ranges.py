@@ -14,14 +14,14 @@ are stretched until rows lie in the ranges that the other sources alone would ha
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rackmath.engine.constants import IMMATURE, Constants, RowGroup
+from rackmath.engine.constants import IMMATURE, Constants, EngineVersion, RowGroup
 from rackmath.validation.groups import Array
 from rackmath.validation.kinds import PER_TOKEN
 from rackmath.validation.question_constants import engine_of
@@ -30,7 +30,7 @@ from rackmath.validation.questions import Question
 Mask = NDArray[np.bool_]
 
 LEVEL = 0.9
-_FEWEST_SOURCES = 3
+FEWEST_SOURCES = 3
 """Sources from which leaving one out tells how a further one errs."""
 _PARTS = 40
 """Parts that more sources than these are dealt into."""
@@ -82,8 +82,11 @@ class _Rows:
 
     classes: NDArray[np.str_]
     sources: NDArray[np.str_]
-    places: NDArray[np.object_]
-    """Engine, chip and phase: what nearness depends on."""
+    engines: NDArray[np.object_]
+    chips: NDArray[np.str_]
+    phases: NDArray[np.str_]
+    dates: Array
+    """[years]"""
     is_early: Mask
     is_inferred: Mask
     errors: Mapping[str, Array]
@@ -93,27 +96,24 @@ class _Rows:
     def of(cls, questions: Sequence[Question], left: Mapping[str, Array]) -> _Rows:
         """Of questions, and their values by what the constants did not see."""
         measured = np.array([q.row.value for q in questions], dtype=float)
-        places = np.empty(len(questions), dtype=object)
-        places[:] = [(engine_of(q), q.system.chip.name, phase_of(q)) for q in questions]
+        engines = np.empty(len(questions), dtype=object)
+        engines[:] = [engine_of(q) for q in questions]
         return cls(
             classes=np.array([class_of(q) for q in questions]),
             sources=np.array([q.row.publisher for q in questions]),
-            places=places,
-            is_early=np.array([engine.stage == IMMATURE for engine, _, _ in places]),
+            engines=engines,
+            chips=np.array([q.system.chip.name for q in questions]),
+            phases=np.array([phase_of(q) for q in questions]),
+            dates=np.array([q.row.when for q in questions]),
+            is_early=np.array([engine.stage == IMMATURE for engine in engines]),
             is_inferred=np.array([bool(q.deployment.inferred) for q in questions]),
             errors={name: np.log(measured / values) for name, values in left.items()},
         )
 
     def part(self, chosen: Mask) -> _Rows:
         """Some of the rows."""
-        return _Rows(
-            classes=self.classes[chosen],
-            sources=self.sources[chosen],
-            places=self.places[chosen],
-            is_early=self.is_early[chosen],
-            is_inferred=self.is_inferred[chosen],
-            errors={name: errors[chosen] for name, errors in self.errors.items()},
-        )
+        columns = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "errors"}
+        return _Rows(**columns, errors={name: errors[chosen] for name, errors in self.errors.items()})
 
 
 Table = Mapping[str, Mapping[str, tuple[float, float]]]
@@ -131,7 +131,7 @@ def fitted_ranges(questions: Sequence[Question], left: Mapping[str, Array]) -> T
     return _fitted(_Rows.of(questions, left))
 
 
-def covered_by_others(
+def coverage_by_others(
     questions: Sequence[Question], values: Array, left: Mapping[str, Array], groups: Array | NDArray[np.str_]
 ) -> Mask:
     """Whether each row lies in the range that the rows of all other groups would have let stand beside it. (questions,)
@@ -159,9 +159,9 @@ def covered_by_others(
 
 def _fitted(rows: _Rows) -> Table:
     """Ranges of some rows, as wide as rows of a further source need them."""
-    tables, stretch = _tables(rows), _stretch(rows)
+    tables, factor = _tables(rows), _stretch(rows)
     return {
-        name: {place: (float(np.exp(stretch * low)), float(np.exp(stretch * high))) for place, (low, high) in t.items()}
+        name: {place: (float(np.exp(factor * low)), float(np.exp(factor * high))) for place, (low, high) in t.items()}
         for name, t in tables.items()
     }
 
@@ -183,47 +183,76 @@ def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
 
 
 def _stretch(rows: _Rows) -> float:
-    """Factor on the logarithms of all ranges at which they hold of a source that they have not seen, as often as said.
+    def bounds(out: Mask) -> tuple[Array, Array]:
+        others = rows.part(~out)
+        ranges = {key: {place: _factors(ends) for place, ends in t.items()} for key, t in _tables(others).items()}
+        return _bounds(rows.part(out), ranges, others)
+
+    return stretch(rows.errors["source"], rows.sources, bounds)
+
+
+def stretch(errors: Array, sources: NDArray[np.str_], bounds: Callable[[Mask], tuple[Array, Array]]) -> float:
+    """Factor on all ranges at which they hold of a source that they have not seen, as often as said.
 
     Each source is left out of the ranges as well, not of the constants alone: rows of one source err alike.
+
+    Parameters
+    ----------
+    errors : array
+        Logarithms, around which ranges lie. (rows,)
+    sources : array
+        Who published each row. (rows,)
+    bounds : callable
+        Lower and upper ends, in the unit of errors, of the rows that a mask chooses, by all other sources' rows.
     """
-    names, of_row = np.unique(rows.sources, return_inverse=True)
-    if len(names) < _FEWEST_SOURCES:
+    names, of_row = np.unique(sources, return_inverse=True)
+    if len(names) < FEWEST_SOURCES:
         return 1.0
-    needed = np.full(len(rows.sources), np.nan)
+    needed = np.full(len(errors), np.nan)
     for part in range(min(len(names), _PARTS)):
         out = of_row % _PARTS == part
-        own, others = rows.part(out), rows.part(~out)
-        unstretched = {key: {place: _factors(ends) for place, ends in t.items()} for key, t in _tables(others).items()}
-        low, high = _bounds(own, unstretched, others)
-        error = own.errors["source"]
+        low, high = bounds(out)
         with np.errstate(divide="ignore", invalid="ignore"):
-            needed[out] = np.where(error > 0, error / high, error / low)
+            needed[out] = np.where(errors[out] > 0, errors[out] / high, errors[out] / low)
     return max(float(np.quantile(needed[~np.isnan(needed)], LEVEL)), 1.0)
 
 
 def _bounds(rows: _Rows, ranges: Table, others: _Rows) -> tuple[Array, Array]:
     """Logarithms of the ranges of some rows, where others are all that is known. (rows,), (rows,)"""
-    chips = frozenset(chip for _, chip, _ in others.places)
-    known = Constants(base={}, moves={}, ranges=ranges, chips=chips, evidence=_counted(others))
+    chips = frozenset(others.chips.tolist())
+    known = Constants(
+        base={},
+        moves={},
+        ranges=ranges,
+        chips=chips,
+        evidence=row_groups(zip(others.engines, others.phases, others.dates, strict=True)),
+    )
     ends: dict[tuple[object, ...], tuple[float, float]] = {}
-    result = np.empty((len(rows.places), 2))
-    for i, (place, kind, inferred) in enumerate(zip(rows.places, rows.classes, rows.is_inferred, strict=True)):
-        key = (*place, kind, inferred)
+    result = np.empty((len(rows.classes), 2))
+    columns = (
+        rows.classes.tolist(),
+        rows.engines,
+        rows.chips.tolist(),
+        rows.phases.tolist(),
+        rows.is_inferred.tolist(),
+    )
+    for i, key in enumerate(zip(*columns, strict=True)):
         if key not in ends:
-            low, high = known.range(str(kind), *place)
-            ends[key] = _widened(low, high) if inferred else (low, high)
+            low, high = known.range(*key[:-1])
+            ends[key] = _widened(low, high) if key[-1] else (low, high)
         result[i] = ends[key]
     low, high = np.log(result).T
     return low, high
 
 
-def _counted(rows: _Rows) -> tuple[RowGroup, ...]:
-    """Rows by engine, generation and phase; their dates change no range."""
-    counts = Counter((engine.family, engine.generation, phase) for engine, _, phase in rows.places)
+def row_groups(rows: Iterable[tuple[EngineVersion, str, float]]) -> tuple[RowGroup, ...]:
+    """Rows by family, generation and phase, with the span of their dates: of engine, phase and date of each row."""
+    dates: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for engine, phase, date in rows:
+        dates[engine.family, engine.generation, phase].append(date)
     return tuple(
-        RowGroup(family=family, generation=generation, phase=phase, rows=n, first=0.0, last=0.0)
-        for (family, generation, phase), n in counts.items()
+        RowGroup(family=f, generation=g, phase=p, rows=len(d), first=min(d), last=max(d))
+        for (f, g, p), d in sorted(dates.items())
     )
 
 
