@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -52,17 +52,57 @@ def facts_of(setup: Setup, outcomes: tuple[Outcome, ...]) -> dict[str, Any]:
     return facts | task_facts(setup, outcomes, tasks, dollars)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Users:
+    """What users saw of a run."""
+
+    times: RequestTimes
+    rates: Balance
+    within_limits: NDArray[np.bool_]
+    """Whether a request was served within both limits. (requests,)"""
+    warm: int | None
+    """Requests at the start that percentiles leave out."""
+    sample: NDArray[np.intp]
+    """Requests that they are of, in their order."""
+    goodput: float
+    """[requests/s]"""
+
+    def facts(self) -> dict[str, Any]:
+        """Times, and rates of what was served."""
+        return {
+            "time_to_first_token": spread_facts(self.times.first[self.sample]),
+            "time_per_output_token": spread_facts(self.times.per_token[self.sample]),
+            "latency": spread_facts(self.times.whole[self.sample]),
+            "throughput": self.rates.tokens,
+            "goodput": self.goodput,
+        }
+
+
+def _users(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> _Users:
+    last, times = outcomes[-1], user_times(setup, outcomes)
+    within_limits = good(times, setup.request.ttft or np.inf, setup.request.tpot or np.inf)
+    rates = _rates(setup, outcomes, tasks)
+    warm, sample = _counted(setup, last, outcomes[0].requests["arrival"], times, rates)
+    served_well = (within_limits & rates.inside(last.requests["finish"])).sum()
+    return _Users(
+        times=times,
+        rates=rates,
+        within_limits=within_limits,
+        warm=warm,
+        sample=sample,
+        goodput=float(served_well) / (rates.stop - rates.start),
+    )
+
+
 def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> dict[str, Any]:
     """What it says of requests and of the fleet."""
     first, last = outcomes[0], outcomes[-1]
     r, members = setup.request, setup.groups
-    span = max(last.end - float(first.requests["arrival"].min()), 1e-9)
     arrival = first.requests["arrival"]
-    times = user_times(setup, outcomes)
+    span = max(last.end - float(arrival.min()), 1e-9)
+    users = _users(setup, outcomes, tasks)
+    times, rates, sample = users.times, users.rates, users.sample
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
-    within_limits = good(times, r.ttft or np.inf, r.tpot or np.inf)
-    rates = _rates(setup, outcomes, tasks)
-    warm, sample = _counted(setup, last, arrival, times, rates)
     written = float(setup.work.output[last.answered].sum())
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
@@ -79,20 +119,16 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "layout": [group.deployment.layout.text() for group in members],
         "replicas": [group.replicas for group in members],
         "requests": len(setup.work),
-        "warm_up_requests": warm,
-        "time_to_first_token": spread_facts(times.first[sample]),
-        "time_per_output_token": spread_facts(times.per_token[sample]),
-        "latency": spread_facts(times.whole[sample]),
+        "warm_up_requests": users.warm,
+        **users.facts(),
         "queueing": spread_facts(queued[sample]),
         "offered_rate": rates.offered,
         "served_rate": rates.served,
         "steady": rates.steady,
         "queue_growth": rates.growth,
         "leaves_limit_after": _leaves(r, rates, arrival, times),
-        "throughput": rates.tokens,
         "requests_per_second": rates.served,
-        "goodput": float((within_limits & rates.inside(last.requests["finish"])).sum()) / (rates.stop - rates.start),
-        "good_share": float(within_limits[sample].mean()),
+        "good_share": float(users.within_limits[sample].mean()),
         "hit_rate": first.hits,
         "blocks_asked": first.blocks_asked,
         "hit_tokens": float(first.requests["hit"].sum()) / float(setup.work.prompt[last.answered].sum()),
@@ -110,8 +146,10 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "usd_per_million_tokens": dollars_per_million(members, paid, written, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
-        "services": service_facts(setup, last, times, within_limits, paid, sample) if len(setup.pools[0]) > 1 else [],
-        **class_facts(setup, times, within_limits, sample),
+        "services": service_facts(setup, last, times, users.within_limits, paid, sample)
+        if len(setup.pools[0]) > 1
+        else [],
+        **class_facts(setup, times, users.within_limits, sample),
         **refusals(r, last, sample),
     }
 
@@ -245,7 +283,10 @@ def range_ends(setup: Setup) -> dict[str, Any] | None:
     ends_of: dict[str, Any] = {"steps": list(setup.groups[0].span)}
     for end, name in enumerate(("low", "high")):
         other = at_end(setup, end)
-        facts = facts_of(other, run(other))
+        outcomes = run(other)
+        # Tasks have a cost, which takes the whole fleet; else users alone are asked.
+        users_only = setup.work.task is None
+        facts = _users(other, outcomes, None).facts() if users_only else facts_of(other, outcomes)
         ends_of[name] = {
             key: {p: facts[key][p] for p in STATISTICS} for key in QUANTITIES if facts[key] is not None
         } | {key: facts[key] for key in ("throughput", "goodput", "tasks") if key in facts}
