@@ -11,35 +11,14 @@ import pytest
 from rackmath.io.processes import ProcessPool
 
 
-class _LateStart(ProcessPool):
-    """A pool whose second process starts when the death of its first one has been noticed."""
+class _KilledMeanwhile(ProcessPool):
+    """A pool whose first process dies, and is looked for, while its second one is being started."""
 
     def _spawn_process(self) -> None:
         if self._processes:
-            self._kill_first()
+            os.kill(next(iter(self._processes)), signal.SIGKILL)
+            time.sleep(0.5)
         super()._spawn_process()  # type: ignore[misc]
-
-    def _kill_first(self) -> None:
-        os.kill(next(iter(self._processes)), signal.SIGKILL)
-        # Later Pythons do not look before this process has started.
-        deadline = time.monotonic() + 2
-        while not self._broken and time.monotonic() < deadline:  # type: ignore[attr-defined]
-            time.sleep(0.01)
-        # All processes that the pool knows are stopped meanwhile.
-        time.sleep(0.5)
-
-
-class _LateRecord(_LateStart):
-    """A pool whose second process runs by then, and which does not know it yet."""
-
-    def _spawn_process(self) -> None:
-        known = self._processes
-        self._processes = {}
-        ProcessPool._spawn_process(self)  # type: ignore[attr-defined]
-        second, self._processes = self._processes, known
-        if known:
-            self._kill_first()
-        known.update(second)
 
 
 @pytest.fixture
@@ -50,13 +29,12 @@ def no_process_left() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_process_left")
-@pytest.mark.parametrize("pool_type", [_LateStart, _LateRecord])
-def test_a_process_that_starts_while_another_is_killed_keeps_nobody_waiting(pool_type: type[ProcessPool]) -> None:
+def test_a_process_that_starts_while_another_is_killed_keeps_nobody_waiting() -> None:
     answers: list[BaseException] = []
 
     def work() -> None:
         try:
-            with pool_type(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+            with _KilledMeanwhile(2, mp_context=multiprocessing.get_context("spawn")) as pool:
                 list(pool.map(abs, range(8)))
         except Exception as error:
             answers.append(error)

@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.context import BaseContext
 from types import TracebackType
-from typing import Any
 
 
 class ProcessPool(ProcessPoolExecutor):
     """A pool whose block ends with :class:`BrokenProcessPool` when one of its processes is killed.
 
-    Python 3.11's own may wait for ever, or fail otherwise, where that is noticed while another process is started:
-    nobody stops the other, and all wait for its end; or the pipe that it is to read is closed. And before 3.11.5 it
-    waits if something longer than a pipe is being sent to a process at that moment, and nobody reads the pipe any more:
-    it is closed here, as later versions do themselves (python/cpython#94777).
+    Python before 3.11.5 waits for ever if something longer than a pipe is being sent to a process at that moment:
+    nobody reads the pipe any more. It is closed here, as later versions do themselves (python/cpython#94777).
     """
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """As of the executor."""
-        try:
-            return super().submit(fn, *args, **kwargs)
-        except OSError as error:
-            if self._broken:  # type: ignore[attr-defined]
-                raise BrokenProcessPool("a process was killed while another was being started") from error
-            raise
+    def __init__(self, workers: int, mp_context: BaseContext | None = None) -> None:
+        super().__init__(workers, mp_context)
+        # Python 3.11 waits for ever, or fails otherwise, where one is killed while another is being started for work
+        # that is given meanwhile. So all start before any work is given, as forked ones do.
+        self._safe_to_dynamically_spawn_children = False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, BrokenProcessPool):
-            # None once the pool has shut down.
-            for process in list((self._processes or {}).values()):
-                process.kill()
-            if sys.version_info < (3, 11, 5):
-                self._call_queue._reader.close()  # type: ignore[attr-defined]
+        if sys.version_info < (3, 11, 5) and isinstance(error, BrokenProcessPool):
+            self._call_queue._reader.close()  # type: ignore[attr-defined]
         super().__exit__(kind, error, trace)
