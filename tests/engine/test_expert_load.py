@@ -14,6 +14,7 @@ import rackmath as rm
 from rackmath.engine import Layout
 from rackmath.engine.expert_load import fullest_rank, heaviest_load, in_order, packed, rank_shares, replicated
 from rackmath.engine.layout import as_floats
+from rackmath.engine.pass_work import pass_work
 from rackmath.engine.roofline import local_pass, timed_operators
 from rackmath.errors import InputError
 from rackmath.io import catalogue
@@ -63,6 +64,7 @@ def test_even_experts_have_even_ranks() -> None:
         shares = rank_shares(model, 128, Layout(expert=ranks), 50.0)
         assert shares.tokens == pytest.approx(1 / ranks)
         assert shares.touched == pytest.approx(1 / ranks)
+        assert isinstance(shares.touched, float)
 
 
 @given(st.floats(0, 2), st.sampled_from([2, 8, 32]), st.floats(1, 1e5))
@@ -125,6 +127,22 @@ def test_the_fullest_rank_reads_what_the_tokens_of_all_groups_touch() -> None:
     assert touched < 0.9 * float(rank_shares(model, 128, layout, 2.0).touched)
     every = sum(op.weight_bytes * op.count for op in operators(model, work) if op.kind == "experts")
     assert reading == pytest.approx(every * float(touched) / H100.chip.memory_bandwidth)
+
+
+def test_the_fullest_rank_sends_and_receives_its_share() -> None:
+    """Skewed experts move as much more than even ones as the fullest of eight ranks has more than an eighth.
+
+    Without a routing, even ones are taken.
+    """
+    layout = as_floats(Layout(expert=8, data=8))
+    work = local_pass("decode", 16.0, 1000.0, 0.0, layout, None)
+    wires = [
+        pass_work(replace(MIXTURE, routing=routing), work, layout, H100).wire for routing in (None, Routing(skew=1.0))
+    ]
+    fullest = 8 * rank_shares(replace(MIXTURE, routing=Routing(skew=1.0)), 128, layout, 1.0).tokens
+    assert fullest > 1.5
+    assert wires[1].dispatch == pytest.approx(fullest * wires[0].dispatch)
+    assert wires[1].combine == pytest.approx(fullest * wires[0].combine)
 
 
 def test_copies_take_memory() -> None:

@@ -15,7 +15,7 @@ from rackmath.engine.layout import as_floats
 from rackmath.engine.losses import CORRECTION, Losses, dispatch_time
 from rackmath.engine.pass_checks import check_accepted, check_pass, pass_assumptions
 from rackmath.engine.pass_work import collectives_time, pass_work, shown_time
-from rackmath.engine.roofline import timed_operators
+from rackmath.engine.roofline import local_pass, timed_operators
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
 from rackmath.models.operator import Pass
@@ -154,6 +154,21 @@ def test_a_format_that_a_chip_has_no_rate_for_is_said_and_others_are_not() -> No
     assert said["h100-sxm"] == []
     assert len(said["a100-sxm"]) == 1
     assert said["a100-sxm"][0].startswith("fp8 weights are multiplied at ")
+
+
+def test_what_a_config_asks_for_and_nobody_understands_is_said() -> None:
+    model = replace(catalogue.model("llama-3.1-8b"), not_understood=("mystery_rate", "secret_gate"))
+    notes = pass_assumptions(model, catalogue.system("h100-sxm"), "decode", None)
+    assert "not understood and left out: mystery_rate, secret_gate" in notes
+
+
+def test_a_width_that_ranks_do_not_divide_is_cut_evenly() -> None:
+    """14,336 over 3 ranks is 4,778.7 for the output of one product and for the input of the next."""
+    model, system = catalogue.model("llama-3.1-8b"), catalogue.system("h100-sxm")
+    layout = as_floats(Layout(tensor=3))
+    work = local_pass("decode", 1.0, 100.0, 0.0, layout, None)
+    sides = {side for t in timed_operators(model, work, layout, system) for side in (t.outputs, t.inputs)}
+    assert 14_336 / 3 in sides
 
 
 @pytest.mark.parametrize(("drafted", "refused"), [(0, False), (1000, False), (1001, True), (-1, True)])

@@ -366,6 +366,19 @@ def test_constants_move_by_generation_and_family() -> None:
     assert c.losses(EngineVersion(), Kernels()).software == 1
 
 
+def test_without_constants_kernels_alone_take_time() -> None:
+    """What multiplies a time is 1; what adds to it, or is a part of it, is nothing."""
+    values = {name: Constants(base={}, moves={}).value(name, EngineVersion()) for name in TERM}
+    factors = "compute memory fixed grouped narrow prompt_attention sustained network exchange software own_kernels"
+    assert {name for name, value in values.items() if value == 1} == set(factors.split())
+    assert {name for name, value in values.items() if value == 0} == set(TERM) - set(factors.split())
+
+
+def test_a_prior_has_its_centre_where_its_scale_is_defined() -> None:
+    for term in TERM.values():
+        assert {PART: 0 < term.centre < 1, LOG: term.centre > 0, FACTOR: term.centre > 1}[term.scale]
+
+
 def test_only_early_enablement_multiplies_whole_steps() -> None:
     c = Constants(base={"software": 1.1}, moves={"software": {"immature": np.log(3.0)}})
     assert c.losses(EngineVersion(stage="immature"), Kernels()).software == pytest.approx(1.3)
