@@ -36,6 +36,8 @@ class Timings:
     """Load of choosing the keys, where a timing holds that as well."""
     beside: Array | float = 0.0
     """Seconds of them that kernels with curves of their own take. [s]"""
+    tile: float = np.inf
+    """Rows of the largest tile of the matrix units: products of fewer are padded to it at most. [tokens]"""
 
     def where(self, mask: NDArray[np.bool_]) -> Timings:
         """Those under a mask."""

@@ -163,8 +163,9 @@ def test_costs_that_are_none_are_refused(bad: dict[str, float]) -> None:
 
 
 def test_lifetimes_need_costs_and_a_falling_chance() -> None:
-    with pytest.raises(InputError):
-        ski_rental(0.0, 1.0)
+    for cost in (0.0, -1.0, inf):
+        with pytest.raises(InputError, match="positive finite"):
+            ski_rental(cost, 1.0)
     with pytest.raises(InputError, match="falls"):
         best_lifetime(1.0, 1.0, lambda t: t / t.max(), 10.0)
     with pytest.raises(InputError, match="finite time"):

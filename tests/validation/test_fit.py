@@ -222,6 +222,18 @@ def test_kernels_that_were_timed_are_frozen() -> None:
     assert {("compute", "cdna3"), ("memory", "atom")} <= moved
 
 
+def test_a_generation_is_frozen_in_what_was_timed_on_it_alone() -> None:
+    """Memory's traffic is that of products and of attention: with products alone timed, rows may say how fast it is."""
+    rows = [question(read_row(cells(engine="vllm", hardware="MI355X"), 2))] * FEWEST
+    frozen_by = {"product.wide": {"compute"}, "attention.decode": set(), "experts.byte": {"grouped"}}
+    free = {"compute", "memory", "grouped"}
+    for timed in (set(), {"product.wide"}, {"product.wide", "attention.decode"}, set(frozen_by)):
+        moved = {p.name for p in priors(rows, {"cdna4": frozenset(timed)}) if p.member == "cdna4"}
+        frozen = {term for kind in timed for term in frozen_by[kind]}
+        frozen |= {"memory"} if timed >= {"product.wide", "attention.decode"} else set()
+        assert moved & free == free - frozen
+
+
 def test_what_is_no_engine_has_no_constants_of_its_own() -> None:
     rows = [question(read_row(cells(engine=name), 2)) for name in ("vllm", "") for _ in range(FEWEST)]
     assert {q.row.family for q in rows} == {"vllm", "other"}
@@ -234,7 +246,7 @@ def test_frameworks_that_only_train_have_no_products_of_their_own() -> None:
         metric="train_throughput", phase="training", per="gpu", engine="megatron", model="Llama-3.1-70B", n_gpus="64",
         global_batch="128", sequence_length="8192", framework_precision="bf16", hardware="H100-SXM",
     )  # fmt: skip
-    made = priors([question(read_row(run, 2))] * FEWEST, frozenset())
+    made = priors([question(read_row(run, 2))] * FEWEST, {})
     moved = {p.name for p in made if p.kind == "move" and p.member in ("megatron", "hopper")}
     assert "sustained" in moved
     assert "compute" not in moved

@@ -33,9 +33,10 @@ _STREAMS = 4
 """CUDA streams on which these products are started. Source: TransformerEngine's ``nvte_get_num_compute_streams``."""
 
 _MOST = 0.85
-"""Part of the printed peak that kernels of a generation without timings are taken to reach at most, whatever services
-say, where that peak asks for as many FLOPs of a joule as an H100's: products of n, k >= 4096 on H100 to GB300 (1.4 to
-2.3 TFLOP/J) reach 0.73 to 0.85, medians at their best sizes; RTX PRO 6000 (0.8) reaches 1.02 (op-efficiency.csv)."""
+"""Part of the printed peak that kernels without timings on their generation are taken to reach at most, whatever
+services say, where that peak asks for as many FLOPs of a joule as an H100's: products of n, k >= 4096 on H100 to GB300
+(1.4 to 2.3 TFLOP/J) reach 0.73 to 0.85, medians at their best sizes; RTX PRO 6000 (0.8) reaches 1.02
+(op-efficiency.csv)."""
 
 _NETWORK = ("wire", "reduction_latency", "wire_exchange", "exchange_latency")
 
@@ -58,11 +59,11 @@ def kernels(chip: Chip, family: str) -> Kernels:
             result = [t.get(f"{kind}@{family}", t.get(kind)) for t in group]
             if any(result):
                 curves[kind] = _mean(KernelCurve(**c) for c in result if c)
+                if group is every and chip.heat >= TYPICAL_HEAT:
+                    curves[kind] = replace(curves[kind], most=_MOST)
                 borrowed |= set() if group is own or not own else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
-    if chip.generation not in timed_generations() and chip.heat >= TYPICAL_HEAT:
-        curves = {kind: replace(curve, most=_MOST) for kind, curve in curves.items()}
     if family in _ENGINES_OF_GGML:
         curves |= _of_ggml(chip)
         curves |= {f"experts.{width}": curves[f"product.{width}"] for width in WIDTHS if f"product.{width}" in curves}
@@ -98,9 +99,13 @@ def timed_chips() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def timed_generations() -> frozenset[str]:
-    """Generations of the chips with kernel timings."""
-    return frozenset(c.generation for c in _chips().values())
+def timed_generations() -> Mapping[str, frozenset[str]]:
+    """Generations of the chips with kernel timings -> kinds of kernels that were timed on one of them."""
+    kinds: dict[str, set[str]] = {}
+    for name, table in _tables().items():
+        timed = {key.partition("@")[0] for key, value in table.items() if isinstance(value, dict)}
+        kinds.setdefault(_chips()[name].generation, set()).update(timed)
+    return {generation: frozenset(timed) for generation, timed in kinds.items()}
 
 
 @lru_cache(maxsize=1)

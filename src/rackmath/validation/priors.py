@@ -8,7 +8,7 @@ members do not differ, their moves vanish, and a member without rows keeps the b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,20 +29,26 @@ PART_WIDTH = 0.7
 FREE_WIDTH = 0.7
 """The same of kernels where no timings are: engines and chips that the tables do not hold."""
 
-_KERNELS = ("compute", "memory", "prompt_attention", "grouped")
+_KERNELS = {
+    "compute": ("product.wide",),
+    "memory": ("product.wide", "attention.decode"),
+    "prompt_attention": ("attention.prompt",),
+    "grouped": ("experts.",),
+}
+"""Terms that stand for kernels -> kernels that have to be timed; where a name ends with a point, one kind of it."""
 _NO_ENGINE = "other"
 """Family of rows that name no engine: what one of them is says nothing of the others."""
 
 
-def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior, ...]:
+def priors(questions: Sequence[Question], timed: Mapping[str, frozenset[str]]) -> tuple[Prior, ...]:
     """All constants with their priors, on the inner scale.
 
     Parameters
     ----------
     questions : sequence of Question
         Rows of the fit.
-    timed : frozenset of str
-        Generations with kernel timings.
+    timed : mapping
+        Generations with kernel timings -> kinds of kernels that were timed.
     """
     rows = [
         Prior(name=t.name, kind="base", member="", axis="", centre=inward(t.centre, t.scale), width=t.width)
@@ -54,7 +60,7 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
             if axis not in t.axes:
                 continue
             for member in members:
-                is_timed = member in (timed if axis == "generation" else TIMED)
+                is_timed = _is_timed(t.name, timed.get(member)) if axis == "generation" else member in TIMED
                 free = t.name in _KERNELS and axis != "stage" and not is_timed
                 if is_timed and (t.name in _KERNELS or (t.name, axis) == ("own_kernels", "family")):
                     # Kernels of engines and chips with timings are as they were timed.
@@ -75,12 +81,20 @@ def priors(questions: Sequence[Question], timed: frozenset[str]) -> tuple[Prior,
     return tuple(rows)
 
 
-def has_place(questions: Sequence[Question], timed: frozenset[str]) -> NDArray[np.bool_]:
+def _is_timed(term: str, kinds: frozenset[str] | None) -> bool:
+    """Whether a generation has timings of all kernels that a term stands for, of any where it stands for none."""
+    if kinds is None:
+        return False
+    needed = _KERNELS.get(term, ())
+    return all(any(kind == name or (name.endswith(".") and kind.startswith(name)) for kind in kinds) for name in needed)
+
+
+def has_place(questions: Sequence[Question], timed: Collection[str]) -> NDArray[np.bool_]:
     """Whether what a row's chip lacks of other chips' kernels has a place: timings, or moves of its generation.
 
     Rows of a generation with neither would move what all others share. (questions,)
     """
-    generations = timed | set(_members(questions)["generation"])
+    generations = set(timed) | set(_members(questions)["generation"])
     return np.array([q.system.chip.generation in generations for q in questions])
 
 
