@@ -70,7 +70,7 @@ def closed_loop(
         step = decode_time(layout, load, batch, timer)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
         times = PassTimes(step, prompt, alone, beside, lone)
-        return settled(times, capacity, load, layout.data, s)
+        return settled(times, capacity, load, layout.data, s, layout.pipeline)
 
     if running is not None:
         return at(running, added_by_prompt(architecture, layout, load, running, timer, s))
@@ -124,37 +124,41 @@ def admitted(load: Load, capacity: Number) -> Number:
     return maximum(minimum(load.concurrency, capacity), 1.0)
 
 
-def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Scheduling) -> Steady:
+def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Scheduling, stages: Number = 1.0) -> Steady:
     r"""Balance of a closed loop, given the times of its passes.
 
     By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
-    with t the time per token and f the time to the first. No more decode than prompts are read for: where mixed steps
-    take in a budget of tokens, the others wait for theirs; nor than the server passes on.
+    with t the time per token and f the time to the first; in the mean fewer than one, where few users send long
+    prompts. No more decode than prompts are read for: where mixed steps take in a budget of tokens, the others wait for
+    theirs; nor than each of a group's ``stages`` reads one after the other, less what hides in steps, or the server
+    passes on.
     """
     limit = admitted(load, capacity)
     unmet = time_to_first_token(t, limit, load, groups, s)
-    first, running = unmet, limit
     most = prompts_read(load, s) * groups * load.output
-    passed = groups / maximum(s.frontend, INSTANT)
+    apart = maximum(s.frontend, s.interruption * minimum(t.prompt, t.beside) / stages)
+    passed = groups / maximum(apart, INSTANT)
     per_token = time_by_batch(t, limit, load, groups, s)
-    tpot = per_token(running)
+    first, rate, decoding = unmet, passed, limit
+    tpot = per_token(decoding)
     for _ in range(_SETTLING):
         busy = load.output * tpot
-        first = unmet + prompts_met(t, running, busy, load, groups)
-        running = maximum(minimum(minimum(limit * busy / (busy + first), most), passed * busy), 1.0)
-        tpot = per_token(running)
+        first = unmet + prompts_met(t, decoding, busy, load, groups)
+        rate = minimum(minimum(limit / (busy + first), most / busy), passed)
+        decoding = rate * busy
+        tpot = per_token(decoding)
     if not load.wave:
-        first = maximum(first, limit * load.output * tpot / running - load.output * tpot)
+        first = maximum(first, limit / rate - load.output * tpot)
     held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)
-    rate = running / (load.output * tpot)
     waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0)
+    running = maximum(rate * load.output * tpot, 1.0)
     mean, median = waiting / rate, waiting / rate
     if load.wave:
         # Of requests that came at once, those that found no seat wait for those before them; the last one ends it.
         share = waiting / load.concurrency
         mean, median = share * waiting / (2 * rate), maximum(load.concurrency / 2 - limit, 0.0) / rate
         rate = load.concurrency / (waiting / rate + ending(t, limit, load, groups, s))
-    mean_of_requests, median_of_requests = of_requests(t, running, tpot, load, groups, s)
+    mean_of_requests, median_of_requests = of_requests(t, decoding, tpot, load, groups, s)
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=first + mean,
