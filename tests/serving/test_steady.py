@@ -17,7 +17,7 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import PassTimes
 from rackmath.serving.prompts import time_beside
-from rackmath.serving.steady import ending, settled, settled_pools, waited_beside
+from rackmath.serving.steady import ending, prompt_times, settled, settled_pools, waited_beside
 from rackmath.serving.waits import (
     burst,
     of_requests,
@@ -65,8 +65,20 @@ def test_long_prompts_of_few_requests_at_once_take_all_of_the_time(*, wave: bool
     """One seat, prompts of 10 s and answers of ten tokens of 0.03 s: a request every 10.35 s, whoever waits for it."""
     load = Load(concurrency=20.0, input=32_000.0, output=10.0, wave=wave)
     s = settled(PassTimes(0.03, 10.0, 10.0, 10.0), 1.0, load, 1.0, replace(USUAL, acceptance=0.0))
-    assert s.requests_per_second == pytest.approx(1 / (USUAL.arrival + 10 + 10 * 0.03), rel=1e-3)
+    each = USUAL.arrival + 10 + 10 * 0.03
+    assert s.requests_per_second == pytest.approx(1 / each, rel=1e-3)
     assert s.running == 1.0
+    # Nineteen wait for the seat: in a wave the tenth for nine others, the mean of all for 19 x 19 / 40.
+    waited = (19 * 19 / 40, 9.0) if wave else (19.0, 19.0)
+    for first, others in zip((s.time_to_first_token, s.median_to_first_token), waited, strict=True):
+        assert first == pytest.approx(USUAL.arrival + 10 + others * each, rel=1e-3)
+
+
+def test_the_host_starts_the_kernels_of_each_piece_of_a_prompt(llama) -> None:
+    """20,000 tokens in pieces of 8,192 at most: three times the kernels of a pass, a millisecond each."""
+    load = Load(concurrency=1.0, input=20_000.0, output=10.0, max_num_batched_tokens=8192.0)
+    _, first = prompt_times(llama, Layout(), load, fixed(0.01, 1e-6), replace(USUAL, dispatch=1e-3, captured=0.0))
+    assert first == pytest.approx(3 * pass_kernels(llama) * 1e-3)
 
 
 @pytest.mark.parametrize("interruption", [1.0, 0.8])
