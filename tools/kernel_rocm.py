@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from kernel_timings import FEWEST, Array, Timings, columns, product_load, sample
+from kernel_timings import FEWEST, Array, Timings, columns, mixture_load, product_load, sample
 from rackmath.engine.kernel_curves import KernelLoad
 from rackmath.hardware import System
 
@@ -124,16 +124,7 @@ def _experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         tokens, hidden, wide, topk, count, micro = columns(part, *keys, "us")
         slots = tokens * topk
         read = np.maximum(count * (1 - (1 - topk / count) ** tokens), 1.0)
-        moved = read * 3 * hidden * wide * size + slots * (2 * hidden + 3 * wide) * 2
-        load = KernelLoad(
-            compute=6 * slots * hidden * wide / system.chip.rate(precision),
-            memory=moved / system.chip.memory_bandwidth,
-            rows=slots / read,
-            narrowness=1 / wide + 1 / hidden,
-            launches=1.0,
-            depth=0.0,
-            matrices=read,
-        )
+        load = mixture_load(slots, read, hidden, wide, size, system.chip.rate(precision), system.chip)
         yield from _plausible(f"experts.{width}", load, micro, hidden * 1e8 + wide * 1e4 + count)
 
 

@@ -83,6 +83,32 @@ def product_load(
     )
 
 
+def mixture_load(
+    slots: Array, read: Array, hidden: Array, wide: Array, weight: Array | float, rate: Array | float, chip: Chip
+) -> KernelLoad:
+    """Load of both products of a mixture with a gate, and its activation; ``slots`` are tokens times experts of each.
+
+    Parameters
+    ----------
+    read : array
+        Experts that any token meets.
+    hidden, wide : array
+        Width of the model, and of an expert on one rank. [elements]
+    weight : array or float
+        Bytes of an element of the matrices. [B]
+    """
+    moved = read * 3 * hidden * wide * weight + slots * (2 * hidden + 3 * wide) * 2
+    return KernelLoad(
+        compute=6 * slots * hidden * wide / rate,
+        memory=moved / chip.memory_bandwidth,
+        rows=slots / read,
+        narrowness=1 / wide + 1 / hidden,
+        launches=1.0,
+        depth=0.0,
+        matrices=read,
+    )
+
+
 def attention_load(
     batch: Array | float,
     heads: Array,

@@ -25,7 +25,7 @@ from kernel_blocks import KINDS as BLOCKS
 from kernel_blocks import blocks, hyper_connections
 from kernel_rocm import SYSTEMS as ROCM
 from kernel_rocm import timings as rocm_timings
-from kernel_timings import FEWEST, Timings, attention_load, columns, product_load, sample, table
+from kernel_timings import FEWEST, Timings, attention_load, columns, mixture_load, product_load, sample, table
 from rackmath.engine.collectives import all_reduce, all_to_all, distinct_ranks
 from rackmath.engine.kernel_curves import KernelCurve, KernelLoad
 from rackmath.hardware import Link, System
@@ -86,15 +86,20 @@ def main() -> None:
     networks: dict[str, dict[str, float]] = {}
     lines: list[str] = []
     kept: dict[str, list[Timings]] = {}
-    for chip, name in SYSTEMS.items():
+    chips = {name: chip for chip, name in SYSTEMS.items()}
+    for name in (*chips, *ROCM):
         system = catalogue.system(name)
+        chip = chips.get(name)
         fitted[name] = {}
-        kept[name] = list(timings(folder, chip, system))
+        kept[name] = list(timings(folder, chip, system) if chip else rocm_timings(rocm, name, system))
         for t in kept[name]:
             curves = fit(t)
             fitted[name] |= of_engine(t, curves)
             lines.append(report(name, t, curves))
             print(lines[-1], flush=True)
+        if chip is None:
+            # AITER times neither whole blocks nor collectives.
+            continue
         for t in block_timings(folder, chip, system, fitted[name]):
             curves = fit(t)
             lines.append(report(name, t, curves))
@@ -105,14 +110,6 @@ def main() -> None:
         networks[name], text = network(folder, chip, system)
         lines.append(f"| {name} | all-reduce | {text} |")
         print(lines[-1], flush=True)
-    for name in ROCM:
-        kept[name] = list(rocm_timings(rocm, name, catalogue.system(name)))
-        fitted[name] = {}
-        for t in kept[name]:
-            curves = fit(t)
-            fitted[name] |= curves
-            lines.append(report(name, t, curves))
-            print(lines[-1], flush=True)
     root = Path(__file__).parent.parent
     (root / "src/rackmath/data/kernels.toml").write_text(toml(fitted, networks))
     (root / "docs/accuracy-of-kernels.md").write_text(page(lines, chips_out(kept, fitted)))
@@ -241,23 +238,14 @@ def experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         local, wide = count / ranks, inter / slices
         slots = tokens * topk / ranks
         read = np.clip(np.minimum(local, slots), 1.0, None)
-        moved = read * 3 * hidden * wide * size + slots * (2 * hidden + 3 * wide) * 2
-        compute, memory = 6 * slots * hidden * wide / rate, moved / system.chip.memory_bandwidth
+        load = mixture_load(slots, read, hidden, wide, size, rate, system.chip)
         timed = Timings(
             kind=f"experts.{width}",
-            load=KernelLoad(
-                compute=compute,
-                memory=memory,
-                rows=slots / read,
-                narrowness=1 / wide + 1 / hidden,
-                launches=1.0,
-                depth=0.0,
-                matrices=read,
-            ),
+            load=load,
             seconds=seconds / 1e3,
             shape=hidden * 1e8 + wide * 1e4 + local,
         )
-        yield sample(timed.where((slots >= 1) & (seconds / 1e3 >= np.maximum(compute, memory))))
+        yield sample(timed.where((slots >= 1) & (seconds / 1e3 >= np.maximum(load.compute, load.memory))))
 
 
 def attention(frame: pl.DataFrame, chip: str, system: System, phase: str) -> Iterator[Timings]:

@@ -1,1 +1,1 @@
-"""Caching."""
+"""Files, tables and processes."""

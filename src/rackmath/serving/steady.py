@@ -136,8 +136,7 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     limit = admitted(load, capacity)
     unmet = time_to_first_token(t, limit, load, groups, s)
     most = prompts_read(load, s) * groups * load.output
-    apart = maximum(s.frontend, s.interruption * minimum(t.prompt, t.beside) / stages)
-    passed = groups / maximum(apart, INSTANT)
+    passed = groups / maximum(in_turn(s.interruption * minimum(t.prompt, t.beside) / stages, s), INSTANT)
     per_token = time_by_batch(t, limit, load, groups, s)
     first, rate, decoding = unmet, passed, limit
     tpot = per_token(decoding)
