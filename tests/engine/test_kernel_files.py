@@ -225,10 +225,22 @@ def test_a_pass_says_which_of_its_kernels_were_timed_elsewhere() -> None:
     """Nobody timed sparse attention on A100; its products were."""
     system = catalogue.system("a100-sxm")
     losses = constants_file.losses_of(system, constants_file.engine_of(system, "sglang", 2026.0), "time per token")
-    note = "kernels that were timed on other chips only: sparse, sparse index"
+    note = "kernels that were timed on other chips or generations only: sparse, sparse index"
     for model, said in (("glm-5", True), ("llama-3.1-70b", False)):
         result = estimate(catalogue.model(model), system, Layout(tensor=8), batch=1, context=1000, losses=losses)
         assert (note in result.assumptions) is said
+
+
+@pytest.mark.parametrize(
+    ("system", "kinds"),
+    [("mi300x", {"product", "attention"}), ("mi325x", {"product", "attention"}), ("mi350x", {"attention"}),
+     ("h100-pcie", set()), ("gaudi-3", set())],
+)  # fmt: skip
+def test_a_generation_that_was_timed_in_part_lends_what_it_has(system: str, kinds: set[str]) -> None:
+    """Of CDNA 3 mixtures alone were timed, of CDNA 4 products too, on Gaudi nothing, which is said as a whole."""
+    borrowed = kernel_files.kernels(catalogue.system(system).chip, "vllm").borrowed
+    used = {"product.wide", "experts.wide" if system == "mi300x" else "experts.byte", "attention.decode"}
+    assert {kind.partition(".")[0] for kind in borrowed & used} == kinds
 
 
 def test_experts_that_are_trained_one_by_one_are_products() -> None:

@@ -140,7 +140,7 @@ class Kernels:
     basis: str = ""
     """Whose timings these are, for the reader of a result."""
     borrowed: frozenset[str] = frozenset()
-    """Kinds whose curves are of other chips, where this one has timings of others."""
+    """Kinds whose curves are of other chips, where this one, or its generation, has timings of other kinds."""
 
     def curve(self, kind: str) -> KernelCurve:
         """Curve of a kind of kernel; the roofline for a kind without timings."""

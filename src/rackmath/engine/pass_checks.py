@@ -70,7 +70,7 @@ def check_apart(layout: Layout, architecture: Architecture, phase: str, two_batc
 def borrowed_kernels(kernels: Kernels, kinds: Iterable[str]) -> tuple[str, ...]:
     """What is said where some kinds of kernels of a pass were timed on other chips only."""
     blocks = sorted({kind.partition(".")[0].replace("_", " ") for kind in kernels.borrowed.intersection(kinds)})
-    return (f"kernels that were timed on other chips only: {', '.join(blocks)}",) if blocks else ()
+    return (f"kernels that were timed on other chips or generations only: {', '.join(blocks)}",) if blocks else ()
 
 
 def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool | None) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ def kernels(chip: Chip, family: str) -> Kernels:
                 curves[kind] = _mean(KernelCurve(**c) for c in result if c)
                 if group is every and chip.heat >= TYPICAL_HEAT:
                     curves[kind] = replace(curves[kind], most=_MOST)
-                borrowed |= set() if group is own or not own else {kind}
+                # Who has no timings at all says so as a whole.
+                borrowed |= set() if group is (own or near or every) else {kind}
                 break
     curves |= {f"{kind}.codebook": curves[f"{kind}.expanded"] for kind in ("product", "experts")}
     if family in _ENGINES_OF_GGML:
