@@ -156,6 +156,13 @@ def test_a_format_that_a_chip_has_no_rate_for_is_said_and_others_are_not() -> No
     assert said["a100-sxm"][0].startswith("fp8 weights are multiplied at ")
 
 
+@pytest.mark.parametrize(("batches", "wrong"), [([-1.0, 5.0], -1.0), ([1.0, 2e9], 2e9), ([0.5, np.inf], np.inf)])
+def test_of_several_batches_the_wrong_one_is_named(batches: list[float], wrong: float) -> None:
+    with pytest.raises(InputError) as error:
+        check_pass("decode", np.array(batches), 100.0, 0.0, 0.0)
+    assert error.value.value == wrong
+
+
 def test_what_a_config_asks_for_and_nobody_understands_is_said() -> None:
     model = replace(catalogue.model("llama-3.1-8b"), not_understood=("mystery_rate", "secret_gate"))
     notes = pass_assumptions(model, catalogue.system("h100-sxm"), "decode", None)
