@@ -15,7 +15,7 @@ from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
 from rackmath.models.config.changes import numbers_of
 from rackmath.models.formats import BF16, FP32, weight_format
-from rackmath.models.loaded import loaded_weights
+from rackmath.models.loaded import Multiples, loaded_weights
 from rackmath.models.mixer_operators import mixer_traffic
 from rackmath.models.mixers import BlockIndex, Grouped, Mamba2
 from rackmath.models.operator import Pass
@@ -125,7 +125,7 @@ def test_a_norm_reads_and_writes_its_elements() -> None:
 
 def test_vocabularies_are_padded_to_multiples_of_64_rows() -> None:
     model = replace(catalogue.model("llama-3.1-8b"), vocabulary=50_257)
-    loaded = loaded_weights(model, lambda kind, units: 1.0, slices=1.0, padded_experts=False, speculative=False)
+    loaded = loaded_weights(model, lambda kind, units: 1.0, slices=1.0, multiples=Multiples(), speculative=False)
     # 50,304 rows of 4,096 in 16 bit are 393 MiB; of the last segment of two the allocator cannot give the rest away.
     assert loaded.embedding == loaded.head == pytest.approx(394 * 2**20, rel=1e-12)
 
@@ -134,8 +134,8 @@ def test_experts_in_mxfp4_are_padded_for_their_kernels() -> None:
     """gpt-oss: 2,880 wide both ways; 2,944 in multiples of 128 between the products, 3,072 in multiples of 256 outside."""
     model = catalogue.model("gpt-oss-20b")
     padded, plain = (
-        loaded_weights(model, lambda kind, units: 1.0, slices=1.0, padded_experts=on, speculative=False).layers
-        for on in (True, False)
+        loaded_weights(model, lambda kind, units: 1.0, slices=1.0, multiples=multiples, speculative=False).layers
+        for multiples in (Multiples(width=128, hidden=256), Multiples())
     )
     more = counts.weight_bytes(model)["experts"] * (2944 / 2880 * 3072 / 2880 - 1)
     # Of 24 layers each may have a segment's rest of a mebibyte behind it.
@@ -145,8 +145,8 @@ def test_experts_in_mxfp4_are_padded_for_their_kernels() -> None:
 def test_matrices_that_are_no_experts_are_not_padded() -> None:
     model = requantise(catalogue.model("llama-3.1-8b"), weights=weight_format("mxfp4"))
     padded, plain = (
-        loaded_weights(model, lambda kind, units: 1.0, slices=1.0, padded_experts=on, speculative=False).layers
-        for on in (True, False)
+        loaded_weights(model, lambda kind, units: 1.0, slices=1.0, multiples=multiples, speculative=False).layers
+        for multiples in (Multiples(width=128, hidden=256), Multiples())
     )
     assert padded == plain
 

@@ -33,15 +33,22 @@ _FUSED = {
     "mlp.shared_experts.up_proj": "shared_gate_up",
 }
 """Tensors that become one when they are loaded."""
-_EXPERT_WIDTH, _EXPERT_HIDDEN = 128, 256
-"""Multiples that the widths of experts in MXFP4 are padded to for kernels of NVIDIA's accelerators."""
-
 _MIB = 2**20
 _SEGMENT, _SEGMENT_MULTIPLE, _TAIL = 10 * _MIB, 2 * _MIB, _MIB
 """A tensor from ``_SEGMENT`` up gets memory of its own in multiples; a rest of it up to ``_TAIL`` is lost. [B]"""
 
 Split = Callable[[str, int | None], float]
 """Part of a tensor on one rank, by what it is split by and the units that it divides into."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Multiples:
+    """What kernels pad the matrices of experts in MXFP4 to."""
+
+    width: int = 1
+    """Multiple of an expert's width on one rank. [elements]"""
+    hidden: int = 1
+    """Multiple of the width of the model. [elements]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +68,7 @@ class LoadedWeights:
 
 
 def loaded_weights(
-    architecture: Architecture, split: Split, *, slices: float, padded_experts: bool, speculative: bool
+    architecture: Architecture, split: Split, *, slices: float, multiples: Multiples, speculative: bool
 ) -> LoadedWeights:
     """Bytes of a model's text part on one rank, with what PyTorch's allocator cannot give away, as engines count them.
 
@@ -71,8 +78,8 @@ def loaded_weights(
         Part of a tensor on the rank.
     slices : float
         Ranks that one expert is cut over.
-    padded_experts : bool
-        Whether experts in MXFP4 are padded for NVIDIA's kernels.
+    multiples : Multiples
+        Of experts in MXFP4.
     speculative : bool
         Whether the layers that predict several tokens are loaded.
     """
@@ -83,7 +90,7 @@ def loaded_weights(
             if weight.owned:
                 form = weight_format_of(architecture, layer, weight)
                 share = split(weight.split, weight_parts(layer, weight))
-                padding = _expert_padding(weight, form, slices) if padded_experts else 1.0
+                padding = _expert_padding(weight, form, slices, multiples)
                 sizes[_FUSED.get(weight.name, weight.name)] += share * padding * tensor_bytes(weight, form)
         return sum(size + _lost(size) for size in sizes.values())
 
@@ -104,12 +111,12 @@ def loaded_weights(
     )
 
 
-def _expert_padding(weight: Weight, form: Format, slices: float) -> float:
+def _expert_padding(weight: Weight, form: Format, slices: float, multiples: Multiples) -> float:
     """Padded over stated size of experts in MXFP4."""
     if weight.role != "experts" or not weight.columns or not form.name.startswith("mxfp4"):
         return 1.0
     width, hidden = (weight.columns, weight.rows) if "down" in weight.name else (weight.rows, weight.columns)
-    return _padded(width / slices, _EXPERT_WIDTH) * _padded(hidden, _EXPERT_HIDDEN)
+    return _padded(width / slices, multiples.width) * _padded(hidden, multiples.hidden)
 
 
 def _padded(size: float, multiple: int) -> float:

@@ -175,8 +175,8 @@ def start(
 
 def placed(architecture: Architecture, chip: Chip, layout: Layout, server: EngineStart) -> Resident:
     """What a start puts into the memory of the tightest rank beside its cache and its passes."""
-    padded = chip.vendor == "NVIDIA"
-    return resident(architecture, layout, padded=padded, speculative=server.speculative, draft=server.draft)
+    multiples = rules_of(server.family, server.version, architecture).experts(chip)
+    return resident(architecture, layout, multiples=multiples, speculative=server.speculative, draft=server.draft)
 
 
 def _most_sequences(architecture: Architecture, chip: Chip, rules: StartupRules, family: str) -> float:

@@ -8,7 +8,7 @@ from rackmath.engine.layout import Layout, draft_layout
 from rackmath.engine.sharding import adapter_bytes, split_share, stage_share
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import encoder_params
-from rackmath.models.loaded import LoadedWeights, loaded_weights
+from rackmath.models.loaded import LoadedWeights, Multiples, loaded_weights
 from rackmath.serving.startup import working
 
 
@@ -33,7 +33,7 @@ def resident(
     architecture: Architecture,
     layout: Layout,
     *,
-    padded: bool,
+    multiples: Multiples,
     speculative: bool = False,
     draft: Architecture | None = None,
 ) -> Resident:
@@ -43,20 +43,20 @@ def resident(
     ----------
     layout : Layout
         Of plain integers.
-    padded : bool
-        Whether kernels pad experts.
+    multiples : Multiples
+        What kernels pad experts in MXFP4 to.
     speculative : bool
         Whether the model's own layers that draft are loaded.
     draft : Architecture, optional
         Model that drafts beside it.
     """
     element = working.element_bytes(architecture)
-    loaded = _loaded(architecture, layout, padded=padded, speculative=speculative)
+    loaded = _loaded(architecture, layout, multiples=multiples, speculative=speculative)
     vision = encoder_params(architecture) * element / float(layout.tensor)
     tables = architecture.rotary_elements * element
     drafting = 0.0
     if draft is not None:
-        part = _loaded(draft, draft_layout(draft, layout), padded=padded, speculative=False)
+        part = _loaded(draft, draft_layout(draft, layout), multiples=multiples, speculative=False)
         drafting = part.embedding + part.head + part.layers + part.outside
     adapters = architecture.adapters
     room = 0.0 if adapters is None else adapters.resident * float(adapter_bytes(architecture, adapters, layout))
@@ -79,12 +79,12 @@ def stage_layers(architecture: Architecture, layout: Layout) -> int:
     return round(float(stage_share(architecture, layout)) * len(architecture.layers))
 
 
-def _loaded(architecture: Architecture, layout: Layout, *, padded: bool, speculative: bool) -> LoadedWeights:
+def _loaded(architecture: Architecture, layout: Layout, *, multiples: Multiples, speculative: bool) -> LoadedWeights:
     return loaded_weights(
         architecture,
         lambda kind, parts: float(split_share(kind, parts, layout)),
         slices=float(layout.expert_slices),
-        padded_experts=padded,
+        multiples=multiples,
         speculative=speculative,
     )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import floor, inf
 from types import MappingProxyType
 
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture, Experts
+from rackmath.models.loaded import Multiples
 from rackmath.models.mixers import Compressed, Grouped, Latent
 
 _GIB = 2**30
@@ -40,6 +42,9 @@ _HELD_IN_FLIGHT = 0.26
 _GRAPHS_TAKEN_OFF = 0.21
 """Version of vLLM from which the memory of graphs is taken off the cache's.
 Source: its log, "CUDA graph memory profiling is enabled (default since v0.21.0)"."""
+
+_TRITON_EXPERTS = 0.26
+"""Version of vLLM whose start on Hopper shows experts in MXFP4 that are padded less than those of 0.19."""
 
 SEEN_OF_PRINTED = 0.985 * _GIB / 1e9
 """Memory that programs see over the printed capacity where nobody says it: 0.98 to 0.99 of as many gibibytes."""
@@ -75,6 +80,8 @@ class StartupRules:
         ahead.
     measured : bool
         Whether starts of the engine were measured.
+    experts : callable
+        What the engine's kernels on a chip pad experts in MXFP4 to.
     pooled : bool
         Whether tokens of full attention, of windows and states have pools of their own, instead of equal blocks.
     """
@@ -90,6 +97,7 @@ class StartupRules:
     held_in_flight: bool
     measured: bool
     source: str
+    experts: Callable[[Chip], Multiples]
     pooled: bool = False
 
 
@@ -139,6 +147,7 @@ def _vllm(version: float, architecture: Architecture) -> StartupRules:
         held_in_flight=version >= _HELD_IN_FLIGHT,
         measured=True,
         source="vLLM's v1/worker/gpu_worker.py, determine_available_memory",
+        experts=partial(_vllm_experts, version),
     )
 
 
@@ -162,6 +171,29 @@ def _sglang_fraction(chip: Chip, width: float, tokens: float) -> float:
     if capacity > 60 * 1024:
         reserved = max(reserved, 10 * 1024.0)
     return round((capacity - reserved) / capacity, 3)
+
+
+def _vllm_experts(version: float, chip: Chip) -> Multiples:
+    """FlashInfer's kernels on Blackwell of data centres, Triton's on Hopper, Marlin's on NVIDIA's others.
+
+    Source: vLLM's ``fused_moe/oracle/mxfp4.py``, ``mxfp4_round_up_hidden_size_and_intermediate_size``. Triton's have
+    the size that one start shows.
+    """
+    if chip.vendor == "AMD" or (chip.vendor == "NVIDIA" and chip.generation == "blackwell"):
+        return Multiples(width=256, hidden=256)
+    if chip.generation == "hopper" and version >= _TRITON_EXPERTS:
+        return Multiples(width=128)
+    return Multiples(width=128, hidden=256) if chip.vendor == "NVIDIA" else Multiples()
+
+
+def _sglang_experts(chip: Chip) -> Multiples:
+    """FlashInfer's kernels on Blackwell of data centres, Triton's elsewhere.
+
+    Source: SGLang's ``quantization/mxfp4.py``, ``create_weights``.
+    """
+    if chip.vendor != "NVIDIA":
+        return Multiples(width=128)
+    return Multiples(width=256, hidden=256) if chip.generation == "blackwell" else Multiples(width=64)
 
 
 def launch_fraction(family: str, memory: float, weights: float, activations: float) -> float:
@@ -219,6 +251,7 @@ _RULES: Mapping[str, StartupRules | None] = MappingProxyType(
             pooled=True,
             measured=False,
             source="SGLang's model_runner_kv_cache_mixin.py, profile_max_num_token",
+            experts=_sglang_experts,
         ),
         "trtllm": StartupRules(
             fraction=lambda chip, width, tokens: 0.9,
@@ -232,6 +265,7 @@ _RULES: Mapping[str, StartupRules | None] = MappingProxyType(
             held_in_flight=False,
             measured=False,
             source="TensorRT-LLM's _torch/pyexecutor/_util.py, KvCacheCreator",
+            experts=partial(_vllm_experts, MEASURED_VERSION),
         ),
     }
 )
