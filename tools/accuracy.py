@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headline import write_headline
+from rackmath.api.predicted_rows import predicted_rows
 from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
@@ -29,7 +30,7 @@ from rackmath.validation.baselines import ideal_values, one_efficiency
 from rackmath.validation.calibrate import usable
 from rackmath.validation.kinds import PER_TOKEN, TIMES
 from rackmath.validation.left_out import GROUPINGS, folds, reserved
-from rackmath.validation.predict import predict
+from rackmath.validation.predict import Prediction, predict
 from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, coverage_by_others, phase_of
@@ -76,15 +77,16 @@ def main() -> None:
     kept = [q for q in questions if q.row.id in left]
     impossible = [q for q in questions if q.row.id not in left]
     values = {name: np.array([float(left[q.row.id][name]) for q in kept]) for name in GROUPINGS}
-    predicted = predict(table, constants_file.constants())
-    declined = [(row["id"], p.reason) for row, p in zip(table, predicted, strict=True) if p.predicted is None]
-    share = _share(table, declined)
+    constants = constants_file.constants()
+    by_equations = _share(table, predict(table, constants))
+    with_runs, _ = predicted_rows(table, constants, simulated=True, corrected=False, progress=print, workers=2)
+    shares = by_equations, _share(table, with_runs)
     inside = inside_ranges(kept, values)
     readme(kept, values, inside)
-    PAGE.write_text("\n".join(page(kept, values, inside, impossible, others, table)) + "\n", encoding="utf-8")
+    PAGE.write_text("\n".join(page(kept, values, inside, impossible, others, shares)) + "\n", encoding="utf-8")
     scatter(kept, values["source"])
     rows_of_the_board(kept, values["model on chip"])
-    scores(kept, share)
+    scores(kept, by_equations)
 
 
 def scores(kept: Sequence[Question], share: float) -> None:
@@ -144,9 +146,9 @@ def page(
     inside: Mapping[str, Mask],
     impossible: list[Question],
     others: list[tuple[str, str]],
-    table: Sequence[Mapping[str, str]],
+    shares: tuple[float, float],
 ) -> Iterator[str]:
-    """Lines of the page."""
+    """Lines of the page; ``shares`` of trusted rows are predicted by equations, and by them and simulated runs."""
     measured, constants = _measured(kept), constants_file.constants()
     fitted, ideal = evaluate(kept, constants)[0], ideal_values(kept)
     yield "# How accurate the predictions are"
@@ -157,9 +159,10 @@ def page(
     yield "value is summarised. Kernels are frozen ([accuracy of kernels](accuracy-of-kernels.md)); what is left out is"
     yield "left out of the fit of the engines' constants."
     yield ""
-    yield f"Of {len(table):,} published rows {len(kept):,} are used, {len(impossible)} beat the bound or fit nowhere,"
-    yield f"and {len(others):,} are declined or flagged as flawed (below). {_share(table, others):.1%} of the rows of"
-    yield "high or medium confidence are predicted."
+    yield f"Of {len(kept) + len(impossible) + len(others):,} published rows {len(kept):,} are used, {len(impossible)}"
+    yield f"beat the bound or fit nowhere, and {len(others):,} are declined by equations or flagged as flawed (below)."
+    yield f"`rackmath predict` answers {shares[1]:.1%} of the rows of high or medium confidence, {shares[0]:.1%} by"
+    yield "equations alone: percentiles are simulated."
     yield ""
     yield "![Predicted against measured](accuracy.svg)"
     yield ""
@@ -267,11 +270,10 @@ def _line(
     return f"| {name} | {kind} | {len(e):,} | {middle} | {tail:.0%} | {np.median(e):+.1%} | {cover} |"
 
 
-def _share(table: Sequence[Mapping[str, str]], others: Sequence[tuple[str, str]]) -> float:
+def _share(table: Sequence[Mapping[str, str]], predictions: Sequence[Prediction]) -> float:
     """Part of the rows of confidence high or medium that is not declined; flawed rows are predicted as well."""
-    declined = {name for name, reason in others if not reason.startswith("flagged")}
-    trusted = [row for row in table if row["confidence"] in ("high", "medium")]
-    return sum(row["id"] not in declined for row in trusted) / len(trusted)
+    pairs = zip(table, predictions, strict=True)
+    return float(np.mean([p.predicted is not None for row, p in pairs if row["confidence"] in ("high", "medium")]))
 
 
 def _ablation(kept: list[Question], measured: Array, fitted: Array, constants: Constants) -> Iterator[str]:
@@ -317,7 +319,7 @@ def _excluded(impossible: Sequence[Question], others: Sequence[tuple[str, str]])
         + "."
     )
     yield ""
-    yield "Declined, or flagged by the table as flawed, by reason:"
+    yield "Declined by equations, or flagged by the table as flawed, by reason:"
     yield ""
     yield "| rows | reason (numbers replaced by N) |"
     yield "|---|---|"

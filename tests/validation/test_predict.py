@@ -12,7 +12,8 @@ import pytest
 
 from rackmath.cli.app import main
 from rackmath.errors import InputError
-from rackmath.io import constants_file, tables
+from rackmath.io import catalogue, constants_file, tables
+from rackmath.serving.engines import engine_at
 from rackmath.validation.bench_json import rows_of
 from rackmath.validation.calibrate import FLAWED
 from rackmath.validation.predict import predict
@@ -92,6 +93,24 @@ def test_predictions_move_as_physics_says() -> None:
     assert value(weights="bf16") > value()
     assert value(shared_prefix_tokens="1000", input_mean="8000") < value(input_mean="8000")
     assert value(arrivals="poisson", request_rate="2") < value(arrivals="poisson", request_rate="20")
+
+
+def test_messages_bring_all_tokens_of_a_step() -> None:
+    """Time between messages is that between tokens, but for drafts: then it is the step's, which yields several."""
+
+    def ratio(**changes: str) -> float:
+        table = [cells(statistic="mean", metric=metric, **changes) for metric in ("itl", "tpot")]
+        message, token = (p.predicted for p in predict(table, constants_file.constants()))
+        assert message is not None
+        assert token is not None
+        return message / token
+
+    drafts = {"model": "deepseek-r1", "n_gpus": "8", "tp": "8", "engine": "sglang", "speculative": "mtp"}
+    engine = engine_at(catalogue.system("h100-sxm").chip, "sglang", 2026.0)
+    accepted = constants_file.scheduling_of(engine).accepted(3.0)
+    assert ratio() == pytest.approx(1.0, rel=0.03)
+    assert accepted > 2
+    assert ratio(**drafts, draft_tokens="3") == pytest.approx(float(accepted), rel=0.03)
 
 
 @pytest.mark.parametrize(

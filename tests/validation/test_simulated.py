@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rackmath.io import catalogue
+from rackmath.io.constants_file import scheduling_of
+from rackmath.serving.engines import engine_at
 from rackmath.validation.questions import question
 from rackmath.validation.rows import read_row
 from rackmath.validation.simulated import command, simulation_fields
@@ -40,6 +43,19 @@ def test_lengths_prefix_and_limits_are_those_of_the_row() -> None:
     assert fields(engine="sglang", scheduler_interval="30")["scheduler_recv_interval"] == 30
     cached = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]
     assert cached == pytest.approx(0.5, abs=0.02)
+
+
+def test_drafts_come_from_the_model_a_head_or_the_text() -> None:
+    """The engine's own acceptance where the row does not say who drafts."""
+    own = fields(model="deepseek-r1", speculative="mtp", draft_tokens="3", n_gpus="8")
+    assert own["drafted"] == 3
+    assert not {"draft_model", "acceptance"} & own.keys()
+    head = fields(model="llama-3.1-8b", speculative="eagle", draft_tokens="4")
+    assert (head["drafted"], head["draft_model"]) == (4, "eagle3")
+    other = fields(model="llama-3.1-8b", speculative="draft", draft_tokens="4", engine="vllm")
+    engine = engine_at(catalogue.system(str(other["on"])).chip, "vllm", float(str(other["year"])))
+    assert float(str(other["acceptance"])) == pytest.approx(float(scheduling_of(engine).acceptance), rel=1e-3)
+    assert "draft_model" not in other
 
 
 def test_passes_alone_are_not_simulated() -> None:

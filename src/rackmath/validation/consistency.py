@@ -9,8 +9,8 @@ from itertools import permutations
 from rackmath.validation.questions import Question
 
 TOLERANCE = 1.25
-"""Sequences in decode over users, beyond which a time per token is none: tokens that come several at a time, as drafts
-do, are timed per message by some load generators. Runs that agree have at most 1.1. [1]"""
+"""Sequences in decode over users, beyond which a time per token is none: some servers send several tokens at a time,
+which load generators time per message. Runs that agree have at most 1.1. [1]"""
 NUMBERS = 5
 """Equal numbers of two runs from which chance is no reason."""
 
@@ -36,7 +36,8 @@ def beyond_users(questions: Sequence[Question]) -> dict[str, float]:
     for run in runs.values():
         rates = [rate for q in run if (rate := _tokens_per_second(q)) is not None]
         for q in run:
-            if q.quantity in ("tpot", "itl") and q.row.statistic in ("", "mean") and rates and q.row.value:
+            per_token = q.quantity == "tpot" or (q.quantity == "itl" and not q.drafted)
+            if per_token and q.row.statistic in ("", "mean") and rates and q.row.value:
                 share = max(rates) * q.row.value / q.load
                 if share > TOLERANCE:
                     result[q.row.id] = share

@@ -9,7 +9,8 @@ SERVICE = ("closed", "wave", "full", "server", "open", "pools")
 """Kinds of question that are a service under load; the others are single passes or training."""
 
 PER_TOKEN = ("tpot", "tpot_median", "itl")
-"""Times per token: mean and median over requests of each one's own, and mean of all tokens."""
+"""Times per token: mean and median over requests of each one's own, and mean between messages, which are tokens where
+nothing is drafted."""
 
 TIMES = (*PER_TOKEN, "ttft", "ttft_median", "latency")
 """Quantities that are times; the others are rates."""

@@ -7,6 +7,8 @@ from math import isfinite
 from typing import Any
 
 from rackmath.io import constants_file
+from rackmath.models.eagle import EAGLE3
+from rackmath.serving.engines import engine_at
 from rackmath.validation.questions import Question
 
 _SPREAD = 1.0
@@ -44,10 +46,21 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
     if q.looks > 1:
         fields["scheduler_recv_interval"] = round(q.looks)
     if q.drafted:
-        fields["drafted"] = round(q.drafted)
+        fields |= _drafts(q)
     if row.family in constants_file.FAMILIES:
         fields["engine"] = row.family
     return fields | {"year": round(row.when, 2)}
+
+
+def _drafts(q: Question) -> Mapping[str, Any]:
+    """What drafts: the model's own layers, else a head of EAGLE where the row says so, else a source without a cost."""
+    drafted = {"drafted": round(q.drafted)}
+    if q.architecture.mtp:
+        return drafted
+    if q.row.speculative == "eagle":
+        return drafted | {"draft_model": EAGLE3}
+    acceptance = constants_file.scheduling_of(engine_at(q.system.chip, q.row.family, q.row.when)).acceptance
+    return drafted | {"acceptance": f"{acceptance:.4g}"}
 
 
 def _spread(q: Question) -> float:
