@@ -208,6 +208,19 @@ def test_the_shipped_market_is_what_the_fit_gives(known: list[KnownModel]) -> No
     assert found.hosts.known["novita"].effect == pytest.approx(MARKET.hosts.known["novita"].effect, rel=1e-3)
 
 
+def test_sizes_of_a_kind_spread_as_far_as_a_new_one_may_lie(known: list[KnownModel]) -> None:
+    """Sample variance and that of the mean, of groups that weigh as one model each."""
+    found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, STREAMS)
+    groups = [model.group for model in known]
+    for kind, dense in ((found.dense, True), (found.sparse, False)):
+        models = [m for m in known if (m.total / m.active <= 1.05) == dense]
+        weight = np.array([1 / groups.count(m.group) for m in models])
+        sizes = np.log([m.active for m in models])
+        n = weight.sum() ** 2 / (weight**2).sum()
+        variance = np.cov(sizes, aweights=weight)
+        assert kind.active_deviation**2 == pytest.approx(float(variance) * (1 + 1 / n))
+
+
 def test_the_spread_of_streams_is_their_root_mean_square(known: list[KnownModel]) -> None:
     found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, (0.3, -0.4))
     assert found.stream_scale == pytest.approx(0.5 / 2**0.5)

@@ -93,6 +93,15 @@ def test_speed_by_smaller_batches_by_brute_force(batch: float, sparsity: float, 
         assert said == pytest.approx(cost, rel=1e-6)
 
 
+def test_a_cached_token_costs_its_share_of_the_link_over_that_of_the_memory() -> None:
+    """Keys and values that are read as long as weights are used, at 3.35 TB/s, come over a link of 30 GB/s."""
+    model = replace(one_model(0), crossover=np.array([10.0]), utilisation=np.array([0.4]), link=np.array([30e9]))
+    story = told(page.CACHED, "load or recompute", 5.0, model)
+    assert story.predicted[0] == pytest.approx(0.4 * 3.35e12 / (10 * 30e9))
+    assert story.implied is not None
+    assert story.implied[0] == pytest.approx(0.4 * 3.35e12 / (10 * 5))
+
+
 def test_the_lecture_s_crossover_comes_back() -> None:
     """100 B active parameters and a cliff at 200 k: 1.67 kB per token at a ridge of 300."""
     model = replace(one_model(0), active=np.array([100e9]))
@@ -137,6 +146,8 @@ def test_a_population_is_the_market_s() -> None:
     assert np.median(np.log(many.sparsity[~dense])) == pytest.approx(MARKET.sparse.sparsity, abs=0.02)
     assert np.median(RIDGE * many.sparsity / many.read_out) == pytest.approx(np.exp(MARKET.batch), rel=0.02)
     assert np.median(many.cache) == pytest.approx(np.exp(MARKET.cache) / 2, rel=0.02)
+    assert np.median(many.context) == pytest.approx(2900, rel=0.02)
+    assert np.std(np.log(many.context)) == pytest.approx(1.0, rel=0.02)
     assert np.array_equal(many.active, population(MARKET, draws=100_000).active)
 
 

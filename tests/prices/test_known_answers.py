@@ -25,8 +25,9 @@ def test_a_million_tokens_cost_their_part_of_the_rent() -> None:
     """Eight accelerators at 3.6 $ an hour are 8 mills a second: 20 ms for 256 tokens."""
     step: Any = SimpleNamespace(time=0.02, gpus=8.0, tokens=256.0)
     assert usd_per_million_tokens(step, 3.6 / 3600) == pytest.approx(0.02 * 0.008 / 256 * 1e6)
-    with pytest.raises(InputError, match="price"):
-        usd_per_million_tokens(step, 0.0)
+    for price in (0.0, -1.0):
+        with pytest.raises(InputError, match="price"):
+            usd_per_million_tokens(step, price)
 
 
 def test_writes_are_paid_for_five_minutes_or_an_hour() -> None:

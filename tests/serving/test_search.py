@@ -14,6 +14,7 @@ from rackmath.engine.timer import engine_timer
 from rackmath.engine.transfer import transfer_time
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.io import catalogue
+from rackmath.models.counts import main_format
 from rackmath.serving import Load, Scheduling
 from rackmath.serving.choice import best, frontier, runners_up, within
 from rackmath.serving.load import PassTimes
@@ -195,6 +196,9 @@ def test_every_precision_that_the_chip_has_is_tried() -> None:
     llama = catalogue.model("llama-3.1-8b")
     tried = {(v.weights, v.kv) for v in space_of(llama, catalogue.system("b200-sxm"), 1).variants}
     assert tried == {(w, k) for w in ("bf16", "fp8", "nvfp4") for k in ("bf16", "fp8")}
+    for variant in space_of(llama, catalogue.system("b200-sxm"), 1).variants:
+        assert main_format(variant.architecture).name == variant.weights
+        assert variant.architecture.cache_format.bits == {"bf16": 16, "fp8": 8}[variant.kv]
     on_a100 = {(v.weights, v.kv) for v in space_of(llama, catalogue.system("a100-sxm"), 1).variants}
     assert on_a100 == {("bf16", "bf16")}
     asked = space_of(llama, catalogue.system("a100-sxm"), 1, weights=["int4"]).variants

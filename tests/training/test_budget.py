@@ -176,6 +176,9 @@ def test_extrapolation_is_flagged() -> None:
     assert found.outside(7e9, 1.4e11) == ()
     assert len(found.outside(7e10, 1.4e12)) == 1
     assert len(found.outside(7e10, 1e15)) == 2
+    # The ends themselves are runs that were fitted.
+    for params, per_param in zip(found.params, found.per_param, strict=True):
+        assert found.outside(params, params * per_param) == ()
 
 
 def test_resamples_have_the_published_deviations() -> None:

@@ -57,6 +57,12 @@ def allowed(name: str, p: int, m: int) -> tuple[int, int]:
     return p, m
 
 
+@pytest.mark.parametrize("name", ["gpipe", "1f1b", "zb-h1"])
+def test_one_stage_has_no_bubble(name: str) -> None:
+    timeline = execute(schedule(name, 1, 4), ONE)
+    assert timeline.makespan == timeline.work == 4 * 3.0
+
+
 def test_the_zero_bubble_paper_to_its_four_digits() -> None:
     """Table 5 from the times of Table 6: 1F1B, ZB-H1 and ZB-H2, nothing fitted."""
     checked = 0
