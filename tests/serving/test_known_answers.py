@@ -34,6 +34,16 @@ def test_drafts_shorten_a_token_and_not_what_it_waits_for() -> None:
     assert waits.prompts_of_a_step(40.0, 100.0, 3.0, 2.0, RULES) == pytest.approx(40 * 1.875 / 2 / 100)
 
 
+@pytest.mark.parametrize("prompt", [0.0, 0.003, 0.01, 0.1])
+@pytest.mark.parametrize("reception", [0.0, 0.4, 1.0])
+def test_a_wave_is_received_and_then_read_or_passed_on(prompt: float, reception: float) -> None:
+    """The mean over a thousand requests, of a server's process of 8 ms a request."""
+    rules = Scheduling(frontend=0.008, reception=reception)
+    turn = max(prompt, 0.008 * (1 - reception))
+    times = 1000 * 0.008 * reception + np.arange(1000) * turn
+    assert 1000 * waits.in_wave(prompt, rules) == pytest.approx(times.mean(), rel=2e-3)
+
+
 def test_prompts_are_read_in_time_where_both_bounds_allow_it() -> None:
     """40 sequences of 100 tokens in two groups: 0.2 prompts a token, 6 ms of it; a pass takes 10.24 in."""
     here = load(max_num_batched_tokens=8192)

@@ -60,6 +60,14 @@ SERVICE_TERMS = (
         meaning="time that the server's one process takes for each request, one after another, within arrival",
     ),
     Term(
+        name="reception",
+        scale=PART,
+        applies=SERVICE,
+        centre=0.5,
+        width=0.7,
+        meaning="part of that which it takes to receive a request: first tokens of a burst wait until all are received",
+    ),
+    Term(
         name="acceptance",
         scale=PART,
         applies=SERVICE,

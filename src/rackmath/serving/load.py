@@ -67,6 +67,8 @@ class Scheduling:
     """Time of a request outside the engine: network, tokeniser, first scheduling. [s]"""
     frontend: Number = 0.0
     """Time of ``arrival`` in which a request holds up those behind it: that of the server's one process. [s]"""
+    reception: Number = 0.0
+    """Part of ``frontend`` that it takes to receive a request, before any first token of its burst is passed on."""
     acceptance: Number = 0.0
     """Chance that a drafted token is accepted, given that those before it were."""
     mixed: Number = 1.0

@@ -126,8 +126,20 @@ def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling
     In a wave all prompts of a group are read one after the other: half of them before the average one. A closed loop
     starts with such a burst and spreads out: few of its requests wait, so that the median does not.
     """
-    part = 0.5 if load.wave else s.queueing
-    return part * others(limit, groups) * in_turn(t.prompt, s)
+    waited = in_wave(t.prompt, s) if load.wave else s.queueing * in_turn(t.prompt, s)
+    return others(limit, groups) * waited
+
+
+def in_wave(prompt: Number, s: Scheduling) -> Number:
+    r"""Time for each request of a wave that its mean first token waits. [s]
+
+    .. math:: r h + \tfrac{1}{2} \max\left(P, (1 - r) h\right)
+
+    The server's process receives all requests side by side, so that the engine has them together; then the engine reads
+    one prompt after the other, and the process passes one first token on after the other.
+    """
+    received = s.reception * s.frontend
+    return received + maximum(prompt, s.frontend - received) / 2
 
 
 def in_turn(prompt: Number, s: Scheduling) -> Number:

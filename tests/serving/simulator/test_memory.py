@@ -69,12 +69,12 @@ def test_points_of_a_plan_are_simulated_with_what_their_launch_lines_say() -> No
 
 
 def test_the_smallest_layout_is_one_that_starts(rng) -> None:
-    """SGLang's part of one H100 is less than gpt-oss-120b's weights: two hold it, whatever bytes alone would say."""
+    """SGLang's part of one H100 is less than the weights of Llama 3.1 70B in FP8: two hold it, whatever bytes alone would say."""
     work = users(4, 50, lengths(500, 0.1, 50, rng), lengths(100, 0.1, 50, rng))
-    asked = SimulateRequest(model="gpt-oss-120b", on="h100-sxm", gpus=2, engine="sglang", poisson=2.0, requests=50)
+    asked = SimulateRequest(model="llama-3.1-70b-fp8", on="h100-sxm", gpus=2, engine="sglang", poisson=2.0, requests=50)
     assert group_of(asked, work, 0).deployment.layout.gpus == 2
-    model, system = catalogue.model("gpt-oss-120b"), catalogue.system("h100-sxm")
-    assert sequences_held(model, system, Layout(), EngineStart(family="", tokens=8192.0), 600.0) > 100
-    alone = SimulateRequest(model="gpt-oss-120b", on="h100-sxm", gpus=1, engine="sglang", poisson=2.0, requests=50)
+    model, system = catalogue.model("llama-3.1-70b-fp8"), catalogue.system("h100-sxm")
+    assert sequences_held(model, system, Layout(), EngineStart(family="", tokens=8192.0), 600.0) > 10
+    alone = SimulateRequest(model="llama-3.1-70b-fp8", on="h100-sxm", gpus=1, engine="sglang", poisson=2.0, requests=50)
     with pytest.raises(DoesNotFit):
         group_of(alone, work, 0)

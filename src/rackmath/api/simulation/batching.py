@@ -55,6 +55,7 @@ def batching_of(
         start_captured=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, 1.0)),
         outside=0.0 if scheduling is None else float(scheduling.arrival),
         frontend=_frontend(r, scheduling),
+        reception=0.0 if scheduling is None else float(scheduling.reception),
         period=r.period,
     )
 

@@ -14,7 +14,7 @@ from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, RequestQueue, held
 from rackmath.serving.simulator.fixed import RunConstants
-from rackmath.serving.simulator.frontend import with_servers
+from rackmath.serving.simulator.frontend import received, with_servers
 from rackmath.serving.simulator.graph import no_edges
 from rackmath.serving.simulator.kinds import ReplicaKind, check, fixed_of, mark, members
 from rackmath.serving.simulator.planner import Profile
@@ -106,6 +106,9 @@ def simulate(
     work = _side_by_side(work, cache)
     kinds = (ReplicaKind(times=times, batching=batching, replicas=fleet.replicas, kv_bytes=kv_bytes), *beside)
     count = sum(kind.replicas for kind in kinds)
+    sent, roots = work.arrival, np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
+    if ready is None:
+        work = replace(work, arrival=_received(sent, roots, count, batching))
     fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
     q, s, c = _begun(work, kinds, fixed, fleet, ready)
     code = code or python_code()
@@ -154,7 +157,7 @@ def simulate(
     code.settle(fixed, s, q, c, float(np.nanmax(q["finish"])))
     if finished is not None:
         finished(snapshot(q, s, c, line, turn, events))
-    return _outcome(_seen(q, s, kinds, ready), s, c, batching, cache, events)
+    return _outcome(q if ready is not None else _seen(q, s, kinds, sent, roots), s, c, batching, cache, events)
 
 
 def _side_by_side(work: Arrivals, cache: PrefixCache) -> Arrivals:
@@ -208,11 +211,18 @@ def _busy(line: RequestQueue, s: Replicas) -> bool:
     return line.left() or bool(held(s).any())
 
 
-def _seen(q: Requests, s: Replicas, kinds: Sequence[ReplicaKind], ready: F | None) -> Requests:
-    """Requests as users see them: first tokens written here pass the servers of their replicas."""
-    if ready is not None:
-        return q
-    return with_servers(q, np.array([kind.batching.frontend for kind in kinds])[s.own["kind"]])
+def _received(sent: F, roots: NDArray[np.bool_], replicas: int, batching: Batching) -> F:
+    """When servers have received the requests that wait for no other. (requests,) [s]"""
+    come = sent.copy()
+    come[roots] = received(sent[roots], replicas, batching.reception * batching.frontend)
+    return come
+
+
+def _seen(q: Requests, s: Replicas, kinds: Sequence[ReplicaKind], sent: F, roots: NDArray[np.bool_]) -> Requests:
+    """Requests as users see them: sent before servers receive them, first tokens passed on by these."""
+    q["arrival"] = np.where(roots, sent, q["arrival"])
+    seconds = np.array([[kind.batching.frontend, kind.batching.reception] for kind in kinds])[s.own["kind"]]
+    return with_servers(q, frontend=seconds[:, 0], reception=seconds[:, 1])
 
 
 def _outcome(

@@ -88,7 +88,9 @@ class Batching:
     outside: float = 0.0
     """Time of a request outside of the engine. [s]"""
     frontend: float = 0.0
-    """Time of ``outside`` in which a first token holds up those behind it: that of the server's one process. [s]"""
+    """Time of ``outside`` in which a request holds up those behind it: that of the server's one process. [s]"""
+    reception: float = 0.0
+    """Part of ``frontend`` that it takes to receive a request; the rest, to pass its first token on. [1]"""
     period: float = 0.02
     """Of the train. [s]"""
     host: float = 25e9
@@ -115,6 +117,7 @@ class Batching:
             ("start_captured", self.start_captured, 0, 1e4),
             ("--outside", self.outside, 0, 1e4),
             ("frontend", self.frontend, 0, 1e4),
+            ("reception", self.reception, 0, 1),
             ("--period", self.period, 1e-6, 1e4),
             ("--host", self.host, 1e3, 1e15),
         )
