@@ -46,13 +46,6 @@ _TILE = 32.0
 _FEWEST = 30
 """Timings from which a kind has a curve: tables of tuned mixtures hold few shapes."""
 
-_BESIDE = {"wide": 1, "byte": 3, "nibble": 3, "expanded": 3}
-"""Kernels of a mixture that its timings lack and those of other makers' hold: sorting the tokens by expert, and casts
-before both products where they multiply narrower numbers."""
-
-_KERNEL = 3.5e-6
-"""Time of a kernel with little to do: the floors of products on MI355X are 2.9 to 3.8 microseconds. [s]"""
-
 _PRODUCTS = {
     "bf16_tuned": ("wide", "bf16", 2.0),
     "a8w8": ("byte", "fp8", 1.0),
@@ -132,8 +125,7 @@ def _experts(frame: pl.DataFrame, system: System) -> Iterator[Timings]:
         slots = tokens * topk
         read = np.maximum(count * (1 - (1 - topk / count) ** tokens), 1.0)
         load = mixture_load(slots, read, hidden, wide, size, system.chip.rate(precision), system.chip)
-        whole = micro + _BESIDE[width] * _KERNEL * 1e6
-        yield from _plausible(f"experts.{width}", load, whole, hidden * 1e8 + wide * 1e4 + count)
+        yield from _plausible(f"experts.{width}", load, micro, hidden * 1e8 + wide * 1e4 + count)
 
 
 def _plausible(kind: str, load: KernelLoad, micro: Array, shape: Array) -> Iterator[Timings]:
