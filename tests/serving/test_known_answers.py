@@ -7,6 +7,7 @@ import pytest
 
 from rackmath.serving import waits
 from rackmath.serving.load import Load, PassTimes, Scheduling
+from rackmath.serving.steady import ending
 
 PASSES = PassTimes(step=0.02, prompt=0.05, alone=0.08, beside=0.03)
 RULES = Scheduling(
@@ -39,9 +40,13 @@ def test_drafts_shorten_a_token_and_not_what_it_waits_for() -> None:
 def test_a_wave_is_received_and_then_read_or_passed_on(prompt: float, reception: float) -> None:
     """The mean over a thousand requests, of a server's process of 8 ms a request."""
     rules = Scheduling(frontend=0.008, reception=reception)
-    turn = max(prompt, 0.008 * (1 - reception))
-    times = 1000 * 0.008 * reception + np.arange(1000) * turn
-    assert 1000 * waits.in_wave(prompt, rules) == pytest.approx(times.mean(), rel=2e-3)
+    assert waits.of_burst(prompt, rules) == pytest.approx((0.008 * reception, max(prompt, 0.008 * (1 - reception))))
+    times = 1000 * 0.008 * reception + np.arange(1000) * max(prompt, 0.008 * (1 - reception))
+    passes = PassTimes(step=0.02, prompt=prompt, alone=0.08, beside=0.03)
+    wave = load(concurrency=1000.0, wave=True)
+    assert waits.burst(passes, 1000.0, wave, 1.0, rules) == pytest.approx(times.mean(), rel=2e-3)
+    ended = times[-1] + 0.08 + 100 * 0.02
+    assert ending(passes, 1000.0, wave, 1.0, rules) == pytest.approx(ended, rel=2e-3)
 
 
 def test_prompts_are_read_in_time_where_both_bounds_allow_it() -> None:

@@ -126,20 +126,18 @@ def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling
     In a wave all prompts of a group are read one after the other: half of them before the average one. A closed loop
     starts with such a burst and spreads out: few of its requests wait, so that the median does not.
     """
-    waited = in_wave(t.prompt, s) if load.wave else s.queueing * in_turn(t.prompt, s)
-    return others(limit, groups) * waited
+    received, turn = of_burst(t.prompt, s)
+    return others(limit, groups) * (received + turn / 2 if load.wave else s.queueing * (received + turn))
 
 
-def in_wave(prompt: Number, s: Scheduling) -> Number:
-    r"""Time for each request of a wave that its mean first token waits. [s]
-
-    .. math:: r h + \tfrac{1}{2} \max\left(P, (1 - r) h\right)
+def of_burst(prompt: Number, s: Scheduling) -> tuple[Number, Number]:
+    """Time for each request of a burst before any is read, and from one first token to the next. [s], [s]
 
     The server's process receives all requests side by side, so that the engine has them together; then the engine reads
     one prompt after the other, and the process passes one first token on after the other.
     """
     received = s.reception * s.frontend
-    return received + maximum(prompt, s.frontend - received) / 2
+    return received, maximum(prompt, s.frontend - received)
 
 
 def in_turn(prompt: Number, s: Scheduling) -> Number:

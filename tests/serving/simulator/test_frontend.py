@@ -11,7 +11,6 @@ from rackmath.serving.simulator import Batching, Fleet, StepTimes, simulate
 from rackmath.serving.simulator.frontend import passed_on, received, with_servers
 from rackmath.serving.simulator.workload import plain, users
 
-
 Requests = list[tuple[float, float, int]]
 """When each comes, how long an engine takes to write its first token (not a number: it is refused), and its replica."""
 
