@@ -25,6 +25,7 @@ from rackmath.serving.waits import (
     of_burst,
     of_requests,
     others,
+    passed_late,
     prompts_met,
     prompts_of_a_step,
     prompts_read,
@@ -131,19 +132,21 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
     with t the time per token and f the time to the first; in the mean fewer than one, where few users send long
     prompts. No more decode than prompts are read for: where mixed steps take in a budget of tokens, the others wait for
-    theirs; nor than each of a group's ``stages`` reads one after the other, less what hides in steps, or the server
-    passes on.
+    theirs; nor than each of a group's ``stages`` reads one after the other, less what hides in steps, or, unless they
+    were received at once, the server passes on.
     """
     limit = admitted(load, capacity)
     unmet = time_to_first_token(t, limit, load, groups, s)
     most = prompts_read(load, s) * groups * load.output
-    passed = groups / maximum(in_turn(s.interruption * minimum(t.prompt, t.beside) / stages, s), INSTANT)
+    turn = s.interruption * minimum(t.prompt, t.beside) / stages
+    passed = groups / maximum(turn if load.wave else in_turn(turn, s), INSTANT)
     per_token = time_by_batch(t, limit, load, groups, s)
+    late = passed_late(t, limit, load, groups, s)
     first, rate, decoding = unmet, passed, limit
     tpot = per_token(decoding)
     for _ in range(_SETTLING):
         busy = load.output * tpot
-        first = unmet + prompts_met(t, decoding, busy, load, groups)
+        first = unmet - late + prompts_met(t, decoding, busy, load, groups)
         rate = minimum(minimum(limit / (busy + first), most / busy), passed)
         decoding = rate * busy
         tpot = per_token(decoding)
@@ -161,8 +164,8 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     mean_of_requests, median_of_requests = of_requests(t, decoding, tpot, load, groups, s)
     return Steady(
         time_per_output_token=tpot,
-        time_to_first_token=first + mean,
-        median_to_first_token=first - held_up + median,
+        time_to_first_token=first + late + mean,
+        median_to_first_token=first + late - held_up + median,
         requests_per_second=rate,
         running=running,
         decode=t.step,

@@ -130,6 +130,12 @@ def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling
     return others(limit, groups) * (received + turn / 2 if load.wave else s.queueing * (received + turn))
 
 
+def passed_late(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    """Of the time that the mean first token of a wave waits, what the engine does not: it answers meanwhile. [s]"""
+    received, turn = of_burst(t.prompt, s)
+    return others(limit, groups) * (received + (turn - t.prompt) / 2) if load.wave else 0.0
+
+
 def of_burst(prompt: Number, s: Scheduling) -> tuple[Number, Number]:
     """Time for each request of a burst before any is read, and from one first token to the next. [s], [s]
 

@@ -29,8 +29,9 @@ from rackmath.serving.simulator.workload import Arrivals
 Array = NDArray[np.float64]
 
 
-_BLOCK = 0.1
-"""Time of a block of a prefix in one place over that of a request, where the loop is interpreted."""
+_BLOCK, _PLACE = 0.06, 0.006
+"""Time of a block of a prefix, and of each place that it may have, over that of a request, where the loop is
+interpreted."""
 _CHANGE = 0.01
 """Time of reading all requests, once more for each call of the loop, over that of serving them."""
 
@@ -172,7 +173,7 @@ def _size(setup: Setup) -> float:
     work = setup.work
     # Each tier of each replica has a place for every block that may come.
     places = len(setup.cache.tiers) * sum(group.replicas for group in setup.groups)
-    return (len(work) + _BLOCK * len(work.blocks) * (1 + places)) * (1 + _CHANGE * _changes(setup))
+    return (len(work) + len(work.blocks) * (_BLOCK + _PLACE * places)) * (1 + _CHANGE * _changes(setup))
 
 
 def _changes(setup: Setup) -> float:
