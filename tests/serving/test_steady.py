@@ -290,6 +290,21 @@ def test_a_burst_passes_one_process_before_it_is_read() -> None:
     assert free.requests_per_second > 1.5 / 5e-3
 
 
+def test_a_wave_is_answered_whatever_its_server_still_passes_on() -> None:
+    """Prompts of 2 ms and a server of 5 ms, 3 of which receive: 100 others delay a first token by 300 ms, and it is
+    passed on at 2 ms a turn."""
+    t = PassTimes(step=0.01, prompt=2e-3, alone=2e-3, beside=2e-3)
+    wave = Load(concurrency=101.0, input=1.0, output=50.0, wave=True)
+    quick, slow = (
+        settled(t, 1e9, wave, 1.0, Scheduling(frontend=h, reception=0.6, interruption=0.0)) for h in (0.0, 5e-3)
+    )
+    assert slow.time_per_output_token == quick.time_per_output_token
+    assert slow.running == quick.running
+    assert slow.time_to_first_token - quick.time_to_first_token == pytest.approx(100 * 3e-3)
+    slower = settled(t, 1e9, wave, 1.0, Scheduling(frontend=10e-3, reception=0.6, interruption=0.0))
+    assert slower.time_to_first_token - quick.time_to_first_token == pytest.approx(100 * (6e-3 + (4e-3 - 2e-3) / 2))
+
+
 def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_others(llama) -> None:
     system, layout = make_system(), Layout(tensor=8)
     short, long = (Load(concurrency=4.0, input=1.0, output=10.0 ** (5 - p)) for p in (0, 1))
