@@ -177,14 +177,15 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
 
 
 def ending(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
-    r"""Time of a wave from its start to its last token, where all of its requests find a seat. [s]
+    r"""Time of a wave of C requests from its start to its last token, were there only the N that find a seat. [s]
 
-    .. math:: T = a + P_1 + (N/g - 1) \left(r h + \max(P, (1 - r) h)\right) + O \, s / a_d + \text{tail}
+    .. math:: T = a + P_1 + (C/g - 1) \, r h + (N/g - 1) \max(P, (1 - r) h) + O \, s / a_d + \text{tail}
 
     The last one is read when all prompts of its group are, and meets none of them afterwards. The longest of n
     exponential answers is ln n times the mean one; few sequences run beside it.
     """
-    read = s.arrival + t.alone + others(limit, groups) * sum(of_burst(t.prompt, s))
+    received, turn = of_burst(t.prompt, s)
+    read = s.arrival + t.alone + others(load.concurrency, groups) * received + others(limit, groups) * turn
     tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
     return read + load.output * t.step / s.accepted(load.drafted) + tail
 

@@ -123,17 +123,19 @@ def time_to_first_token(t: PassTimes, limit: Number, load: Load, groups: Number,
 def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     """Time that the mean first token waits for prompts that came with its own. [s]
 
-    In a wave all prompts of a group are read one after the other: half of them before the average one. A closed loop
-    starts with such a burst and spreads out: few of its requests wait, so that the median does not.
+    All requests of a wave are received, those without a seat too; then the prompts of a group are read one after the
+    other, half of them before the average one. A closed loop starts with such a burst and spreads out: few of its
+    requests wait, so that the median does not.
     """
     received, turn = of_burst(t.prompt, s)
-    return others(limit, groups) * (received + turn / 2 if load.wave else s.queueing * (received + turn))
+    if load.wave:
+        return others(load.concurrency, groups) * received + others(limit, groups) * turn / 2
+    return s.queueing * others(limit, groups) * (received + turn)
 
 
 def passed_late(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     """Of the time that the mean first token of a wave waits, what the engine does not: it answers meanwhile. [s]"""
-    received, turn = of_burst(t.prompt, s)
-    return others(limit, groups) * (received + (turn - t.prompt) / 2) if load.wave else 0.0
+    return burst(t, limit, load, groups, s) - others(limit, groups) * t.prompt / 2 if load.wave else 0.0
 
 
 def of_burst(prompt: Number, s: Scheduling) -> tuple[Number, Number]:
