@@ -57,7 +57,7 @@ SERVICE_TERMS = (
         # By vLLM's own clocks on a server of ours, of which no row is fitted. Published bursts are of one laboratory,
         # whose hosts take 2 to 17 ms.
         centre=4.5e-3,
-        spread=0.25,
+        width=0.25,
         meaning="time that the server's one process takes for each request, one after another, within arrival",
     ),
     Term(
