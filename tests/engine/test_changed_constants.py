@@ -74,10 +74,10 @@ def test_commands_answer_with_it() -> None:
     burst = "simulate llama-3.1-8b --on h100-sxm --gpus 1 --users 50 --requests 50 --input 100 --output 5 --json"
     usual, slow = (
         json.loads(run(burst + more).stdout)["time_to_first_token"]["mean"]
-        for more in ("", " --set engine.frontend=0.1")
+        for more in ("", " --set engine.frontend=0.1 --set engine.reception=0.4")
     )
-    # Fifty come at once: the mean one waits for half of the others.
-    assert slow - usual == pytest.approx(0.5 * 49 * 0.1, rel=0.15)
+    # Fifty come at once: the mean one waits until all are received, and for half of the others to be passed on.
+    assert slow - usual == pytest.approx((0.4 + 0.6 / 2) * 49 * 0.1, rel=0.15)
 
 
 @pytest.mark.parametrize(
