@@ -25,10 +25,10 @@ from rackmath.serving.waits import (
     of_burst,
     of_requests,
     others,
-    passed_late,
     prompts_met,
     prompts_of_a_step,
     prompts_read,
+    server_lag,
     started,
     time_by_batch,
     time_to_first_token,
@@ -141,12 +141,12 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     turn = s.interruption * minimum(t.prompt, t.beside) / stages
     passed = groups / maximum(turn if load.wave else in_turn(turn, s), INSTANT)
     per_token = time_by_batch(t, limit, load, groups, s)
-    late = passed_late(t, limit, load, groups, s)
+    lag = server_lag(t, limit, load, groups, s)
     first, rate, decoding = unmet, passed, limit
     tpot = per_token(decoding)
     for _ in range(_SETTLING):
         busy = load.output * tpot
-        first = unmet - late + prompts_met(t, decoding, busy, load, groups)
+        first = unmet - lag + prompts_met(t, decoding, busy, load, groups)
         rate = minimum(minimum(limit / (busy + first), most / busy), passed)
         decoding = rate * busy
         tpot = per_token(decoding)
@@ -164,8 +164,8 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     mean_of_requests, median_of_requests = of_requests(t, decoding, tpot, load, groups, s)
     return Steady(
         time_per_output_token=tpot,
-        time_to_first_token=first + late + mean,
-        median_to_first_token=first + late - held_up + median,
+        time_to_first_token=first + lag + mean,
+        median_to_first_token=first + lag - held_up + median,
         requests_per_second=rate,
         running=running,
         decode=t.step,
@@ -184,8 +184,8 @@ def ending(t: PassTimes, limit: Number, load: Load, groups: Number, s: Schedulin
     The last one is read when all prompts of its group are, and meets none of them afterwards. The longest of n
     exponential answers is ln n times the mean one; few sequences run beside it.
     """
-    received, turn = of_burst(t.prompt, s)
-    read = s.arrival + t.alone + others(load.concurrency, groups) * received + others(limit, groups) * turn
+    reception, turn = of_burst(t.prompt, s)
+    read = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(limit, groups) * turn
     tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
     return read + load.output * t.step / s.accepted(load.drafted) + tail
 

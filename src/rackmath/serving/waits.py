@@ -127,13 +127,13 @@ def burst(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling
     other, half of them before the average one. A closed loop starts with such a burst and spreads out: few of its
     requests wait, so that the median does not.
     """
-    received, turn = of_burst(t.prompt, s)
+    reception, turn = of_burst(t.prompt, s)
     if load.wave:
-        return others(load.concurrency, groups) * received + others(limit, groups) * turn / 2
-    return s.queueing * others(limit, groups) * (received + turn)
+        return others(load.concurrency, groups) * reception + others(limit, groups) * turn / 2
+    return s.queueing * others(limit, groups) * (reception + turn)
 
 
-def passed_late(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def server_lag(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     """Of the time that the mean first token of a wave waits, what the engine does not: it answers meanwhile. [s]"""
     return burst(t, limit, load, groups, s) - others(limit, groups) * t.prompt / 2 if load.wave else 0.0
 
@@ -144,8 +144,8 @@ def of_burst(prompt: Number, s: Scheduling) -> tuple[Number, Number]:
     The server's process receives all requests side by side, so that the engine has them together; then the engine reads
     one prompt after the other, and the process passes one first token on after the other.
     """
-    received = s.reception * s.frontend
-    return received, maximum(prompt, s.frontend - received)
+    reception = s.reception * s.frontend
+    return reception, maximum(prompt, s.frontend - reception)
 
 
 def in_turn(prompt: Number, s: Scheduling) -> Number:

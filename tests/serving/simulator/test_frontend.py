@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rackmath.serving.simulator import Batching, Fleet, StepTimes, simulate
-from rackmath.serving.simulator.frontend import passed_on, received, with_servers
+from rackmath.serving.simulator.frontend import passed_on, reception_ends, with_servers
 from rackmath.serving.simulator.workload import plain, users
 
 Requests = list[tuple[float, float, int]]
@@ -90,8 +90,8 @@ def test_engines_have_a_burst_when_all_of_it_is_received(closed: bool) -> None:
 
 def test_requests_that_come_apart_are_received_apart() -> None:
     come = np.array([0.0, 0.0, 0.0, 0.001, 0.5, 0.5, 2.0])
-    assert received(come, 1, 0.1) == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.6, 0.6, 2.0])
-    assert received(come, 2, 0.1) == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.5, 0.5, 2.0])
+    assert reception_ends(come, 1, 0.1) == pytest.approx([0.2, 0.2, 0.2, 0.2, 0.6, 0.6, 2.0])
+    assert reception_ends(come, 2, 0.1) == pytest.approx([0.1, 0.1, 0.1, 0.1, 0.5, 0.5, 2.0])
 
 
 def test_who_is_waited_for_has_his_first_token_with_his_last_at_the_latest() -> None:

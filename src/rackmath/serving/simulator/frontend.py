@@ -7,7 +7,7 @@ import numpy as np
 from rackmath.serving.simulator.state import I4, F, Requests
 
 
-def received(arrival: F, replicas: int, seconds: float) -> F:
+def reception_ends(arrival: F, replicas: int, seconds: float) -> F:
     """When engines have the requests that come to servers: all of a burst, when the last of it is received. [s]
 
     A server's process turns from one request to the next as each waits for something: those that come at one time are
@@ -56,8 +56,8 @@ def passed_on(arrival: F, first: F, place: I4, *, frontend: F, reception: F) -> 
     for group in np.split(by_place, begins[1:]):
         if len(group):
             replica = place[group[0]]
-            received = reception[replica] * frontend[replica]
-            seconds = np.repeat([received, frontend[replica] - received], len(group))
+            receive = reception[replica] * frontend[replica]
+            seconds = np.repeat([receive, frontend[replica] - receive], len(group))
             come = np.concatenate([arrival[group], first[group]])
             # What comes at one time is received before first tokens are passed on.
             order = np.argsort(come, kind="stable")

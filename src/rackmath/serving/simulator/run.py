@@ -14,7 +14,7 @@ from rackmath.serving.simulator import state
 from rackmath.serving.simulator.code import Code, python_code
 from rackmath.serving.simulator.events import SLICE, Again, Events, RequestQueue, held
 from rackmath.serving.simulator.fixed import RunConstants
-from rackmath.serving.simulator.frontend import received, with_servers
+from rackmath.serving.simulator.frontend import reception_ends, with_servers
 from rackmath.serving.simulator.graph import no_edges
 from rackmath.serving.simulator.kinds import ReplicaKind, check, fixed_of, mark, members
 from rackmath.serving.simulator.planner import Profile
@@ -108,7 +108,7 @@ def simulate(
     count = sum(kind.replicas for kind in kinds)
     sent, roots = work.arrival, np.ones(len(work), np.bool_) if work.graph is None else work.graph.indegree == 0
     if ready is None:
-        work = replace(work, arrival=_received(sent, roots, count, batching))
+        work = replace(work, arrival=_reception_ends(sent, roots, count, batching))
     fixed = tuple(fixed_of(kind, work, cache) for kind in kinds)
     q, s, c = _begun(work, kinds, fixed, fleet, ready)
     code = code or python_code()
@@ -211,10 +211,10 @@ def _busy(line: RequestQueue, s: Replicas) -> bool:
     return line.left() or bool(held(s).any())
 
 
-def _received(sent: F, roots: NDArray[np.bool_], replicas: int, batching: Batching) -> F:
+def _reception_ends(sent: F, roots: NDArray[np.bool_], replicas: int, batching: Batching) -> F:
     """When servers have received the requests that wait for no other. (requests,) [s]"""
     come = sent.copy()
-    come[roots] = received(sent[roots], replicas, batching.reception * batching.frontend)
+    come[roots] = reception_ends(sent[roots], replicas, batching.reception * batching.frontend)
     return come
 
 
