@@ -7,7 +7,7 @@ import pytest
 
 from rackmath.serving import waits
 from rackmath.serving.load import Load, PassTimes, Scheduling
-from rackmath.serving.steady import ending
+from rackmath.serving.steady import ending, settled_pools
 
 PASSES = PassTimes(step=0.02, prompt=0.05, alone=0.08, beside=0.03)
 RULES = Scheduling(
@@ -47,6 +47,14 @@ def test_a_wave_is_received_and_then_read_or_passed_on(prompt: float, reception:
     assert waits.burst(passes, 1000.0, wave, 1.0, rules) == pytest.approx(times.mean(), rel=2e-3)
     ended = times[-1] + 0.08 + 100 * 0.02
     assert ending(passes, 1000.0, wave, 1.0, rules) == pytest.approx(ended, rel=2e-3)
+
+
+def test_a_pool_that_writes_runs_what_its_rate_and_answers_say() -> None:
+    """A read prompt every 0.3 s, and answers of 100 tokens at 20 ms over 1.5 of each step: 4.44 of them at once."""
+    state = settled_pools(PASSES, 1 / 0.3, 1e9, load(concurrency=1e6, drafted=1.0), RULES)
+    busy = 100 * 0.02 / 1.5
+    assert state.requests_per_second == pytest.approx(1 / 0.3)
+    assert state.running == pytest.approx(busy / 0.3)
 
 
 def test_prompts_are_read_in_time_where_both_bounds_allow_it() -> None:
