@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from headline import write_headline
 from rackmath.api.predicted_rows import predicted_rows
+from rackmath.api.simulated_rows import is_percentile
 from rackmath.engine.constants import Constants
 from rackmath.engine.terms import TERMS
 from rackmath.io import constants_file, tables
@@ -30,7 +31,6 @@ from rackmath.validation.baselines import ideal_values, one_efficiency
 from rackmath.validation.calibrate import usable
 from rackmath.validation.kinds import PER_TOKEN, TIMES
 from rackmath.validation.left_out import GROUPINGS, folds, reserved
-from rackmath.validation.predict import Prediction, predict
 from rackmath.validation.problem import evaluate
 from rackmath.validation.questions import Question
 from rackmath.validation.ranges import class_of, coverage_by_others, phase_of
@@ -78,9 +78,11 @@ def main() -> None:
     impossible = [q for q in questions if q.row.id not in left]
     values = {name: np.array([float(left[q.row.id][name]) for q in kept]) for name in GROUPINGS}
     constants = constants_file.constants()
-    by_equations = _share(table, predict(table, constants))
-    with_runs, _ = predicted_rows(table, constants, simulated=True, corrected=False, progress=print, workers=2)
-    shares = by_equations, _share(table, with_runs)
+    predictions, _ = predicted_rows(table, constants, simulated=True, corrected=False, progress=print, workers=2)
+    answered = np.array([p.predicted is not None for p in predictions])
+    simulated = np.array([p.row is not None and is_percentile(p.row) for p in predictions])
+    by_equations = _share(table, answered & ~simulated)
+    shares = by_equations, _share(table, answered)
     inside = inside_ranges(kept, values)
     readme(kept, values, inside)
     PAGE.write_text("\n".join(page(kept, values, inside, impossible, others, shares)) + "\n", encoding="utf-8")
@@ -161,7 +163,7 @@ def page(
     yield ""
     yield f"Of {len(kept) + len(impossible) + len(others):,} published rows {len(kept):,} are used, {len(impossible)}"
     yield f"beat the bound or fit nowhere, and {len(others):,} are declined by equations or flagged as flawed (below)."
-    yield f"`rackmath predict` answers {shares[1]:.1%} of the rows of high or medium confidence, {shares[0]:.1%} by"
+    yield f"`rackmath predict` answers {shares[1]:.2%} of the rows of high or medium confidence, {shares[0]:.2%} by"
     yield "equations alone: percentiles are simulated."
     yield ""
     yield "![Predicted against measured](accuracy.svg)"
@@ -270,10 +272,9 @@ def _line(
     return f"| {name} | {kind} | {len(e):,} | {middle} | {tail:.0%} | {np.median(e):+.1%} | {cover} |"
 
 
-def _share(table: Sequence[Mapping[str, str]], predictions: Sequence[Prediction]) -> float:
+def _share(table: Sequence[Mapping[str, str]], answered: Mask) -> float:
     """Part of the rows of confidence high or medium that is not declined; flawed rows are predicted as well."""
-    pairs = zip(table, predictions, strict=True)
-    return float(np.mean([p.predicted is not None for row, p in pairs if row["confidence"] in ("high", "medium")]))
+    return float(answered[[row["confidence"] in ("high", "medium") for row in table]].mean())
 
 
 def _ablation(kept: list[Question], measured: Array, fitted: Array, constants: Constants) -> Iterator[str]:

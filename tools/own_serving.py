@@ -5,7 +5,8 @@
 
 Each line of the data is one load of one server: what was asked, what ``vllm bench serve`` wrote of it, and, added by
 hand from the server's log, what disturbed it. It is read as ``rackmath evidence add`` reads such a file, and simulated
-as ``rackmath predict --explain`` says. No constant has seen these rows, and no measurement near them is asked.
+as ``rackmath predict --explain`` says. No measurement near them is asked; what was chosen with them in sight, the page
+says.
 """
 
 from __future__ import annotations
@@ -116,8 +117,10 @@ def page(loads: Sequence[Load]) -> Iterator[str]:
         f"{len(loads)} loads of vLLM 0.26 on one NVIDIA H200 of 27 November 2026, with random weights and prompts:",
         "Llama 3.1 8B and Qwen3-30B-A3B in 16 bits, gpt-oss-20b in MXFP4, each server with its defaults, each load",
         "sent and timed by `vllm bench serve` on the same machine. Neither the machine nor the version stands in any",
-        "table that constants were fitted to, and nothing is fitted to these. FlashInfer and DeepGEMM were not",
-        "installed. Loads that were disturbed are shown, and left out of the first table.",
+        "table that constants were fitted to. Yet they are not unseen: one constant (`frontend`) has the prior of this",
+        "server's own clocks, and how a burst is received was chosen with these loads in sight (29 November 2026,",
+        "`docs/trials.md`). FlashInfer and DeepGEMM were not installed. Loads that were disturbed are shown, and left",
+        "out of the first table.",
         "Written by `python tools/own_serving.py` from tests/data/h200_serving.jsonl (`tools/device_serving.py`).",
         "",
         f"## Simulated by physics alone, {len(clean)} loads",

@@ -66,7 +66,7 @@ SERVICE_TERMS = (
         applies=SERVICE,
         centre=0.5,
         width=0.7,
-        meaning="part of that which it takes to receive a request: first tokens of a burst wait until all are received",
+        meaning="part of frontend in which a request is received: first tokens of a burst wait until all are",
     ),
     Term(
         name="acceptance",

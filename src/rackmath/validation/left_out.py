@@ -61,7 +61,8 @@ def weights(questions: Sequence[Question]) -> Array:
     Rows of one source on one model, chip and kind of load are not independent; the inverse root of a group's size
     lies between counting rows and counting groups. Unsure are rows of low confidence, those whose layout was inferred,
     those with a flag of :data:`UNSURE`, servers at the edge of their limits, and requests that all come at once, whose
-    start no equation here holds: so do closed loops that end before :data:`STEADY` requests of each user.
+    start depends on a host that no column states: so do closed loops that end before :data:`STEADY` requests of each
+    user.
     """
     names = [(q.row.publisher, q.architecture.name, q.system.chip.name, q.kind) for q in questions]
     sizes = Counter(names)

@@ -179,7 +179,7 @@ def _vllm_experts(version: float, chip: Chip) -> Multiples:
     Source: vLLM's ``fused_moe/oracle/mxfp4.py``, ``mxfp4_round_up_hidden_size_and_intermediate_size``. Triton's have
     the size that one start shows.
     """
-    if chip.vendor == "AMD" or (chip.vendor == "NVIDIA" and chip.generation == "blackwell"):
+    if chip.vendor == "AMD" or chip.generation == "blackwell":
         return Multiples(width=256, hidden=256)
     if chip.generation == "hopper" and version >= _TRITON_EXPERTS:
         return Multiples(width=128)
@@ -191,9 +191,9 @@ def _sglang_experts(chip: Chip) -> Multiples:
 
     Source: SGLang's ``quantization/mxfp4.py``, ``create_weights``.
     """
-    if chip.vendor != "NVIDIA":
-        return Multiples(width=128)
-    return Multiples(width=256, hidden=256) if chip.generation == "blackwell" else Multiples(width=64)
+    if chip.generation == "blackwell":
+        return Multiples(width=256, hidden=256)
+    return Multiples(width=128 if chip.vendor == "AMD" else 64)
 
 
 def launch_fraction(family: str, memory: float, weights: float, activations: float) -> float:
