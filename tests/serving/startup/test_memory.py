@@ -115,6 +115,13 @@ def test_gpt_oss_120b_starts_on_one_accelerator_of_80_gb() -> None:
         assert account.cached_tokens(400.0).value > 10_000
 
 
+@pytest.mark.parametrize(("family", "block"), [("vllm", 16), ("sglang", 1), ("trtllm", 32)])
+def test_caches_are_cut_into_blocks_of_each_engine_s_default(family: str, block: int) -> None:
+    """``block_size``, ``page_size`` and ``tokens_per_block``: Llama 3.1 8B stores 131,072 bytes for a token."""
+    account = start(catalogue.model("llama-3.1-8b"), H100, Layout(), EngineStart(family=family))
+    assert account.count[0] == account.cache.value // (131_072 * block)
+
+
 def test_each_version_of_vllm_has_its_rules() -> None:
     chip = catalogue.system("h200-sxm").chip
     dense, mixture = catalogue.model("llama-3.1-8b"), catalogue.model("qwen3-30b-a3b")
