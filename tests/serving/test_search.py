@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +20,11 @@ from rackmath.serving import Load, Scheduling
 from rackmath.serving.choice import best, frontier, runners_up, within
 from rackmath.serving.load import PassTimes
 from rackmath.serving.plan import plan, space_of
-from rackmath.serving.points import Points, undominated
+from rackmath.serving.points import Points, undominated, undominated_in_groups
+from rackmath.serving.renting import rented, requests_per_billed
 from rackmath.serving.search import SearchResult, search
 from rackmath.serving.steady import closed_loop, settled_pools
+from rackmath.serving.worker_layouts import worker_sizes
 from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
 
 USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.3, arrival=0.05, acceptance=0.6)
@@ -93,6 +96,62 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached: 
         assert p.time_to_first_token[i] == pytest.approx(float(state.time_to_first_token), rel=1e-3)
         memory = estimate(architecture, system, layout, batch=float(p.batch[i]), context=5500).memory
         assert memory.fits
+
+
+def test_workers_are_parts_of_a_budget_that_fill_domains() -> None:
+    boxes = catalogue.system("h100-sxm")
+    assert boxes.domain == 8
+    assert worker_sizes(12, boxes) == [1, 2, 3, 4, 6, 8, 12]
+    assert worker_sizes(40, boxes) == [1, 2, 4, 5, 8, 16, 32, 40]
+    assert worker_sizes(40, replace(boxes, scale_out=None)) == [1, 2, 4, 5, 8]
+    assert worker_sizes(144, catalogue.system("gb200-nvl72"))[-5:] == [48, 64, 72, 128, 144]
+
+
+def test_a_large_budget_repeats_the_workers_of_a_small_one() -> None:
+    """Layouts, and so the time of a search, do not grow with copies; only the copies do."""
+    small, large = (found("llama-3.1-70b", gpus, pools=False) for gpus in (128, 128 * 64))
+    assert [x.text() for x in large.layouts] == [x.text() for x in small.layouts]
+    assert large.points.rate.max() == pytest.approx(64 * small.points.rate.max())
+    assert max(x.gpus for x in large.layouts) == 128
+
+
+def test_workers_wider_than_a_unit_are_tried_where_no_smaller_one_holds_the_model() -> None:
+    system = catalogue.system("h100-sxm")
+    wide = space_of(catalogue.model("llama-3.1-70b"), system, 16, weights=("bf16",), pools=False)
+    for largest, sizes in ((1, {2, 4, 8, 16}), (4, {2, 4})):
+        result = search(system, WORK, Limits(), replace(wide, largest_unit=largest), LOSSES, USUAL)
+        assert sizes == set(np.unique([x.gpus for x in result.layouts]).tolist())
+
+
+@given(st.integers(0, 1000), st.sampled_from([np.inf, 0.3, 3.0, 40.0]), st.sampled_from([1, 8]))
+def test_nothing_that_could_win_is_left_out_within_a_group(seed: int, rate: float, box: int) -> None:
+    """Whatever rate is asked: the best under limits, once it is rented, is among those that a group keeps."""
+    random = np.random.default_rng(seed)
+    points = found("llama-3.1-8b", 4, pools=False).points
+    points = points.taken(random.choice(len(points), 30))
+    unit = random.integers(1, 40, 30).astype(float)
+    units = np.floor(64 / unit)
+    points = replace(
+        points, units=units, gpus=units * unit, rate=units * random.uniform(0.1, 3, 30), encoders=np.zeros(30)
+    )
+    work, choices = replace(WORK, rate=rate), replace(space("llama-3.1-8b", 64), box=box)
+    gain = requests_per_billed(points, work, choices)
+    latest = float(np.median(points.time_to_first_token))
+    kept = points.taken(undominated_in_groups(points, gain, latest, random.integers(0, 3, 30)))
+    try:
+        everything, _ = rented(points, work, choices)
+    except DoesNotFit as refused:
+        with pytest.raises(DoesNotFit, match=re.escape(str(refused))):
+            rented(kept, work, choices)
+        return
+    few, _ = rented(kept, work, choices)
+    for limit in (latest, np.inf):
+        for speed in np.unique(everything.time_per_output_token):
+            limits = Limits(time_to_first_token=limit, time_per_output_token=float(speed))
+            whole, part = best(everything, limits), best(few, limits)
+            assert (whole is None) == (part is None)
+            if whole is not None and part is not None:
+                assert few.per_gpu[part] == pytest.approx(everything.per_gpu[whole])
 
 
 def test_points_of_two_pools_are_steady_states() -> None:

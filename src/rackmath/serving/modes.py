@@ -186,10 +186,13 @@ def levers(
         yield Lever(name=name, reached=speed_ratio, price=price, place=fastest_place if other is result else None)
 
 
-def _deployment(search: SearchResult, place: int) -> tuple[str, float, float]:
-    """Layout that writes answers, and workers of both kinds."""
+def _deployment(search: SearchResult, place: int) -> tuple[str, bool]:
+    """Layout that writes answers, and whether it reads prompts too.
+
+    Workers that only read are as many as keep up: a smaller batch of the writers takes fewer.
+    """
     p = search.points
-    return search.layouts[int(p.layout[place])].text(), float(p.workers[place]), float(p.prefill_workers[place])
+    return search.layouts[int(p.layout[place])].text(), bool(p.prefill[place] < 0)
 
 
 def _reread(

@@ -128,3 +128,16 @@ def undominated(gain: Array, cost: Array, group: Ints | None = None) -> Ints:
     last = np.ones(len(places), dtype=bool)
     last[:-1] = (sorted_cost[places[1:]] > sorted_cost[places[:-1]]) | begins[places[1:]]
     return order[places[last]]
+
+
+def undominated_in_groups(points: Points, gain: Array, latest: float, group: Ints) -> Ints:
+    """Places of points that none of their group beats in gain and time per output token.
+
+    With and without a limit on the time to the first token. ``latest`` is that limit. [s]
+    """
+    inside = np.flatnonzero(points.time_to_first_token <= latest)
+    survivors = [
+        places[undominated(gain[places], points.time_per_output_token[places], group[places])]
+        for places in (inside, np.arange(len(points)))
+    ]
+    return np.unique(np.concatenate(survivors))

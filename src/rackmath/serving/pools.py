@@ -14,7 +14,8 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.load import Scheduling
-from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated
+from rackmath.serving.points import Array, Ints, Mask, Points, joined, undominated, undominated_in_groups
+from rackmath.serving.renting import requests_per_billed
 from rackmath.serving.waits import queued, until_begun
 from rackmath.serving.workload import Limits, PlanWorkload, Space
 
@@ -72,7 +73,7 @@ def two_pools(
     Returns
     -------
     tuple
-        Undominated points of each pairing of sizes and of each layout that writes, points evaluated, points that hold.
+        Undominated points of each pairing of layouts, points evaluated, points that hold.
     """
     frontiers: list[Points] = []
     count = fit_count = 0
@@ -81,6 +82,7 @@ def two_pools(
     if len(sizes) > FEW_SIZES:
         readers = {g: readers[g] for g in _worthwhile(readers)}
     for written in np.unique(decode.gpus):
+        blocks: list[Points] = []
         writers = np.flatnonzero(decode.gpus == written)
         columns = _DecodePools.of(decode, writers, work, np.array(space.drafted))
         for read, options in readers.items():
@@ -88,8 +90,16 @@ def two_pools(
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
                 points, pairs, good = block.points(space, limits.time_to_first_token)
                 count, fit_count = count + pairs, fit_count + good
-                frontiers.append(points)
+                blocks.append(points)
+        frontiers.append(_best_of_pairings(joined(blocks), work, limits, space, len(prefill.layouts)))
     return joined(frontiers), count, fit_count
+
+
+def _best_of_pairings(points: Points, work: PlanWorkload, limits: Limits, space: Space, layouts: int) -> Points:
+    """Points that no other of the same two layouts beats, whatever the numbers of their workers."""
+    rates = requests_per_billed(points, work, space)
+    pairing = points.layout * layouts + points.prefill
+    return points.taken(undominated_in_groups(points, rates, limits.time_to_first_token, pairing))
 
 
 def _worthwhile(readers: Mapping[float, _PrefillPools]) -> list[float]:

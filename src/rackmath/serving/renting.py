@@ -10,30 +10,53 @@ from rackmath.errors import DoesNotFit
 from rackmath.serving.points import Array, Mask, Points
 from rackmath.serving.workload import PlanWorkload, Space
 
+_UNSERVED = 1e-30
+"""Part of its throughput that a deployment counts for where it cannot serve the rate that is asked. [1]"""
+
 
 def rented(points: Points, work: PlanWorkload, space: Space) -> tuple[Points, Mask]:
     """As many units as serve the rate of requests, in boxes that are rented whole; and which points can serve it.
 
     Errors: :class:`DoesNotFit` where none can.
     """
-    enough = np.ones(len(points), dtype=bool)
-    served = points
-    if np.isfinite(work.rate):
-        per_unit = points.rate / points.units
-        unit_count = np.ceil(work.rate / per_unit * (1 - 1e-12))
-        enough = unit_count <= points.units
-        served, units = points.taken(enough), unit_count[enough]
-        part = units / served.units
-        encoders = _whole(served.encoders * part)
-        gpus = (served.gpus - served.encoders) * part + encoders
-        served = replace(served, units=units, encoders=encoders, gpus=gpus, rate=np.full(len(served), work.rate))
+    served, enough = _serving(points, work)
     if not len(served):
         raise DoesNotFit(
             f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
             f" the most is {float(points.rate.max()):.3g}",
             "use more --gpus or a lower --rate",
         )
-    return replace(served, billed=np.minimum(np.ceil(served.gpus / space.box) * space.box, space.gpus)), enough
+    return _in_boxes(served, space), enough
+
+
+def requests_per_billed(points: Points, work: PlanWorkload, space: Space) -> Array:
+    """Requests per second and accelerator that is rented for them; of points that cannot serve the rate, next to none.
+
+    Those rank by the most that they serve, below all others. (points,) [requests/s]
+    """
+    served, enough = _serving(points, work)
+    rates = points.rate * _UNSERVED
+    rates[enough] = _in_boxes(served, space).per_gpu
+    return rates
+
+
+def _serving(points: Points, work: PlanWorkload) -> tuple[Points, Mask]:
+    """As many units as serve the rate of requests, all of them for any rate, and which points can serve it."""
+    if not np.isfinite(work.rate):
+        return points, np.ones(len(points), dtype=bool)
+    per_unit = points.rate / points.units
+    unit_count = np.ceil(work.rate / per_unit * (1 - 1e-12))
+    enough = unit_count <= points.units
+    served, units = points.taken(enough), unit_count[enough]
+    part = units / served.units
+    encoders = _whole(served.encoders * part)
+    gpus = (served.gpus - served.encoders) * part + encoders
+    rate = np.full(len(served), work.rate)
+    return replace(served, units=units, encoders=encoders, gpus=gpus, rate=rate), enough
+
+
+def _in_boxes(points: Points, space: Space) -> Points:
+    return replace(points, billed=np.minimum(np.ceil(points.gpus / space.box) * space.box, space.gpus))
 
 
 def most_units(gpus: float, unit: Array, each: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath.engine import Layout, Losses
-from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
+from rackmath.engine.layout import stack_layouts
 from rackmath.engine.timer import Timer, engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
@@ -22,12 +22,11 @@ from rackmath.models.numbers import Number
 from rackmath.serving.encoders import encoded_apart
 from rackmath.serving.experts_apart import with_experts_apart
 from rackmath.serving.load import Load, PassTimes, Scheduling
-from rackmath.serving.points import Array, Corrections, Points, joined, undominated
+from rackmath.serving.points import Array, Corrections, Points, joined, undominated_in_groups
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.renting import rented
 from rackmath.serving.search_waits import tokens_of_steps, until_begun_of_users
-from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.waits import (
     prompts_met,
     prompts_of_a_step,
@@ -35,6 +34,7 @@ from rackmath.serving.waits import (
     started,
     time_per_output_token,
 )
+from rackmath.serving.worker_layouts import layouts_that_hold
 from rackmath.serving.workload import Limits, PlanWorkload, Space, Variant
 
 BATCHES = np.unique(np.round(2 ** (np.arange(0, 57) / 4)))
@@ -84,11 +84,11 @@ def search(
             continue
         start = len(layouts)
         layouts += grid.layouts
-        frontier, n, good = _one_pool(grid, work, space, scheduling)
+        pool, n, good = _one_pool(grid, work, space, scheduling)
         count, fitting = count + n, fitting + good
-        parts.append(
-            _placed(_worth_keeping(encoded_apart(frontier, system, space, apart, losses), limits), place, start)
-        )
+        pool = encoded_apart(pool, system, space, apart, losses)
+        kept = undominated_in_groups(pool, pool.per_gpu, limits.time_to_first_token, pool.layout)
+        parts.append(_placed(pool.taken(kept), place, start))
         if space.pools:
             decode, prefill = _options(grid, scheduling)
             if space.afd:
@@ -141,31 +141,12 @@ class _Grid:
     """Sequences that fit. (layouts, chunks)"""
 
 
-def _layouts(
-    architecture: Architecture, system: System, work: PlanWorkload, space: Space
-) -> tuple[list[Layout], Array]:
-    """Layouts of one worker that divide the budget and hold the model with one request, and what they hold.
-
-    Requests are counted by layout and budget of tokens. (layouts, chunks)
-    """
-    layouts: list[Layout] = []
-    most = space.gpus if system.scale_out is not None else min(space.gpus, system.domain)
-    for gpus in [g for g in range(1, most + 1) if space.gpus % g == 0 or (g & (g - 1)) == 0]:
-        for layout in candidate_layouts(architecture, gpus):
-            layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
-    if not layouts:
-        return [], np.zeros((0, len(space.chunks)))
-    sequences = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
-    fits = np.flatnonzero(sequences.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
-    return [layouts[int(i)] for i in fits], sequences[fits]
-
-
 def _grid(
     system: System, work: PlanWorkload, space: Space, variant: Variant, losses: Losses | None, s: Scheduling
 ) -> _Grid | None:
     """Times of all layouts that hold the variant; None where none does."""
     a = variant.architecture
-    layouts, capacity = _layouts(a, system, work, space)
+    layouts, capacity = layouts_that_hold(a, system, work, space)
     if not layouts:
         return None
     timer = engine_timer(a, system, losses, draft=space.draft)
@@ -278,16 +259,6 @@ def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]
         ),
         PrefillOptions(layouts=grid.layouts, gpus=grid.gpus, groups=grid.groups, prompt=grid.full, alone=grid.first),
     )
-
-
-def _worth_keeping(points: Points, limits: Limits) -> Points:
-    """Per layout the points that nothing beats, with and without the limit on the first token."""
-    inside = np.flatnonzero(points.time_to_first_token <= limits.time_to_first_token)
-    survivors = [
-        places[undominated(points.per_gpu[places], points.time_per_output_token[places], points.layout[places])]
-        for places in (inside, np.arange(len(points)))
-    ]
-    return points.taken(np.unique(np.concatenate(survivors)))
 
 
 def _placed(points: Points, variant: int, start: int) -> Points:

@@ -111,7 +111,7 @@ class Space:
     box: int = 1
     """Accelerators that are rented together. [accelerators]"""
     largest_unit: int = 128
-    """Accelerators of one unit of two pools at most; larger deployments repeat it. [accelerators]"""
+    """Accelerators of a worker, and of a unit of two pools, at most; larger deployments repeat it. [accelerators]"""
 
     @property
     def server(self) -> EngineStart:

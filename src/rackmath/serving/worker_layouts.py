@@ -1,0 +1,61 @@
+"""Layouts that one worker may have: which numbers of accelerators, and which layouts of them hold the model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rackmath.engine import Layout
+from rackmath.engine.layout import candidate_layouts, context_widths
+from rackmath.hardware import System
+from rackmath.models.architecture import Architecture
+from rackmath.serving.points import Array
+from rackmath.serving.startup.held import held_as_launched
+from rackmath.serving.workload import PlanWorkload, Space
+
+
+def worker_sizes(gpus: int, system: System) -> list[int]:
+    """Accelerators of one worker: parts of the budget and powers of two; beyond one scale-up domain, whole domains.
+
+    A part of the budget that would leave another domain half used is no size; the budget itself is. Workers of a system
+    without a network between domains stay within one.
+    """
+    most = gpus if system.scale_out is not None else min(gpus, system.domain)
+    return [
+        size
+        for size in range(1, most + 1)
+        if (size & (size - 1)) == 0
+        or size == gpus
+        or (gpus % size == 0 and (size <= system.domain or size % system.domain == 0))
+    ]
+
+
+def layouts_that_hold(
+    architecture: Architecture, system: System, work: PlanWorkload, space: Space
+) -> tuple[list[Layout], Array]:
+    """Layouts of one worker that divide the budget and hold the model with one request, and what they hold.
+
+    Requests are counted by layout and budget of tokens. (layouts, chunks) Workers of more accelerators than the largest
+    unit are tried where no smaller one holds the model.
+    """
+    sizes = worker_sizes(space.gpus, system)
+    layouts, sequences = _that_hold([g for g in sizes if g <= space.largest_unit], architecture, work, space, system)
+    if layouts:
+        return layouts, sequences
+    return _that_hold([g for g in sizes if g > space.largest_unit], architecture, work, space, system)
+
+
+def _that_hold(
+    sizes: list[int], architecture: Architecture, work: PlanWorkload, space: Space, system: System
+) -> tuple[list[Layout], Array]:
+    """Layouts of workers of some sizes that hold the model with one request, and the requests that they hold."""
+    layouts: list[Layout] = []
+    for gpus in sizes:
+        for layout in candidate_layouts(architecture, gpus):
+            layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
+    if not layouts:
+        return [], np.zeros((0, len(space.chunks)))
+    sequences = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
+    fits = np.flatnonzero(sequences.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
+    return [layouts[int(i)] for i in fits], sequences[fits]
