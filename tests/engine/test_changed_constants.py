@@ -38,7 +38,7 @@ def test_twice_a_constant_is_twice_and_no_other_moves(name: str) -> None:
 
 def test_a_value_of_its_own_has_a_unit() -> None:
     assert constants("h100-sxm[engine.host=2ms]")["host"] == 2e-3
-    assert constants("h100-sxm[engine.interruption=0.3]")["interruption"] == 0.3
+    assert constants("h100-sxm[engine.queueing=0.3]")["queueing"] == 0.3
     assert constants("h100-sxm[engine.network=2]", "vllm", 2026.0)["network"] == 2
     # Kernels that are started one by one in decode steps take what those of a prompt do.
     slow = constants("h100-sxm[engine.dispatch=1ms]", eager=True)
@@ -56,7 +56,7 @@ def test_changes_follow_each_other() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["engine.nobody=2x", "engine.interruption=1.5", "engine.software=0.5", "engine.host=-1",
+@pytest.mark.parametrize("text", ["engine.nobody=2x", "engine.queueing=1.5", "engine.software=0.5", "engine.host=-1",
                                   "engine.host=x", "engine.host=1e400"])  # fmt: skip
 def test_what_no_engine_has_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=text.partition("=")[0].replace(".", r"\.")):

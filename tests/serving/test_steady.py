@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from rackmath.serving.load import PassTimes
 from rackmath.serving.prompts import time_beside
 from rackmath.serving.steady import ending, prompt_times, settled, settled_pools, waited_beside
 from rackmath.serving.waits import (
+    batch_of_wave,
     burst,
+    met_at_once,
     of_requests,
     pieces_of,
     prompts_met,
@@ -390,6 +393,68 @@ def test_a_wave_ends_when_its_last_prompt_is_read_and_answered(llama, output: fl
     timer = fixed(0.02, 0.01)
     state = closed_loop(llama, make_system(), Layout(tensor=8), wave, timer, Scheduling())
     assert 100 / state.requests_per_second == pytest.approx(100 * 0.01 + output * 0.02)
+
+
+@pytest.mark.parametrize(("prompts", "output"), [(10_000, 40), (1200, 400), (4000, 2000), (500, 3000)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_batch_of_a_wave_is_that_of_its_steps(prompts: int, output: int, groups: int) -> None:
+    """Four prompts of a group are read in a step, and each is answered from then on: counted step by step."""
+    wave = Load(
+        concurrency=float(prompts * groups),
+        input=100.0,
+        output=float(output),
+        max_num_batched_tokens=400.0,
+        wave=True,
+    )
+    begins = np.arange(prompts) // 4
+    steps = np.arange(begins[-1] + output)[:, None]
+    running = ((begins <= steps) & (steps < begins + output)).sum(axis=1) * groups
+    by_token = (running**2).sum() / running.sum()
+    assert batch_of_wave(prompts * groups, wave, groups, Scheduling()) == pytest.approx(by_token, rel=0.03)
+    met = [(np.minimum(begins[-1], begin + output) - begin) * 4 for begin in begins]
+    assert met_at_once(prompts * groups, wave, groups, Scheduling()) == pytest.approx(np.mean(met) / prompts, rel=0.02)
+    # Where prompts come first nobody is answered before all are read.
+    assert batch_of_wave(prompts * groups, wave, groups, Scheduling(mixed=0.0)) == pytest.approx(prompts * groups)
+
+
+@pytest.mark.parametrize(("prompts", "output"), [(20_000, 40), (20_000, 4000), (20_000, 2_000_000)])
+def test_few_of_a_wave_of_unequal_answers_run_to_the_end(prompts: int, output: int, rng) -> None:
+    """As above, of exponential lengths: read at once, half of the wave runs beside a token in the mean."""
+    wave = Load(
+        concurrency=float(prompts),
+        input=100.0,
+        output=float(output),
+        max_num_batched_tokens=400.0,
+        wave=True,
+        varied=1.0,
+    )
+    begins = np.arange(prompts) / 4
+    ends = begins + rng.exponential(output, prompts)
+    at = np.sort(np.concatenate([begins, ends]))
+    running = np.searchsorted(np.sort(begins), at, side="right") - np.searchsorted(np.sort(ends), at, side="right")
+    lasts = np.diff(at)
+    by_token = (running[:-1] ** 2 * lasts).sum() / (running[:-1] * lasts).sum()
+    assert batch_of_wave(prompts, wave, 1.0, Scheduling()) == pytest.approx(by_token, rel=0.03)
+    met = (np.minimum(ends, begins[-1]) - begins) * 4
+    # By token: an answer of twice the tokens counts twice.
+    assert met_at_once(prompts, wave, 1.0, Scheduling()) == pytest.approx(met.sum() / prompts**2, rel=0.03)
+    assert batch_of_wave(prompts, wave, 1.0, Scheduling(mixed=0.0)) == pytest.approx(prompts / 2)
+
+
+def test_who_is_answered_after_all_prompts_were_read_meets_half_of_them(llama) -> None:
+    """64 at once, prompts first, 0.1 s each; steps of 1 ms a sequence: the k-th waits for 64 - k prompts."""
+    wave = Load(concurrency=64.0, input=1000.0, output=128.0, max_num_batched_tokens=1000.0, wave=True, held=1e9)
+
+    def timer(phase: str, layout: Any, batch: Any, *_: Any) -> Any:
+        return batch * (0.1 if phase == "prefill" else 1e-3)
+
+    state = closed_loop(llama, make_system(), Layout(), wave, timer, Scheduling(mixed=0.0))
+    assert state.running == pytest.approx(64)
+    met = np.mean(64 - np.arange(1, 65)) * 0.1
+    assert state.time_per_output_token == pytest.approx(0.064 + met / 128, rel=1e-3)
+    # With seats for half of them the first half waits as above, the second for whoever sends when a seat is free.
+    half = closed_loop(llama, make_system(), Layout(), replace(wave, max_num_seqs=32.0), timer, Scheduling(mixed=0.0))
+    assert 0.032 + 0.5 * 31 * 0.1 / 128 < float(half.time_per_output_token) < 0.032 + 31 * 0.1 / 128
 
 
 def test_of_answers_that_differ_in_length_the_short_ones_take_longest_a_token(rng) -> None:

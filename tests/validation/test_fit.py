@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rackmath.engine import Layout
 from rackmath.engine.constants import Constants, EngineVersion, inward, outward
+from rackmath.engine.losses import without_host
 from rackmath.engine.terms import TERM, TERMS
+from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file, kernel_files, tables
+from rackmath.models.eagle import typical_head
 from rackmath.validation.answers import answer
 from rackmath.validation.baselines import ideal_values
 from rackmath.validation.calibrate import calibrate, possible, usable
@@ -56,8 +60,32 @@ def spread_of_rows():
     return [question(read_row(c, i)) for i, c in enumerate(made)]
 
 
+def by_a_head(**more: str):
+    """A service whose tokens a head of EAGLE drafts."""
+    row = cells(model="Llama-3.1-8B", concurrency="8", speculative="eagle", draft_tokens="3", engine="sglang", **more)
+    return question(read_row(row, 1))
+
+
+def test_a_head_that_drafts_is_a_pass_for_each_token_and_one_over_each_prompt() -> None:
+    """One user: a step is the target's over four tokens and three of the head; nothing else differs."""
+    with_head = replace(by_a_head(), load=1.0)
+    without = replace(with_head, row=replace(with_head.row, speculative="ngram"))
+    assert with_head.draft is not None
+    assert without.draft is None
+    (slow, quick), _ = evaluate([with_head, without], SHIPPED)
+    group = groups([with_head])[0]
+    stacked = stacked_constants(SHIPPED, Engines.of([with_head]))
+    losses = replace(taken(stacked.losses, 0), kernels=group.kernels)
+    head, system = typical_head(with_head.architecture), with_head.system
+    context = with_head.input + with_head.output / 2
+    own = engine_timer(head, system, without_host(losses))("decode", Layout(), 1.0, context, 0.0)
+    accepted = taken(stacked.outside, 0).serving.accepted(3.0)
+    assert slow - quick == pytest.approx(3 * float(own) / float(accepted), rel=1e-3)
+
+
 def test_flattened_passes_take_as_long_as_the_engine_says() -> None:
     questions, _ = usable(TABLE)
+    questions += [by_a_head(metric=m, statistic="mean") for m in ("tpot", "ttft")]
     losses, outside = stacked_constants(SHIPPED, Engines.of(questions))
     values, running = evaluate(questions, SHIPPED)
     sorted_groups = groups(questions)
@@ -68,8 +96,31 @@ def test_flattened_passes_take_as_long_as_the_engine_says() -> None:
     times = features.times(losses, features.kernel_seconds(losses))
     for group, ranges in zip(sorted_groups, features.calls, strict=True):
         constants = taken(outside, group.index)
-        again, _ = answer(group, RecordedTimer(times, ranges), constants, held_by(group), running[group.index])
+        again, _ = answer(
+            group,
+            RecordedTimer(times, ranges, group.draft is not None),
+            constants,
+            held_by(group),
+            running[group.index],
+        )
         assert again == pytest.approx(values[group.index], rel=1e-3)
+
+
+def test_the_share_of_a_first_burst_falls_with_the_requests_of_each_user() -> None:
+    """64 users of long answers: of m requests each, one waits for half of the others' prompts; SGLang's come again."""
+
+    def first(engine: str, rounds: str) -> float:
+        row = cells(model="Llama-3.1-8B", engine=engine, concurrency="64", num_requests=rounds, output_mean="40000",
+                    metric="ttft", statistic="mean", length_cv="0", weights="bf16", tp="8", n_gpus="8")  # fmt: skip
+        return float(evaluate([question(read_row(row, 1))], SHIPPED)[0][0])
+
+    never, twice, four_times = (first("vllm", str(64 * m)) for m in (10**6, 2, 4))
+    assert (twice - never) / (four_times - never) == pytest.approx(2, rel=0.02)
+    assert first("sglang", "128") == pytest.approx(first("sglang", "6400"), rel=1e-3)
+    fitted = replace(SHIPPED, base={**SHIPPED.base, "queueing": 0.25}, moves={**SHIPPED.moves, "queueing": {}})
+    row = cells(model="Llama-3.1-8B", concurrency="64", output_mean="40000", metric="ttft", statistic="mean",
+                length_cv="0", weights="bf16", tp="8", n_gpus="8")  # fmt: skip
+    assert evaluate([question(read_row(row, 1))], fitted)[0][0] == pytest.approx(twice, rel=1e-3)
 
 
 def open_loops():
@@ -140,7 +191,7 @@ def test_a_fit_moves_along_open_loops() -> None:
 
 def test_planted_constants_are_found_again() -> None:
     questions = spread_of_rows()
-    names = {"host": 4e-3, "memory": 1.4, "interruption": 0.5}
+    names = {"host": 4e-3, "memory": 1.4, "queueing": 0.5}
     planted = replace(SHIPPED, base={**SHIPPED.base, **names})
     values, _ = evaluate(questions, planted)
     rows = [replace(q, row=replace(q.row, value=float(v))) for q, v in zip(questions, values, strict=True)]
@@ -153,7 +204,7 @@ def test_planted_constants_are_found_again() -> None:
     found = fit(rows, np.ones(len(rows)), [*known, *frozen], SHIPPED, iterations=12, shrink=False)
     assert found.constants.base["host"] == pytest.approx(4e-3, rel=0.03)
     assert found.constants.base["memory"] == pytest.approx(1.4, rel=0.03)
-    assert found.constants.base["interruption"] == pytest.approx(0.5, rel=0.1)
+    assert found.constants.base["queueing"] == pytest.approx(0.5, rel=0.1)
     again, _ = evaluate(rows, found.constants)
     assert np.median(np.abs(again / values - 1)) < 0.01
     # Three constants were free; the frozen ones count for nothing.

@@ -124,7 +124,7 @@ def _explain(facts: Mapping[str, Any]) -> None:
     render.show_lines(
         "how",
         (
-            "time per output token = step / accepted + interruption x prompts met per token x what one adds to a step",
+            "time per output token = step / accepted + prompts met per token x what one adds to a step",
             "users C = B (answer + first) / answer; first = arrival + prompt + step + prompts met meanwhile",
             "throughput = units x B / (output x time per output token), per accelerator in use",
             "two pools: writers at batch B need B / (output x tpot) prompts per second; readers must keep up",

@@ -131,6 +131,11 @@ def wider(k: Losses, low: float, high: float) -> Losses:
     return replace(k, low=k.low * low, high=k.high * high)
 
 
+def without_host(k: Losses) -> Losses:
+    """The same losses of a pass that follows another one: the host has scheduled both, and reads no token between."""
+    return replace(k, host=0.0, host_sequence=0.0, remote=0.0, remote_sequence=0.0)
+
+
 class Factors(NamedTuple):
     """What an engine makes of the times of kernels; fields of :class:`Losses`, where each is explained."""
 

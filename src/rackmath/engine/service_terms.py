@@ -6,14 +6,6 @@ from rackmath.engine.term import LOG, PART, SERVICE, Term
 
 SERVICE_TERMS = (
     Term(
-        name="interruption",
-        scale=PART,
-        applies=SERVICE,
-        centre=0.8,
-        axes=("family",),
-        meaning="part of a prompt's time that the running batch waits for",
-    ),
-    Term(
         name="lockstep",
         scale=PART,
         applies=SERVICE,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rackmath.engine.adapters import adapter_loads, adapter_time
 from rackmath.engine.gather import gathered
 from rackmath.engine.layout import Layout, draft_layout, widths
-from rackmath.engine.losses import Losses, wider
+from rackmath.engine.losses import Losses, wider, without_host
 from rackmath.engine.pass_checks import borrowed_kernels, check_accepted, check_apart, check_pass, pass_assumptions
 from rackmath.engine.pass_time import APART_UNMEASURED, apart_time, pass_time
 from rackmath.engine.pieces import pieces, put_together
@@ -120,7 +120,8 @@ def estimate(
         Decode only: tokens that a step yields per sequence; by default all that it verifies. [tokens]
     draft : Architecture, optional
         Model that drafts the tokens, on the same accelerators: a pass of it per drafted token, and one over each
-        prompt; by default the drafts cost nothing beside their verification.
+        prompt, which follow the target's without another round of the host's scheduler; by default the drafts cost
+        nothing beside their verification.
     two_batch : Number
         1 where two half-batches overlap computation and expert exchange, else 0.
     absorbed : bool, optional
@@ -160,13 +161,20 @@ def estimate(
             "context": context,
             "phase": phase,
             "cached": cached,
-            "losses": losses,
             "threads": threads,
         }
-        own = estimate(draft, system, draft_layout(draft, layout), **shared_arguments)
+        following = None if losses is None else without_host(losses)
+        own = estimate(draft, system, draft_layout(draft, layout), **shared_arguments, losses=following)
         verified: dict[str, Any] = {"drafted": drafted, "accepted": accepted}
         alone = estimate(
-            architecture, system, layout, **shared_arguments, **verified, two_batch=two_batch, absorbed=absorbed
+            architecture,
+            system,
+            layout,
+            **shared_arguments,
+            **verified,
+            two_batch=two_batch,
+            absorbed=absorbed,
+            losses=losses,
         )
         return _with_draft(alone, own, drafted if phase == "decode" else 1.0)
     parts = list(pieces(point, shape))

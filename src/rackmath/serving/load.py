@@ -56,7 +56,7 @@ class Scheduling:
     """How engines mix work: fitted constants, bounded, none per model, and one rule of each engine's scheduler."""
 
     interruption: Number = 1.0
-    """Part of a prompt's time that the running batch waits for; the rest hides in its steps."""
+    """Part of what a prompt adds to steps that the running batch waits for: all of it, but none in the ideal bound."""
     lockstep: Number = 0.0
     """Part of one group's prompt that all data-parallel groups wait for."""
     queueing: Number = 0.5

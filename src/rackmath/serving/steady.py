@@ -20,6 +20,7 @@ from rackmath.serving.load import Load, PassTimes, Pool, Scheduling, Steady
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
     INSTANT,
+    batch_of_wave,
     burst,
     in_turn,
     of_burst,
@@ -28,6 +29,7 @@ from rackmath.serving.waits import (
     prompts_met,
     prompts_of_a_step,
     prompts_read,
+    seated,
     server_lag,
     started,
     time_by_batch,
@@ -157,11 +159,14 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     running = maximum(rate * load.output * tpot, 1.0)
     mean, median = waiting / rate, waiting / rate
     if load.wave:
+        part = seated(limit, load)
+        running = maximum(part * batch_of_wave(limit, load, groups, s) + (1 - part) * decoding, 1.0)
+        tpot = per_token(running)
         # Of requests that came at once, those that found no seat wait for those before them; the last one ends it.
         share = waiting / load.concurrency
         mean, median = share * waiting / (2 * rate), maximum(load.concurrency / 2 - limit, 0.0) / rate
         rate = load.concurrency / (waiting / rate + ending(t, limit, load, groups, s))
-    mean_of_requests, median_of_requests = of_requests(t, decoding, tpot, load, groups, s)
+    mean_of_requests, median_of_requests = of_requests(t, limit, tpot, load, groups, s)
     return Steady(
         time_per_output_token=tpot,
         time_to_first_token=first + lag + mean,

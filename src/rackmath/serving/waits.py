@@ -17,6 +17,9 @@ Mask = NDArray[np.bool_]
 INSTANT = 1e-12
 """Least time of a request where rates are one over it. [s]"""
 
+_SMALL = 1e-4
+"""Below it :math:`(r - 1 + e^{-r}) / r^2` is the start of its series. [1]"""
+
 
 def time_per_output_token(
     t: PassTimes, running: Number, users: Number, load: Load, groups: Number, s: Scheduling
@@ -28,8 +31,8 @@ def time_per_output_token(
     In the time of one answer B others finish and B prompts are read, each of which takes P of the steps of
     its own of g groups and, where groups meet in expert exchanges, a part of all. Of N users each sends as many, and
     none of his own before his answer has ended: a single one meets no prompt. In a
-    wave the average request meets half of them (w = 1/2), and the whole where others wait
-    for its seat. No step meets more prompts than fill a pass.
+    wave the average request that finds a seat at once meets w of them (:func:`met_at_once`), and the whole who comes
+    later. No step meets more prompts than fill a pass.
 
     Parameters
     ----------
@@ -42,13 +45,65 @@ def time_per_output_token(
 def time_by_batch(t: PassTimes, users: Number, load: Load, groups: Number, s: Scheduling) -> Callable[[Number], Number]:
     """:func:`time_per_output_token` of a batch: a balance asks it in every round, and most of it stays."""
     share, output, most = _share_met(users, groups, s), maximum(load.output, 1.0), prompts_read(load, s)
+    part, at_once = _of_wave(users, load, groups, s) if load.wave else (0.0, 0.0)
     alone = t.step / s.accepted(load.drafted)
 
     def at(running: Number) -> Number:
-        overlap = 0.5 + 0.5 * (1 - minimum(running / load.concurrency, 1.0)) if load.wave else 1.0
-        return alone + s.interruption * minimum(overlap * running / output * share, most) * t.beside
+        met = (part * at_once + (1 - part) * running) / output * share
+        return alone + s.interruption * minimum(met, most) * t.beside
 
     return at
+
+
+def _of_wave(users: Number, load: Load, groups: Number, s: Scheduling) -> tuple[Number, Number]:
+    """Part of a wave that finds a seat at once, and prompts that its mean answer meets. [1], [prompts]"""
+    at_once = minimum(users, load.concurrency)
+    return seated(users, load), at_once * met_at_once(at_once, load, groups, s)
+
+
+def seated(users: Number, load: Load) -> Number:
+    """Part of the requests of a wave that find a seat at once; ``users`` do. [1]"""
+    return minimum(users, load.concurrency) / load.concurrency
+
+
+def batch_of_wave(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    r"""Mean batch of the steps of a wave, by tokens: its requests but while prompts are read, or few still answered.
+
+    .. math:: B = N (1 - r / 3) \quad (r \le 1), \qquad B = \frac{N}{r} \left(1 - \frac{1}{3 r}\right) \quad (r > 1)
+
+    with r the steps in which N prompts are read over those of one answer: the batch rises by as many in each. Where
+    prompts come first r is 0, and no token is written before all are read. Of answers of exponential lengths
+
+    .. math:: B = N (r - 1 + e^{-r}) / r^2
+
+    since :math:`n' = N / r - n` while prompts are read and :math:`n' = -n` afterwards. [sequences]
+    """
+    part = reading_steps(users, load, groups, s)
+    alike = np.where(part <= 1, 1 - part / 3, (1 - 1 / (3 * part)) / part)
+    return users * (load.varied * _of_different_lengths(part) + (1 - load.varied) * alike)
+
+
+def met_at_once(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    r"""Part of a wave's prompts that its mean answer meets: those that are read while it is written. [1]
+
+    .. math:: \frac{1}{2} \quad (r \le 1), \qquad \frac{1}{r} \left(1 - \frac{1}{2 r}\right) \quad (r > 1)
+
+    with r as in :func:`batch_of_wave`: an answer that ends before all prompts are read meets those of its own steps. Of
+    answers of exponential lengths it is B / N of there.
+    """
+    part = reading_steps(users, load, groups, s)
+    alike = np.where(part <= 1, 0.5, (1 - 1 / (2 * part)) / part)
+    return load.varied * _of_different_lengths(part) + (1 - load.varied) * alike
+
+
+def reading_steps(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+    """Steps in which the prompts of a wave are read, over those in which one of them is answered. [1]"""
+    return maximum(users / groups / (prompts_read(load, s) * maximum(load.output, 1.0)), INSTANT)
+
+
+def _of_different_lengths(part: Number) -> Number:
+    # The difference of nearly equal numbers is that of its series.
+    return np.where(part < _SMALL, 0.5 - part / 6, (part + np.expm1(-part)) / maximum(part, _SMALL) ** 2)
 
 
 _QUANTILES = -np.log1p(-(np.arange(64) + 0.5) / 64)
@@ -56,7 +111,7 @@ _QUANTILES = -np.log1p(-(np.arange(64) + 0.5) / 64)
 
 
 def of_requests(
-    t: PassTimes, running: Number, tpot: Number, load: Load, groups: Number, s: Scheduling
+    t: PassTimes, users: Number, tpot: Number, load: Load, groups: Number, s: Scheduling
 ) -> tuple[Number, Number]:
     r"""Mean and median over requests of each one's own time per token. [s], [s]
 
@@ -70,13 +125,15 @@ def of_requests(
 
     Parameters
     ----------
+    users : Number
+        Requests in the engine. [requests]
     tpot : Number
         Mean of all tokens. [s]
     """
     if not load.wave:
         return tpot, tpot
-    first = minimum(running / load.concurrency, 1.0)
-    half = 0.5 * running * _share_met(running, groups, s)
+    first = seated(users, load)
+    half = 0.5 * users * _share_met(users, groups, s)
     waits = np.asarray(half / maximum(load.output, 1.0))[..., None] / _QUANTILES
     by_length = np.minimum(waits, np.asarray(prompts_read(load, s))[..., None])
     step, price = t.step / s.accepted(load.drafted), s.interruption * t.beside

@@ -83,6 +83,7 @@ def _service(
         wave=group.kind == "wave",
     )
     a, system, layout, workers = group.architecture, group.system, group.layout, group.workers
+    s = replace(s, queueing=_of_a_burst(group, s))
     if group.kind == "pools":
         decode = Pool(layout=layout, workers=workers)
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
@@ -100,6 +101,20 @@ def _service(
         per_token = np.array([limit.time_per_output_token for limit in limits])
         return open_loop(a, system, layout, per_worker, first, per_token, timer, s, running), workers
     return closed_loop(a, system, layout, per_worker, timer, s, running), workers
+
+
+def _of_a_burst(group: Group, s: Scheduling) -> Number:
+    r"""Part of the prompts of a full burst that the mean first token waits for: half of its own burst's. [1]
+
+    .. math:: \frac{1}{2 m}
+
+    of m requests of each user, the first of whom come together; later ones come as others end, at different times.
+    Where prompts come first, answers of one length end together, and all requests come in bursts. Of rows that do not
+    say how many requests there are it is fitted; the bound knows none.
+    """
+    rounds = group.array("rounds")
+    in_bursts = np.where((np.asarray(s.mixed) == 0) & (group.array("varied") == 0), 1.0, 1 / np.maximum(rounds, 1.0))
+    return np.where(np.isnan(rounds) | (np.asarray(s.queueing) == 0), s.queueing, in_bursts / 2)
 
 
 def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:

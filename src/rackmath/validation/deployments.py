@@ -6,9 +6,14 @@ from dataclasses import dataclass, replace
 
 from rackmath.engine import Layout
 from rackmath.engine.layout import expert_count, head_count
+from rackmath.engine.sharding import memory
 from rackmath.errors import NotUnderstood
+from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.validation.rows import Row
+
+_WEIGHTS = 2 / 3
+"""Of an accelerator's memory that weights take at most where a layout is chosen for throughput. [1]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,3 +115,31 @@ def _layout(
     while ranks % dealt or (dealt > tensor and dealt % tensor) or (dealt <= tensor and tensor % dealt):
         dealt -= 1
     return Layout(tensor=tensor, expert=dealt, pipeline=pipeline, data=data)
+
+
+def inferred_deployment(row: Row, system: System, architecture: Architecture, *, alone: bool) -> RowDeployment:
+    """Layout that engines choose when nothing is said.
+
+    Tensor parallel inside a domain for users who wait; where only throughput counts, as many copies as leave a third of
+    their memory to the cache, in stages where a domain is too small for that.
+    """
+    layout = Layout(tensor=min(row.gpus, system.domain))
+    if not alone:
+        widths = (w for w in range(1, int(layout.tensor) + 1) if layout.tensor % w == 0)
+        stages = (s for s in range(2, row.gpus + 1) if row.gpus % (s * layout.tensor) == 0)
+        choices = [*(Layout(tensor=w) for w in widths), *(Layout(tensor=layout.tensor, pipeline=s) for s in stages)]
+        layout = next((choice for choice in choices if _roomy(architecture, system, choice)), layout)
+    if row.gpus % int(layout.gpus):
+        raise NotUnderstood("tp", row.tp, f"state it: {row.gpus} GPUs do not divide into domains")
+    staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
+    return RowDeployment(
+        layout=layout,
+        workers=row.gpus / float(layout.gpus),
+        inferred=f"tensor parallel over {layout.tensor} GPUs{staged}: the row does not say",
+    )
+
+
+def _roomy(architecture: Architecture, system: System, layout: Layout) -> bool:
+    """Whether weights leave a third of the memory to the cache."""
+    room = memory(architecture, layout, 1.0, 1.0, 1.0, system.chip.memory_capacity)
+    return float(room.weights) <= _WEIGHTS * float(room.capacity)

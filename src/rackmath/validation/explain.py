@@ -97,7 +97,14 @@ def _passes(q: Question, constants: Constants, batch: float) -> Iterator[tuple[s
         context = q.context if q.kind == "decode" else q.input + q.output / 2
         at = max(batch, 1.0) / (q.deployment.workers if q.kind == "pools" else 1.0)
         step = estimate(
-            q.architecture, q.system, layout, batch=max(at, 1.0), context=context, drafted=q.drafted, losses=losses
+            q.architecture,
+            q.system,
+            layout,
+            batch=max(at, 1.0),
+            context=context,
+            drafted=q.drafted,
+            draft=q.draft,
+            losses=losses,
         )
         yield f"decode step at batch {at:.3g}", step
     if (q.kind in SERVICE or q.kind in ("prefill", "static")) and q.input >= 1:
@@ -111,6 +118,7 @@ def _passes(q: Question, constants: Constants, batch: float) -> Iterator[tuple[s
             context=q.input,
             cached=q.cached,
             phase="prefill",
+            draft=q.draft,
             losses=losses,
         )
         yield f"a prompt of {q.input:g} tokens", prompt

@@ -17,9 +17,10 @@ from rackmath.engine import Layout, Losses
 from rackmath.engine.communication import Communication
 from rackmath.engine.gather import gathered
 from rackmath.engine.kernel_curves import Kernels, KernelSeconds
-from rackmath.engine.layout import widths
+from rackmath.engine.layout import draft_layout, widths
 from rackmath.engine.losses import factors_of, host_time, kernel_time, launch_time
 from rackmath.engine.pass_work import CollectiveSeconds, PassWork, collectives_time, shown_time
+from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
 from rackmath.validation.groups import Array, Group, Ints
 from rackmath.validation.question_constants import taken
@@ -52,6 +53,9 @@ class Features:
     collectives: CollectiveSeconds
     """With the chip's kernels."""
     passes: Array
+    """Times that each is made, one after the other. [1]"""
+    scheduled: Array
+    """1 where the host schedules a pass, 0 where it follows another, as those of a head that drafts do. [1]"""
     question: Ints
     """Question that each pass belongs to."""
     calls: tuple[tuple[tuple[int, int], ...], ...]
@@ -84,7 +88,7 @@ class Features:
         total = total + launch_time(
             self.work.kernels, self.work.gaps, self.work.routed, self.work.routed_experts, total, of_pass
         )
-        total = total + host_time(self.work.sequences, self.work.several, total, of_pass)
+        total = total + self.scheduled * host_time(self.work.sequences, self.work.several, total, of_pass)
         return self.passes * total * of_pass.whole
 
 
@@ -93,7 +97,7 @@ class Recorder:
 
     def __init__(self, group: Group) -> None:
         self.group = group
-        self.made: list[tuple[PassWork, Array]] = []
+        self.made: list[tuple[PassWork, Array, bool]] = []
 
     def __call__(
         self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
@@ -104,9 +108,20 @@ class Recorder:
         hidden = self.group.two_batch
         loads = {"batch": batch, "context": context, "drafted": drafted, "cached": cached, "two_batch": hidden}
         point = {**wide, **{n: _wide(v, size) for n, v in loads.items()}}
-        work = gathered(self.group.architecture, self.group.system, phase, point, None)
-        self.made.append((work.work, _wide(work.passes, size)))
-        return _wide(work.passes * (sum(op.time for op in work.work.operators) + work.work.exchange), size)
+        ideal = self._kept(self.group.architecture, phase, point, 1.0)
+        if self.group.draft is None:
+            return ideal
+        own = widths(draft_layout(self.group.draft, layout))
+        drafts = {**point, **{n: _wide(v, size) for n, v in own.items()}, "drafted": np.zeros(size)}
+        return ideal + self._kept(self.group.draft, phase, drafts, drafted if phase == "decode" else 1.0)
+
+    def _kept(self, architecture: Architecture, phase: str, point: Mapping[str, Array], times: Number) -> Array:
+        """Keep a pass that is made so many times; return the ideal seconds of all. (questions,) [s]"""
+        size = len(self.group.questions)
+        work = gathered(architecture, self.group.system, phase, point, None)
+        passes = _wide(work.passes * times, size)
+        self.made.append((work.work, passes, architecture is self.group.architecture))
+        return _wide(passes * (sum(op.time for op in work.work.operators) + work.work.exchange), size)
 
 
 def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Features:
@@ -116,9 +131,10 @@ def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Feature
     start = 0
     for group, recorder in zip(groups, recorders, strict=True):
         ranges: list[tuple[int, int]] = []
-        for work, passes in recorder.made:
+        for work, passes, scheduled in recorder.made:
             size = len(group.questions)
-            placed.append(_CallPlace(work, passes, group.index, np.arange(start, start + size), group.kernels))
+            owner = np.arange(start, start + size)
+            placed.append(_CallPlace(work, passes, scheduled, group.index, owner, group.kernels))
             ranges.append((start, start + size))
             start += size
         calls.append(tuple(ranges))
@@ -127,6 +143,7 @@ def flattened(groups: Sequence[Group], recorders: Sequence[Recorder]) -> Feature
         work=_collectives(placed),
         collectives=_with_kernels(placed),
         passes=np.concatenate([p.passes for p in placed]),
+        scheduled=np.concatenate([p.wide(p.scheduled) for p in placed]),
         question=np.concatenate([p.question for p in placed]),
         calls=tuple(calls),
     )
@@ -138,6 +155,7 @@ class _CallPlace:
 
     work: PassWork
     passes: Array
+    scheduled: bool
     question: Ints
     owner: Ints
     kernels: Kernels
@@ -201,18 +219,22 @@ def _with_kernels(placed: Sequence[_CallPlace]) -> CollectiveSeconds:
 
 
 class RecordedTimer:
-    """A timer that returns the times of one group's passes in the order they were recorded."""
+    """A timer that returns the times of one group's passes in the order they were recorded, each with its drafts'."""
 
-    def __init__(self, times: Array, ranges: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, times: Array, ranges: Sequence[tuple[int, int]], drafting: bool) -> None:
         self.times = times
         self.left = list(ranges)
+        self.drafting = drafting
 
     def __call__(
         self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
     ) -> Number:
         """Return the next recorded pass's seconds."""
         start, stop = self.left.pop(0)
-        return self.times[start:stop]
+        if not self.drafting:
+            return self.times[start:stop]
+        first, last = self.left.pop(0)
+        return self.times[start:stop] + self.times[first:last]
 
 
 def _at(value: Number, at: Ints) -> Number:

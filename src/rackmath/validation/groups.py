@@ -82,6 +82,11 @@ class Group:
         return np.array([float(q.deployment.two_batch or q.kind == "train") for q in self.questions])
 
     @cached_property
+    def draft(self) -> Architecture | None:
+        """Head that drafts the tokens of all questions, or of none."""
+        return self.questions[0].draft
+
+    @cached_property
     def prompts(self) -> Pool:
         """Workers that read prompts, where they stand apart."""
         pools = [(q.deployment.prefill or q.deployment.layout, q.deployment.prefill_workers) for q in self.questions]
@@ -109,9 +114,9 @@ class Group:
 
 def groups(questions: Sequence[Question]) -> list[Group]:
     """Sort questions into groups that one broadcast can answer."""
-    members: defaultdict[tuple[int, str, str, str], list[int]] = defaultdict(list)
+    members: defaultdict[tuple[int, str, str, str, bool], list[int]] = defaultdict(list)
     for i, q in enumerate(questions):
-        members[id(q.architecture), q.system.name, q.kind, q.row.family].append(i)
+        members[id(q.architecture), q.system.name, q.kind, q.row.family, q.draft is not None].append(i)
     return [
         Group(
             architecture=questions[places[0]].architecture,

@@ -40,7 +40,7 @@ def _answered(sorted_groups: Sequence[Group], held: Sequence[Array | None], stac
     values, running = (np.full(np.size(stacked.losses.compute), np.nan) for _ in range(2))
     for group, most in zip(sorted_groups, held, strict=True):
         with_kernels = replace(taken(stacked.losses, group.index), kernels=group.kernels)
-        timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch)
+        timer = engine_timer(group.architecture, group.system, with_kernels, group.two_batch, group.draft)
         values[group.index], running[group.index] = answer(group, timer, taken(stacked.outside, group.index), most)
     return values, running
 
@@ -139,7 +139,7 @@ class Problem:
         columns = (self.groups, self.features.calls, self.held, outside, asked)
         for group, ranges, capacity, part, wanted in zip(*columns, strict=True):
             if wanted:
-                timer = RecordedTimer(times, ranges)
+                timer = RecordedTimer(times, ranges, group.draft is not None)
                 values[group.index] = np.log(answer(group, timer, part, capacity, self.running[group.index])[0])
         return values
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rackmath.engine import Layout
-from rackmath.engine.sharding import memory
 from rackmath.errors import InputError, NotUnderstood
 from rackmath.hardware import System
 from rackmath.io import catalogue
 from rackmath.io.model_names import stem_of, without_format
 from rackmath.models.architecture import Architecture
+from rackmath.models.eagle import typical_head
 from rackmath.serving.engines import (
     default_max_num_batched_tokens,
     default_max_num_seqs,
@@ -19,7 +18,7 @@ from rackmath.serving.engines import (
 )
 from rackmath.serving.workload import Limits
 from rackmath.training import TrainingRun
-from rackmath.validation.deployments import RowDeployment, deployment
+from rackmath.validation.deployments import RowDeployment, deployment, inferred_deployment
 from rackmath.validation.kinds import SERVICE, TIMES, kind_of
 from rackmath.validation.precisions import model_at
 from rackmath.validation.rows import Row
@@ -27,9 +26,6 @@ from rackmath.validation.training_rows import training_run
 
 _DRAFTS = 3.0
 """Tokens drafted per step where a row says only that it speculates (MTP-3 is the engines' default)."""
-
-_WEIGHTS = 2 / 3
-"""Of an accelerator's memory that weights take at most where a layout is chosen for throughput. [1]"""
 
 _SCENARIOS = ("server", "interactive")
 """Of MLPerf, in which requests arrive by themselves and limits are kept."""
@@ -76,6 +72,18 @@ class Question:
     """What the slowest one in a hundred of a server's requests keeps."""
     assumed: tuple[str, ...] = ()
 
+    @property
+    def rounds(self) -> float:
+        """Requests that each user of a closed loop sends; none where the row does not say how many there are. [1]"""
+        users, requests = self.row.concurrency, self.row.num_requests
+        return requests / users if self.kind == "closed" and users and requests else float("nan")
+
+    @property
+    def draft(self) -> Architecture | None:
+        """Head that drafts tokens, a typical one of the model; None where its own layers do, or what costs nothing."""
+        by_head = self.row.speculative == "eagle" and self.drafted > 0 and not self.architecture.mtp
+        return typical_head(self.architecture) if by_head else None
+
 
 def question(row: Row) -> Question:
     """Translate a row.
@@ -95,7 +103,7 @@ def question(row: Row) -> Question:
     answer = deployment(row, architecture)
     assumed = [] if cache == row.kv else [f"{cache} cache, as the quantised releases for this engine have"]
     if answer is None:
-        answer = _inferred(row, system, architecture, alone=kind not in ("full", "server"))
+        answer = inferred_deployment(row, system, architecture, alone=kind not in ("full", "server"))
     if answer.inferred:
         assumed.append(answer.inferred)
     length, limits, remarks = _of_benchmark(row, kind, architecture)
@@ -266,31 +274,3 @@ def _drafted(row: Row) -> float:
     if row.speculative in ("", "none"):
         return 0.0
     return row.draft_tokens if row.draft_tokens else _DRAFTS
-
-
-def _inferred(row: Row, system: System, architecture: Architecture, *, alone: bool) -> RowDeployment:
-    """Layout that engines choose when nothing is said.
-
-    Tensor parallel inside a domain for users who wait; where only throughput counts, as many copies as leave a third of
-    their memory to the cache, in stages where a domain is too small for that.
-    """
-    layout = Layout(tensor=min(row.gpus, system.domain))
-    if not alone:
-        widths = (w for w in range(1, int(layout.tensor) + 1) if layout.tensor % w == 0)
-        stages = (s for s in range(2, row.gpus + 1) if row.gpus % (s * layout.tensor) == 0)
-        choices = [*(Layout(tensor=w) for w in widths), *(Layout(tensor=layout.tensor, pipeline=s) for s in stages)]
-        layout = next((choice for choice in choices if _roomy(architecture, system, choice)), layout)
-    if row.gpus % int(layout.gpus):
-        raise NotUnderstood("tp", row.tp, f"state it: {row.gpus} GPUs do not divide into domains")
-    staged = f" in {layout.pipeline} stages" if layout.pipeline > 1 else ""
-    return RowDeployment(
-        layout=layout,
-        workers=row.gpus / float(layout.gpus),
-        inferred=f"tensor parallel over {layout.tensor} GPUs{staged}: the row does not say",
-    )
-
-
-def _roomy(architecture: Architecture, system: System, layout: Layout) -> bool:
-    """Whether weights leave a third of the memory to the cache."""
-    room = memory(architecture, layout, 1.0, 1.0, 1.0, system.chip.memory_capacity)
-    return float(room.weights) <= _WEIGHTS * float(room.capacity)

@@ -57,7 +57,7 @@ def _drafts(q: Question) -> Mapping[str, Any]:
     drafted = {"drafted": round(q.drafted)}
     if q.architecture.mtp:
         return drafted
-    if q.row.speculative == "eagle":
+    if q.draft is not None:
         return drafted | {"draft_model": EAGLE3}
     acceptance = constants_file.scheduling_of(engine_at(q.system.chip, q.row.family, q.row.when)).acceptance
     return drafted | {"acceptance": f"{acceptance:.4g}"}
