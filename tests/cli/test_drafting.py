@@ -81,7 +81,7 @@ def test_no_model_is_said_to_have_layers_that_it_has_not() -> None:
     ("arguments", "field"),
     [
         (["--drafted", "1.5"], "--drafted"),
-        (["--drafted", "17"], "--drafted"),
+        (["--drafted", "65"], "--drafted"),
         (["--drafted", "2", "--acceptance", "1.2"], "--acceptance"),
         (["--drafted", "2", "--acceptance", "x"], "--acceptance"),
         (["--drafted", "3", "--acceptance", "0.5,0.5"], "--acceptance"),
