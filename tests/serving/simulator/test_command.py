@@ -342,15 +342,15 @@ def test_what_if_compares_values_on_the_same_traffic(tmp_path: Path) -> None:
 
 
 def test_the_highest_rate_keeps_its_limits_and_a_higher_one_does_not() -> None:
-    found = run(*SOME, "--ttft", "0.5", "--tpot", "0.03", "--capacity", "p90")
+    found = run(*SOME, "--ttft", "0.5", "--tpot", "0.06", "--capacity", "p90")
     assert found["low"] < found["high"] <= 1.011 * found["low"]
     slow, fast = found["rate_range"]
     assert slow < found["rate"] < fast
-    # Steps that take f times as long keep limits up to a lower rate by about that factor.
+    # Where steps are far from their limit, those that take f times as long keep limits up to a lower rate by about f.
     assert slow == pytest.approx(found["rate"] / run(*SOME)["range"]["steps"][1], rel=0.5)
     below, above = (run(*SOME, "--scale", str(found["scale"] * f)) for f in (1.0, 1.05))
     for facts, keeps in ((below, True), (above, False)):
-        within = facts["time_to_first_token"]["p90"] <= 0.5 and facts["time_per_output_token"]["p90"] <= 0.03
+        within = facts["time_to_first_token"]["p90"] <= 0.5 and facts["time_per_output_token"]["p90"] <= 0.06
         assert within is keeps
     for wrong in ([], ["--users", "4"]):
         base = SOME if not wrong else ["--input", "10", "--output", "10"]
