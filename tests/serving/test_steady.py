@@ -22,9 +22,9 @@ from rackmath.serving.steady import ending, prompt_times, settled, settled_pools
 from rackmath.serving.waits import (
     batch_of_wave,
     burst,
-    met_at_once,
     of_requests,
     pieces_of,
+    prompts_beside_answer,
     prompts_met,
     started,
     time_per_output_token,
@@ -412,7 +412,9 @@ def test_the_batch_of_a_wave_is_that_of_its_steps(prompts: int, output: int, gro
     by_token = (running**2).sum() / running.sum()
     assert batch_of_wave(prompts * groups, wave, groups, Scheduling()) == pytest.approx(by_token, rel=0.03)
     met = [(np.minimum(begins[-1], begin + output) - begin) * 4 for begin in begins]
-    assert met_at_once(prompts * groups, wave, groups, Scheduling()) == pytest.approx(np.mean(met) / prompts, rel=0.02)
+    assert prompts_beside_answer(prompts * groups, wave, groups, Scheduling()) == pytest.approx(
+        np.mean(met) / prompts, rel=0.02
+    )
     # Where prompts come first nobody is answered before all are read.
     assert batch_of_wave(prompts * groups, wave, groups, Scheduling(mixed=0.0)) == pytest.approx(prompts * groups)
 
@@ -437,7 +439,7 @@ def test_few_of_a_wave_of_unequal_answers_run_to_the_end(prompts: int, output: i
     assert batch_of_wave(prompts, wave, 1.0, Scheduling()) == pytest.approx(by_token, rel=0.03)
     met = (np.minimum(ends, begins[-1]) - begins) * 4
     # By token: an answer of twice the tokens counts twice.
-    assert met_at_once(prompts, wave, 1.0, Scheduling()) == pytest.approx(met.sum() / prompts**2, rel=0.03)
+    assert prompts_beside_answer(prompts, wave, 1.0, Scheduling()) == pytest.approx(met.sum() / prompts**2, rel=0.03)
     assert batch_of_wave(prompts, wave, 1.0, Scheduling(mixed=0.0)) == pytest.approx(prompts / 2)
 
 

@@ -16,7 +16,7 @@ from rackmath.models.counts import total_params
 from rackmath.models.eagle import EAGLE3, typical_head
 
 MOST = 64
-"""Tokens that may be drafted for one step; vLLM's documentation drafts 32 by suffixes. [tokens]"""
+"""Tokens that may be drafted for one step; measured services draft up to 32. [tokens]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -119,10 +119,10 @@ def check_layout(layout: Layout, architecture: Architecture) -> None:
 def candidate_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]:
     """Yield sensible layouts of ``gpus`` accelerators: divisors, experts together or spread."""
     experts = expert_count(architecture)
-    for pipeline in _divisors(gpus):
+    for pipeline in divisors(gpus):
         if pipeline > 1 and pipeline > len(architecture.layers):
             continue
-        for tensor in _divisors(gpus // pipeline):
+        for tensor in divisors(gpus // pipeline):
             data = gpus // pipeline // tensor
             for expert in sorted({1, tensor, tensor * data}) if experts else (1,):
                 layout = Layout(tensor=tensor, expert=expert, pipeline=pipeline, data=data)
@@ -137,8 +137,8 @@ def apart_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]:
     two in turn, as vLLM's plugin for attention-FFN disaggregation has it (vllm-project/afd-plugin).
     """
     experts = expert_count(architecture)
-    for ffn in [n for n in _divisors(gpus)[:-1] if experts % n == 0]:
-        for tensor in _divisors(gpus - ffn):
+    for ffn in [n for n in divisors(gpus)[:-1] if experts % n == 0]:
+        for tensor in divisors(gpus - ffn):
             for micro_batches in (1, _MICRO_BATCHES):
                 data = (gpus - ffn) // tensor
                 layout = Layout(tensor=tensor, expert=ffn, data=data, ffn=ffn, micro_batches=micro_batches)
@@ -149,7 +149,7 @@ def apart_layouts(architecture: Architecture, gpus: int) -> Iterator[Layout]:
 def context_widths(layout: Layout, architecture: Architecture) -> list[int]:
     """Widths of context parallelism that cut copies of a cache, 1 among them."""
     copies = _copies(int(layout.tensor), architecture)
-    return [w for w in _divisors(int(layout.tensor)) if w <= copies]
+    return [w for w in divisors(int(layout.tensor)) if w <= copies]
 
 
 def expert_count(architecture: Architecture) -> int:
@@ -231,6 +231,7 @@ def _misfit_apart(layout: Layout) -> str | None:
     return None if layout.pipeline == 1 else "ffn goes with pp1: micro-batches fill its pipeline"
 
 
-def _divisors(n: int) -> list[int]:
+def divisors(n: int) -> list[int]:
+    """Return all numbers that divide another, smallest first."""
     small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
     return sorted({*small, *(n // d for d in small)})

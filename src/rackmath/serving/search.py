@@ -25,7 +25,7 @@ from rackmath.serving.load import Load, PassTimes, Scheduling
 from rackmath.serving.points import Array, Corrections, Points, joined, undominated_in_groups
 from rackmath.serving.pools import DecodeOptions, PrefillOptions, two_pools
 from rackmath.serving.prompts import images_time, reading_time, time_beside
-from rackmath.serving.renting import rented
+from rackmath.serving.renting import rented, requests_per_billed
 from rackmath.serving.search_waits import tokens_of_steps, until_begun_of_users
 from rackmath.serving.waits import (
     prompts_met,
@@ -87,7 +87,8 @@ def search(
         pool, n, good = _one_pool(grid, work, space, scheduling)
         count, fitting = count + n, fitting + good
         pool = encoded_apart(pool, system, space, apart, losses)
-        kept = undominated_in_groups(pool, pool.per_gpu, limits.time_to_first_token, pool.layout)
+        rates = requests_per_billed(pool, work, space)
+        kept = undominated_in_groups(pool, rates, limits.time_to_first_token, pool.layout)
         parts.append(_placed(pool.taken(kept), place, start))
         if space.pools:
             decode, prefill = _options(grid, scheduling)

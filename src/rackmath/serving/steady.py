@@ -20,6 +20,7 @@ from rackmath.serving.load import Load, PassTimes, Pool, Scheduling, Steady
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
     INSTANT,
+    admitted_share,
     batch_of_wave,
     burst,
     in_turn,
@@ -29,7 +30,6 @@ from rackmath.serving.waits import (
     prompts_met,
     prompts_of_a_step,
     prompts_read,
-    seated,
     server_lag,
     started,
     time_by_batch,
@@ -159,7 +159,7 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     running = maximum(rate * load.output * tpot, 1.0)
     mean, median = waiting / rate, waiting / rate
     if load.wave:
-        part = seated(limit, load)
+        part = admitted_share(limit, load)
         running = maximum(part * batch_of_wave(limit, load, groups, s) + (1 - part) * decoding, 1.0)
         tpot = per_token(running)
         # Of requests that came at once, those that found no seat wait for those before them; the last one ends it.

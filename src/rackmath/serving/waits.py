@@ -30,9 +30,9 @@ def time_per_output_token(
 
     In the time of one answer B others finish and B prompts are read, each of which takes P of the steps of
     its own of g groups and, where groups meet in expert exchanges, a part of all. Of N users each sends as many, and
-    none of his own before his answer has ended: a single one meets no prompt. In a
-    wave the average request that finds a seat at once meets w of them (:func:`met_at_once`), and the whole who comes
-    later. No step meets more prompts than fill a pass.
+    none of his own before his answer has ended: a single one meets no prompt. Of a wave the average request that is
+    admitted at once meets w of them (:func:`prompts_beside_answer`), and the whole who comes later. No step meets more
+    prompts than fill a pass.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def time_by_batch(t: PassTimes, users: Number, load: Load, groups: Number, s: Sc
 
 
 def _of_wave(users: Number, load: Load, groups: Number, s: Scheduling) -> tuple[Number, Number]:
-    """Part of a wave that finds a seat at once, and prompts that its mean answer meets. [1], [prompts]"""
+    """Part of a wave that is admitted at once, and prompts that its mean answer meets. [1], [prompts]"""
     at_once = minimum(users, load.concurrency)
-    return seated(users, load), at_once * met_at_once(at_once, load, groups, s)
+    return admitted_share(users, load), at_once * prompts_beside_answer(at_once, load, groups, s)
 
 
-def seated(users: Number, load: Load) -> Number:
-    """Part of the requests of a wave that find a seat at once; ``users`` do. [1]"""
+def admitted_share(users: Number, load: Load) -> Number:
+    """Part of the requests of a wave that the engine admits at once, ``users`` of them. [1]"""
     return minimum(users, load.concurrency) / load.concurrency
 
 
@@ -78,12 +78,12 @@ def batch_of_wave(users: Number, load: Load, groups: Number, s: Scheduling) -> N
 
     since :math:`n' = N / r - n` while prompts are read and :math:`n' = -n` afterwards. [sequences]
     """
-    part = reading_steps(users, load, groups, s)
-    alike = np.where(part <= 1, 1 - part / 3, (1 - 1 / (3 * part)) / part)
-    return users * (load.varied * _of_different_lengths(part) + (1 - load.varied) * alike)
+    ratio = prefill_ratio(users, load, groups, s)
+    alike = np.where(ratio <= 1, 1 - ratio / 3, (1 - 1 / (3 * ratio)) / ratio)
+    return users * (load.varied * _of_different_lengths(ratio) + (1 - load.varied) * alike)
 
 
-def met_at_once(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def prompts_beside_answer(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     r"""Part of a wave's prompts that its mean answer meets: those that are read while it is written. [1]
 
     .. math:: \frac{1}{2} \quad (r \le 1), \qquad \frac{1}{r} \left(1 - \frac{1}{2 r}\right) \quad (r > 1)
@@ -91,19 +91,19 @@ def met_at_once(users: Number, load: Load, groups: Number, s: Scheduling) -> Num
     with r as in :func:`batch_of_wave`: an answer that ends before all prompts are read meets those of its own steps. Of
     answers of exponential lengths it is B / N of there.
     """
-    part = reading_steps(users, load, groups, s)
-    alike = np.where(part <= 1, 0.5, (1 - 1 / (2 * part)) / part)
-    return load.varied * _of_different_lengths(part) + (1 - load.varied) * alike
+    ratio = prefill_ratio(users, load, groups, s)
+    alike = np.where(ratio <= 1, 0.5, (1 - 1 / (2 * ratio)) / ratio)
+    return load.varied * _of_different_lengths(ratio) + (1 - load.varied) * alike
 
 
-def reading_steps(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
+def prefill_ratio(users: Number, load: Load, groups: Number, s: Scheduling) -> Number:
     """Steps in which the prompts of a wave are read, over those in which one of them is answered. [1]"""
     return maximum(users / groups / (prompts_read(load, s) * maximum(load.output, 1.0)), INSTANT)
 
 
-def _of_different_lengths(part: Number) -> Number:
-    # The difference of nearly equal numbers is that of its series.
-    return np.where(part < _SMALL, 0.5 - part / 6, (part + np.expm1(-part)) / maximum(part, _SMALL) ** 2)
+def _of_different_lengths(ratio: Number) -> Number:
+    r""":math:`(r - 1 + e^{-r}) / r^2`, from its series where it is the difference of nearly equal numbers. [1]"""
+    return np.where(ratio < _SMALL, 0.5 - ratio / 6, (ratio + np.expm1(-ratio)) / maximum(ratio, _SMALL) ** 2)
 
 
 _QUANTILES = -np.log1p(-(np.arange(64) + 0.5) / 64)
@@ -132,7 +132,7 @@ def of_requests(
     """
     if not load.wave:
         return tpot, tpot
-    first = seated(users, load)
+    first = admitted_share(users, load)
     half = 0.5 * users * _share_met(users, groups, s)
     waits = np.asarray(half / maximum(load.output, 1.0))[..., None] / _QUANTILES
     by_length = np.minimum(waits, np.asarray(prompts_read(load, s))[..., None])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from rackmath.engine import Layout
-from rackmath.engine.layout import candidate_layouts, context_widths
+from rackmath.engine.layout import candidate_layouts, context_widths, divisors
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.serving.points import Array
@@ -22,13 +22,9 @@ def worker_sizes(gpus: int, system: System) -> list[int]:
     without a network between domains stay within one.
     """
     most = gpus if system.scale_out is not None else min(gpus, system.domain)
-    return [
-        size
-        for size in range(1, most + 1)
-        if (size & (size - 1)) == 0
-        or size == gpus
-        or (gpus % size == 0 and (size <= system.domain or size % system.domain == 0))
-    ]
+    parts = (size for size in divisors(gpus) if size <= system.domain or size % system.domain == 0 or size == gpus)
+    powers = (2**k for k in range(gpus.bit_length()))
+    return sorted(size for size in {*parts, *powers} if size <= most)
 
 
 def layouts_that_hold(

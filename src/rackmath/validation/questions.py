@@ -74,7 +74,7 @@ class Question:
 
     @property
     def rounds(self) -> float:
-        """Requests that each user of a closed loop sends; none where the row does not say how many there are. [1]"""
+        """Requests of each user of a closed loop; not a number where the row does not count requests. [1]"""
         users, requests = self.row.concurrency, self.row.num_requests
         return requests / users if self.kind == "closed" and users and requests else float("nan")
 

@@ -33,7 +33,7 @@ def batching_of(
     """How a replica fills its steps; its memory is known when it is deployed."""
     share = 1.0
     if scheduling is not None:
-        share = float(scheduling.interruption) * (1 + float(scheduling.lockstep) * (int(layout.data) - 1))
+        share = 1 + float(scheduling.lockstep) * (int(layout.data) - 1)
     return Batching(
         policy=r.scheduler.policy,
         preemption=r.scheduler.preemption,
