@@ -70,23 +70,31 @@ def step_times(
     )
     base, slope = _lines(batch[:, None] * contexts, decode)
     fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts
-    budget = max_num_batched_tokens
+    budget, whole = max_num_batched_tokens, max(longest, 1.0)
+
+    def reading(tokens: F, before: F) -> F:
+        """Time of a pass over so many prompt tokens, as many prompts as they make, with tokens before each. [s]"""
+        own = np.minimum(tokens, whole)
+        return np.asarray(timer("prefill", layout, groups * tokens / own, before + own, 0.0, before), dtype=float)
+
+    def pairs(tokens: F, before: F) -> F:
+        return tokens * (before + (np.minimum(tokens, whole) + 1) / 2)
+
     lengths = np.unique(np.round(np.geomspace(1, budget, _LENGTHS)))
-    alone = np.asarray(timer("prefill", layout, groups + 0.0 * lengths, lengths, 0.0), dtype=float)
-    before = np.array([0.25, 0.5, 1.0]) * max(longest - budget, 0.0)
-    later = np.asarray(timer("prefill", layout, groups + 0.0 * before, before + budget, 0.0, before), dtype=float)
-    # Pairs with tokens before the step's own, where there are any; else the step's own attention stays in the table.
-    pair = float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / budget) if before.any() else 0.0
-    pair = max(pair, 0.0)
-    plain = alone - pair * lengths * (lengths + 1) / 2
-    prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, np.maximum(plain, 0.0))))
-    between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(int)
-    later_given = prompt[budget] + pair * (budget * before + budget * (budget + 1) / 2)
-    errors = [np.max(np.abs(fitted / decode - 1)), np.max(np.abs(later_given / later - 1))]
-    # A budget of one token has no length between its ends.
-    if between.size:
-        times = np.asarray(timer("prefill", layout, groups + 0.0 * between, between.astype(float), 0.0), dtype=float)
-        errors.append(np.max(np.abs((prompt[between] + pair * between * (between + 1) / 2) / times - 1)))
+    alone, full = reading(lengths, 0.0 * lengths), float(budget)
+    # What tokens attend to that were read before their pass: earlier pieces of a long prompt, or a cached part.
+    before = np.array([0.25, 0.5, 1.0]) * max(whole - budget, whole / 2)
+    later = reading(full + 0.0 * before, before)
+    pair = max(float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / budget), 0.0)
+    plain = np.maximum(alone - pair * pairs(lengths, 0.0 * lengths), 0.0)
+    prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, plain)))
+    between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:])))
+    errors = [np.max(np.abs(fitted / decode - 1))]
+    for tokens, prior in ((full + 0.0 * before, before), (between, 0.0 * between)):
+        # A budget of one token has no length between its ends.
+        if tokens.size:
+            tables = prompt[tokens.astype(int)] + pair * pairs(tokens, prior)
+            errors.append(np.max(np.abs(tables / reading(tokens, prior) - 1)))
     return StepTimes(
         base=np.concatenate(([0.0], base)),
         slope=np.concatenate(([0.0], slope)),
