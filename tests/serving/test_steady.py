@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,13 +17,10 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.serving import Load, Pool, Scheduling, closed_loop, disaggregated
 from rackmath.serving.load import PassTimes
 from rackmath.serving.prompts import time_beside
-from rackmath.serving.steady import ending, prompt_times, settled, settled_pools, waited_beside
+from rackmath.serving.steady import prompt_times, settled, settled_pools, waited_beside
 from rackmath.serving.waits import (
-    batch_of_wave,
     burst,
-    of_requests,
     pieces_of,
-    prompts_beside_answer,
     prompts_met,
     started,
     time_per_output_token,
@@ -65,14 +61,16 @@ def test_littles_law_holds(users: float, step: float, prompt: float, output: flo
 
 @pytest.mark.parametrize("wave", [False, True])
 def test_long_prompts_of_few_requests_at_once_take_all_of_the_time(*, wave: bool) -> None:
-    """One seat, prompts of 10 s and answers of ten tokens of 0.03 s: a request every 10.35 s, whoever waits for it."""
+    """One seat, prompts of 10 s and answers of ten tokens of 0.03 s: 10.3 s a request, and each user's way to it."""
     load = Load(concurrency=20.0, input=32_000.0, output=10.0, wave=wave)
     s = settled(PassTimes(0.03, 10.0, 10.0, 10.0), 1.0, load, 1.0, replace(USUAL, acceptance=0.0))
-    each = USUAL.arrival + 10 + 10 * 0.03
-    assert s.requests_per_second == pytest.approx(1 / each, rel=1e-3)
+    # Requests that came at once have all arrived when the first is read.
+    each = 10 + 10 * 0.03 + (0.0 if wave else USUAL.arrival)
+    total = 20 * each + (USUAL.arrival if wave else 0.0)
+    assert s.requests_per_second == pytest.approx(20 / total, rel=1e-3)
     assert s.running == 1.0
-    # Nineteen wait for the seat: in a wave the tenth for nine others, the mean of all for 19 x 19 / 40.
-    waited = (19 * 19 / 40, 9.0) if wave else (19.0, 19.0)
+    # Nineteen wait for the seat: in a wave the mean of all for nine and a half of them, the eleventh for ten.
+    waited = (9.5, 10.0) if wave else (19.0, 19.0)
     for first, others in zip((s.time_to_first_token, s.median_to_first_token), waited, strict=True):
         assert first == pytest.approx(USUAL.arrival + 10 + others * each, rel=1e-3)
 
@@ -80,7 +78,7 @@ def test_long_prompts_of_few_requests_at_once_take_all_of_the_time(*, wave: bool
 def test_the_host_starts_the_kernels_of_each_piece_of_a_prompt(llama) -> None:
     """20,000 tokens in pieces of 8,192 at most: three times the kernels of a pass, a millisecond each."""
     load = Load(concurrency=1.0, input=20_000.0, output=10.0, max_num_batched_tokens=8192.0)
-    _, first = prompt_times(llama, Layout(), load, fixed(0.01, 1e-6), replace(USUAL, dispatch=1e-3, captured=0.0))
+    _, first, _ = prompt_times(llama, Layout(), load, fixed(0.01, 1e-6), replace(USUAL, dispatch=1e-3, captured=0.0))
     assert first == pytest.approx(3 * pass_kernels(llama) * 1e-3)
 
 
@@ -107,8 +105,6 @@ def test_prompts_of_others_stretch_a_token_by_their_share() -> None:
     load = Load(concurrency=20.0, input=1.0, output=100.0)
     s = Scheduling(interruption=1.0)
     assert time_per_output_token(TIMES, 20.0, np.inf, load, 1.0, s) == pytest.approx(0.05)
-    wave = Load(concurrency=20.0, input=1.0, output=100.0, wave=True)
-    assert time_per_output_token(TIMES, 20.0, np.inf, wave, 1.0, s) == pytest.approx(0.04)
     # Two independent groups read their prompts at the same time; in lockstep both wait.
     assert time_per_output_token(TIMES, 20.0, np.inf, load, 2.0, s) == pytest.approx(0.04)
     together = Scheduling(interruption=1.0, lockstep=1.0)
@@ -242,7 +238,6 @@ def test_prompts_that_came_since_the_last_look_are_read_together() -> None:
     met = prompts_met(t, 21.0, 10.0, load, 1.0)
     assert met == pytest.approx(2 * (0.9 + 0.025) * 0.05)
     assert prompts_met(t, 21.0, 10.0, load, 21.0) == 0
-    assert prompts_met(t, 21.0, 10.0, replace(load, wave=True), 1.0) == 0
     whole = settled(t, 1e9, load, 1.0, s)
     beyond = whole.time_to_first_token - time_to_first_token(t, 21.0, load, 1.0, s)
     assert beyond == pytest.approx(prompts_met(t, whole.running, 10.0, load, 1.0), rel=1e-3)
@@ -270,20 +265,15 @@ def test_a_burst_holds_up_the_mean_and_not_the_median() -> None:
     t, s = PassTimes(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(queueing=0.05)
     state = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0), 1.0, s)
     assert state.time_to_first_token - state.median_to_first_token == pytest.approx(0.05 * 10 * 0.1)
-    wave = settled(t, 1e9, Load(concurrency=11.0, input=1.0, output=1000.0, wave=True), 1.0, s)
-    assert wave.time_to_first_token == wave.median_to_first_token == pytest.approx(0.1 + 0.5 * 10 * 0.1)
 
 
 def test_a_burst_passes_one_process_before_it_is_read() -> None:
     """Prompts of 100 ms hide what the server takes of each, those of 2 ms wait for its 5 ms; it bounds the rate."""
     slow, s = PassTimes(step=0.01, prompt=0.1, alone=0.1, beside=0.1), Scheduling(frontend=5e-3, interruption=0.0)
     quick = slow._replace(prompt=2e-3, alone=2e-3, beside=2e-3)
-    wave = Load(concurrency=101.0, input=1.0, output=1.0, wave=True)
-    assert burst(slow, 101.0, wave, 1.0, s) == pytest.approx(0.5 * 100 * 0.1)
-    assert burst(quick, 101.0, wave, 1.0, s) == pytest.approx(0.5 * 100 * 5e-3)
-    assert ending(quick, 101.0, wave, 1.0, s) == pytest.approx(2e-3 + 100 * 5e-3 + 0.01)
-    assert ending(quick, 101.0, wave, 2.0, s) == pytest.approx(2e-3 + 49.5 * 5e-3 + 0.01)
-    users = replace(wave, concurrency=1000.0, wave=False)
+    assert burst(slow, 101.0, 1.0, s) == pytest.approx(0.5 * 100 * 0.1)
+    assert burst(quick, 101.0, 1.0, s) == pytest.approx(0.5 * 100 * 5e-3)
+    users = Load(concurrency=1000.0, input=1.0, output=1.0)
     for groups in (1.0, 2.0):
         state = settled(quick, 1e9, users, groups, s)
         assert state.requests_per_second == pytest.approx(groups / 5e-3)
@@ -291,21 +281,6 @@ def test_a_burst_passes_one_process_before_it_is_read() -> None:
         assert state.time_to_first_token == pytest.approx(1000 / state.requests_per_second - 0.01)
     free = settled(quick, 1e9, users, 1.0, replace(s, frontend=0.0))
     assert free.requests_per_second > 1.5 / 5e-3
-
-
-def test_a_wave_is_answered_whatever_its_server_still_passes_on() -> None:
-    """Prompts of 2 ms and a server of 5 ms, 3 of which receive: 100 others delay a first token by 300 ms, and it is
-    passed on at 2 ms a turn."""
-    t = PassTimes(step=0.01, prompt=2e-3, alone=2e-3, beside=2e-3)
-    wave = Load(concurrency=101.0, input=1.0, output=50.0, wave=True)
-    quick, slow = (
-        settled(t, 1e9, wave, 1.0, Scheduling(frontend=h, reception=0.6, interruption=0.0)) for h in (0.0, 5e-3)
-    )
-    assert slow.time_per_output_token == quick.time_per_output_token
-    assert slow.running == quick.running
-    assert slow.time_to_first_token - quick.time_to_first_token == pytest.approx(100 * 3e-3)
-    slower = settled(t, 1e9, wave, 1.0, Scheduling(frontend=10e-3, reception=0.6, interruption=0.0))
-    assert slower.time_to_first_token - quick.time_to_first_token == pytest.approx(100 * (6e-3 + (4e-3 - 2e-3) / 2))
 
 
 def test_a_first_token_waits_for_the_kernels_of_its_prompt_and_one_step_of_others(llama) -> None:
@@ -366,114 +341,6 @@ def test_seats_bound_what_runs_and_the_others_wait(llama) -> None:
     state = closed_loop(llama, make_system(), Layout(tensor=8), few, fixed(0.01, 1e-6), Scheduling(interruption=0.0))
     assert state.running == pytest.approx(10, rel=1e-3)
     assert state.time_to_first_token == pytest.approx(90 / float(state.requests_per_second), rel=1e-2)
-
-
-def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama) -> None:
-    """100 at once, 10 seats, answers of 10 s: ten turns, so that the mean one waits for 4.05 of ten turns of 9."""
-    wave = Load(concurrency=100.0, input=1.0, output=1000.0, max_num_seqs=10.0, wave=True)
-    state = closed_loop(llama, make_system(), Layout(tensor=8), wave, fixed(0.01, 1e-9), Scheduling(interruption=0.0))
-    assert state.time_to_first_token == pytest.approx(0.9 * 90 / 2, rel=0.01)
-    assert state.requests_per_second == pytest.approx(100 / 100, rel=0.01)
-    varied = closed_loop(
-        llama,
-        make_system(),
-        Layout(tensor=8),
-        replace(wave, varied=1.0),
-        fixed(0.01, 1e-9),
-        Scheduling(interruption=0.0),
-    )
-    # The longest of a hundred exponential answers has ln 100 times the mean tokens, and runs on by itself.
-    assert 100 / varied.requests_per_second == pytest.approx(100 + 10 * np.log(100), rel=0.01)
-
-
-@pytest.mark.parametrize("output", [1.0, 4.0, 500.0])
-def test_a_wave_ends_when_its_last_prompt_is_read_and_answered(llama, output: float) -> None:
-    """100 at once, prompts of 10 ms, steps of 20 ms: no run is shorter than reading them one after another."""
-    wave = Load(concurrency=100.0, input=8192.0, output=output, wave=True, held=1e9)
-    timer = fixed(0.02, 0.01)
-    state = closed_loop(llama, make_system(), Layout(tensor=8), wave, timer, Scheduling())
-    assert 100 / state.requests_per_second == pytest.approx(100 * 0.01 + output * 0.02)
-
-
-@pytest.mark.parametrize(("prompts", "output"), [(10_000, 40), (1200, 400), (4000, 2000), (500, 3000)])
-@pytest.mark.parametrize("groups", [1, 2])
-def test_the_batch_of_a_wave_is_that_of_its_steps(prompts: int, output: int, groups: int) -> None:
-    """Four prompts of a group are read in a step, and each is answered from then on: counted step by step."""
-    wave = Load(
-        concurrency=float(prompts * groups),
-        input=100.0,
-        output=float(output),
-        max_num_batched_tokens=400.0,
-        wave=True,
-    )
-    begins = np.arange(prompts) // 4
-    steps = np.arange(begins[-1] + output)[:, None]
-    running = ((begins <= steps) & (steps < begins + output)).sum(axis=1) * groups
-    by_token = (running**2).sum() / running.sum()
-    assert batch_of_wave(prompts * groups, wave, groups, Scheduling()) == pytest.approx(by_token, rel=0.03)
-    met = [(np.minimum(begins[-1], begin + output) - begin) * 4 for begin in begins]
-    assert prompts_beside_answer(prompts * groups, wave, groups, Scheduling()) == pytest.approx(
-        np.mean(met) / prompts, rel=0.02
-    )
-    # Where prompts come first nobody is answered before all are read.
-    assert batch_of_wave(prompts * groups, wave, groups, Scheduling(mixed=0.0)) == pytest.approx(prompts * groups)
-
-
-@pytest.mark.parametrize(("prompts", "output"), [(20_000, 40), (20_000, 4000), (20_000, 2_000_000)])
-def test_few_of_a_wave_of_unequal_answers_run_to_the_end(prompts: int, output: int, rng) -> None:
-    """As above, of exponential lengths: read at once, half of the wave runs beside a token in the mean."""
-    wave = Load(
-        concurrency=float(prompts),
-        input=100.0,
-        output=float(output),
-        max_num_batched_tokens=400.0,
-        wave=True,
-        varied=1.0,
-    )
-    begins = np.arange(prompts) / 4
-    ends = begins + rng.exponential(output, prompts)
-    at = np.sort(np.concatenate([begins, ends]))
-    running = np.searchsorted(np.sort(begins), at, side="right") - np.searchsorted(np.sort(ends), at, side="right")
-    lasts = np.diff(at)
-    by_token = (running[:-1] ** 2 * lasts).sum() / (running[:-1] * lasts).sum()
-    assert batch_of_wave(prompts, wave, 1.0, Scheduling()) == pytest.approx(by_token, rel=0.03)
-    met = (np.minimum(ends, begins[-1]) - begins) * 4
-    # By token: an answer of twice the tokens counts twice.
-    assert prompts_beside_answer(prompts, wave, 1.0, Scheduling()) == pytest.approx(met.sum() / prompts**2, rel=0.03)
-    assert batch_of_wave(prompts, wave, 1.0, Scheduling(mixed=0.0)) == pytest.approx(prompts / 2)
-
-
-def test_who_is_answered_after_all_prompts_were_read_meets_half_of_them(llama) -> None:
-    """64 at once, prompts first, 0.1 s each; steps of 1 ms a sequence: the k-th waits for 64 - k prompts."""
-    wave = Load(concurrency=64.0, input=1000.0, output=128.0, max_num_batched_tokens=1000.0, wave=True, held=1e9)
-
-    def timer(phase: str, layout: Any, batch: Any, *_: Any) -> Any:
-        return batch * (0.1 if phase == "prefill" else 1e-3)
-
-    state = closed_loop(llama, make_system(), Layout(), wave, timer, Scheduling(mixed=0.0))
-    assert state.running == pytest.approx(64)
-    met = np.mean(64 - np.arange(1, 65)) * 0.1
-    assert state.time_per_output_token == pytest.approx(0.064 + met / 128, rel=1e-3)
-    # With seats for half of them the first half waits as above, the second for whoever sends when a seat is free.
-    half = closed_loop(llama, make_system(), Layout(), replace(wave, max_num_seqs=32.0), timer, Scheduling(mixed=0.0))
-    assert 0.032 + 0.5 * 31 * 0.1 / 128 < float(half.time_per_output_token) < 0.032 + 31 * 0.1 / 128
-
-
-def test_of_answers_that_differ_in_length_the_short_ones_take_longest_a_token(rng) -> None:
-    """100 at once whose steps take 10 ms more for each prompt: each waits for 49.5, however long his answer is."""
-    t = PassTimes(step=0.02, prompt=0.01, alone=0.01, beside=0.01)
-    wave = Load(concurrency=100.0, input=1024.0, output=200.0, max_num_batched_tokens=8192.0, varied=1.0, wave=True)
-    s = Scheduling(interruption=1.0)
-    mean, median = of_requests(t, 100.0, 0.5, wave, 1.0, s)
-    drawn = rng.exponential(200.0, 400_000)
-    assert mean == pytest.approx(np.mean(0.02 + 0.01 * np.minimum(8192 / 1024, 49.5 / drawn)), rel=0.005)
-    assert median == pytest.approx(0.02 + 0.01 * 49.5 / (200 * np.log(2)), rel=0.01)
-    # Half of them find a seat when somebody has ended: they meet prompts as everybody does.
-    later = of_requests(t, 100.0, 0.5, replace(wave, concurrency=200.0), 1.0, s)
-    assert later[0] == pytest.approx((mean + 0.5) / 2)
-    assert later[1] == pytest.approx((median + 0.5) / 2)
-    for alike in (replace(wave, varied=0.0), replace(wave, wave=False)):
-        assert of_requests(t, 100.0, 0.5, alike, 1.0, s) == (0.5, 0.5)
 
 
 def test_a_cached_prompt_is_not_read_again(llama) -> None:

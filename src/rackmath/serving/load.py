@@ -102,6 +102,8 @@ class PassTimes(NamedTuple):
     """What one prompt adds to the decode steps of its group: all of it where prompts come first. [s]"""
     lone_step: Number = 0.0
     """One decode step of a single sequence. [s]"""
+    together: Number = 1.0
+    """Prompts in a filled pass. [prompts]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

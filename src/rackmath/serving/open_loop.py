@@ -64,7 +64,7 @@ def open_loop(
 
     Rate and time per token are not numbers where no batch keeps the limits.
     """
-    prompt, alone = prompt_times(architecture, layout, load, timer, s)
+    prompt, alone, _ = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
     most = minimum(capacity, load.concurrency) if running is None else running
     prompt_cost = added_by_prompt(architecture, layout, load, most, timer, s)
@@ -142,7 +142,7 @@ def at_rate(
         Batch to take, where it is known already.
     """
     alone_load = replace(load, concurrency=1.0)
-    prompt, alone = prompt_times(architecture, layout, alone_load, timer, s)
+    prompt, alone, _ = prompt_times(architecture, layout, alone_load, timer, s)
     capacity = maximum(capacity_of(architecture, system, layout, load), 1.0)
 
     def times(batch: Number) -> tuple[PassTimes, Number]:

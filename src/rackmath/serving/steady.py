@@ -16,30 +16,21 @@ from rackmath.engine.transfer import transfer_time
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number, ceiling, maximum, minimum
+from rackmath.serving.balance import balance
 from rackmath.serving.load import Load, PassTimes, Pool, Scheduling, Steady
 from rackmath.serving.prompts import images_time, reading_time, time_beside
 from rackmath.serving.waits import (
     INSTANT,
-    admitted_share,
-    batch_of_wave,
     burst,
     in_turn,
-    of_burst,
-    of_requests,
-    others,
-    prompts_met,
     prompts_of_a_step,
-    prompts_read,
-    server_lag,
     started,
-    time_by_batch,
     time_to_first_token,
     until_begun,
 )
+from rackmath.serving.waves import settled_wave
 
 _ROUNDS = 6
-_SETTLING = 16
-"""Rounds of the balance at a given step, cheap and slower to settle where prompts are met."""
 
 
 def closed_loop(
@@ -66,14 +57,14 @@ def closed_loop(
     running : Number, optional
         Batch to take the step's time at; by default iterated to the fixed point.
     """
-    prompt, alone = prompt_times(architecture, layout, load, timer, s)
+    prompt, alone, together = prompt_times(architecture, layout, load, timer, s)
     capacity = capacity_of(architecture, system, layout, load)
     lone = decode_time(layout, load, 1.0, timer) if load.wave else 0.0
 
     def at(batch: Number, added: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
         beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
-        times = PassTimes(step, prompt, alone, beside, lone)
+        times = PassTimes(step, prompt, alone, beside, lone, together)
         return settled(times, capacity, load, layout.data, s, layout.pipeline)
 
     if running is not None:
@@ -102,7 +93,7 @@ def disaggregated(
     Prompts do not interrupt answers; their caches are sent over. ``running`` as in
     :func:`closed_loop`.
     """
-    prompt, alone = prompt_times(architecture, prefill.layout, load, timer, s)
+    prompt, alone, together = prompt_times(architecture, prefill.layout, load, timer, s)
     served = prefill.workers * prefill.layout.data / prompt
     gpus = prefill.workers * prefill.layout.gpus + decode.workers * decode.layout.gpus
     transfer = transfer_time(architecture, system, prefill.layout, decode.layout, load.input, gpus)
@@ -110,7 +101,9 @@ def disaggregated(
 
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
-        return settled_pools(PassTimes(step, prompt, alone, 0.0), served, capacity, load, s, transfer)
+        return settled_pools(
+            PassTimes(step, prompt, alone, 0.0, together=together), served, capacity, load, s, transfer
+        )
 
     if running is not None:
         return at(running)
@@ -129,70 +122,29 @@ def admitted(load: Load, capacity: Number) -> Number:
 
 
 def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Scheduling, stages: Number = 1.0) -> Steady:
-    r"""Balance of a closed loop, given the times of its passes.
+    """Balance of a closed loop, given the times of its passes.
 
-    By Little's law a share :math:`O t / (O t + f)` of the admitted requests is decoding,
-    with t the time per token and f the time to the first; in the mean fewer than one, where few users send long
-    prompts. No more decode than prompts are read for: where mixed steps take in a budget of tokens, the others wait for
-    theirs; nor than each of a group's ``stages`` reads one after the other, less what hides in steps, or, unless they
-    were received at once, the server passes on.
+    No more prompts are read than each of a group's ``stages`` reads one after the other, less what hides in steps, or
+    the server passes on.
     """
     limit = admitted(load, capacity)
-    unmet = time_to_first_token(t, limit, load, groups, s)
-    most = prompts_read(load, s) * groups * load.output
-    turn = s.interruption * minimum(t.prompt, t.beside) / stages
-    passed = groups / maximum(turn if load.wave else in_turn(turn, s), INSTANT)
-    per_token = time_by_batch(t, limit, load, groups, s)
-    lag = server_lag(t, limit, load, groups, s)
-    first, rate, decoding = unmet, passed, limit
-    tpot = per_token(decoding)
-    for _ in range(_SETTLING):
-        busy = load.output * tpot
-        first = unmet - lag + prompts_met(t, decoding, busy, load, groups)
-        rate = minimum(minimum(limit / (busy + first), most / busy), passed)
-        decoding = rate * busy
-        tpot = per_token(decoding)
-    if not load.wave:
-        first = maximum(first, limit / rate - load.output * tpot)
-    held_up = 0.0 if load.wave else burst(t, limit, load, groups, s)
-    waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0)
-    running = maximum(rate * load.output * tpot, 1.0)
-    mean, median = waiting / rate, waiting / rate
     if load.wave:
-        part = admitted_share(limit, load)
-        running = maximum(part * batch_of_wave(limit, load, groups, s) + (1 - part) * decoding, 1.0)
-        tpot = per_token(running)
-        # Of requests that came at once, those that found no seat wait for those before them; the last one ends it.
-        share = waiting / load.concurrency
-        mean, median = share * waiting / (2 * rate), maximum(load.concurrency / 2 - limit, 0.0) / rate
-        rate = load.concurrency / (waiting / rate + ending(t, limit, load, groups, s))
-    mean_of_requests, median_of_requests = of_requests(t, limit, tpot, load, groups, s)
+        return settled_wave(t, limit, capacity, load, groups, s, stages)
+    turn = s.interruption * minimum(t.prompt, t.beside) / stages
+    passed = groups / maximum(in_turn(turn, s), INSTANT)
+    loop = balance(t, limit, time_to_first_token(t, limit, load, groups, s), passed, load, groups, s)
+    first = maximum(loop.first, limit / loop.rate - load.output * loop.tpot)
+    waiting = np.where(np.isfinite(load.concurrency), maximum(load.concurrency - limit, 0.0), 0.0) / loop.rate
     return Steady(
-        time_per_output_token=tpot,
-        time_to_first_token=first + lag + mean,
-        median_to_first_token=first + lag - held_up + median,
-        requests_per_second=rate,
-        running=running,
+        time_per_output_token=loop.tpot,
+        time_to_first_token=first + waiting,
+        median_to_first_token=first - burst(t, limit, groups, s) + waiting,
+        requests_per_second=loop.rate,
+        running=maximum(loop.rate * load.output * loop.tpot, 1.0),
         decode=t.step,
         prefill=t.prompt,
         capacity=capacity,
-        mean_ratio=mean_of_requests / tpot,
-        median_ratio=median_of_requests / tpot,
     )
-
-
-def ending(t: PassTimes, limit: Number, load: Load, groups: Number, s: Scheduling) -> Number:
-    r"""Time of a wave of C requests from its start to its last token, were there only the N that find a seat. [s]
-
-    .. math:: T = a + P_1 + (C/g - 1) \, r h + (N/g - 1) \max(P, (1 - r) h) + O \, s / a_d + \text{tail}
-
-    The last one is read when all prompts of its group are, and meets none of them afterwards. The longest of n
-    exponential answers is ln n times the mean one; few sequences run beside it.
-    """
-    reception, turn = of_burst(t.prompt, s)
-    read = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(limit, groups) * turn
-    tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
-    return read + load.output * t.step / s.accepted(load.drafted) + tail
 
 
 def settled_pools(
@@ -210,7 +162,7 @@ def settled_pools(
     tpot = t.step / s.accepted(load.drafted)
     busy = load.output * tpot
     readers = served * t.prompt
-    held_up = burst(t, load.concurrency, load, readers, s)
+    held_up = burst(t, load.concurrency, readers, s)
     # A cache that has come waits for a step of the pool that answers.
     median = s.arrival + t.alone + transfer + until_begun(t.step, 1.0, load.looks, s)
     first = median + held_up
@@ -239,14 +191,14 @@ def capacity_of(architecture: Architecture, system: System, layout: Layout, load
 
 def prompt_times(
     architecture: Architecture, layout: Layout, load: Load, timer: Timer, s: Scheduling
-) -> tuple[Number, Number]:
-    """Time that one prompt takes of its group when passes are filled, and time of one by itself. [s], [s]"""
+) -> tuple[Number, Number, Number]:
+    """Time of one prompt in a filled pass and by itself, and how many fill one on a group. [s], [s], [prompts]"""
     present = load.concurrency / layout.data
     alone, full, together = reading_time(layout, load.input, load.cached, load.max_num_batched_tokens, timer, present)
     pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.max_num_batched_tokens)
     tokens = minimum(maximum(load.input - load.cached, 1.0), load.max_num_batched_tokens)
     first = started(alone, architecture, s, tokens, pieces) + images_time(architecture, layout, timer)
-    return full + images_time(architecture, layout, timer, together), first
+    return full + images_time(architecture, layout, timer, together), first, together
 
 
 def added_by_prompt(

@@ -10,6 +10,7 @@ from rackmath.engine.timer import Timer
 from rackmath.models.numbers import Number
 from rackmath.serving import Load, Pool, Scheduling, Steady, at_rate, closed_loop, disaggregated, open_loop
 from rackmath.serving.waits import started
+from rackmath.serving.waves import ends_together
 from rackmath.training.throughput import step_time, tokens_per_second
 from rackmath.validation.groups import WITHOUT_QUEUES, Array, Group
 from rackmath.validation.question_constants import QuestionConstants
@@ -83,7 +84,7 @@ def _service(
         wave=group.kind == "wave",
     )
     a, system, layout, workers = group.architecture, group.system, group.layout, group.workers
-    s = replace(s, queueing=_of_a_burst(group, s))
+    s = replace(s, queueing=_of_a_burst(group, load, s))
     if group.kind == "pools":
         decode = Pool(layout=layout, workers=workers)
         state = disaggregated(a, system, group.prompts, decode, load, timer, s, running)
@@ -103,7 +104,7 @@ def _service(
     return closed_loop(a, system, layout, per_worker, timer, s, running), workers
 
 
-def _of_a_burst(group: Group, s: Scheduling) -> Number:
+def _of_a_burst(group: Group, load: Load, s: Scheduling) -> Number:
     r"""Part of the prompts of a full burst that the mean first token waits for: half of its own burst's. [1]
 
     .. math:: \frac{1}{2 m}
@@ -113,8 +114,8 @@ def _of_a_burst(group: Group, s: Scheduling) -> Number:
     say how many requests there are it is fitted; the bound knows none.
     """
     rounds = group.array("rounds")
-    in_bursts = np.where((np.asarray(s.mixed) == 0) & (group.array("varied") == 0), 1.0, 1 / np.maximum(rounds, 1.0))
-    return np.where(np.isnan(rounds) | (np.asarray(s.queueing) == 0), s.queueing, in_bursts / 2)
+    share = np.where(ends_together(load, s), 1.0, 1 / np.maximum(rounds, 1.0))
+    return np.where(np.isnan(rounds) | (np.asarray(s.queueing) == 0), s.queueing, share / 2)
 
 
 def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
