@@ -7,7 +7,7 @@ import pytest
 
 from rackmath.serving import waits
 from rackmath.serving.load import Load, PassTimes, Scheduling
-from rackmath.serving.steady import ending, settled_pools
+from rackmath.serving.steady import settled, settled_pools
 
 PASSES = PassTimes(step=0.02, prompt=0.05, alone=0.08, beside=0.03)
 RULES = Scheduling(
@@ -43,10 +43,10 @@ def test_a_wave_is_received_and_then_read_or_passed_on(prompt: float, reception:
     assert waits.of_burst(prompt, rules) == pytest.approx((0.008 * reception, max(prompt, 0.008 * (1 - reception))))
     times = 1000 * 0.008 * reception + np.arange(1000) * max(prompt, 0.008 * (1 - reception))
     passes = PassTimes(step=0.02, prompt=prompt, alone=0.08, beside=0.03)
-    wave = load(concurrency=1000.0, wave=True)
-    assert waits.burst(passes, 1000.0, wave, 1.0, rules) == pytest.approx(times.mean(), rel=2e-3)
+    state = settled(passes, 1e9, load(concurrency=1000.0, wave=True), 1.0, rules)
+    assert state.time_to_first_token == pytest.approx(0.08 + times.mean(), rel=2e-3)
     ended = times[-1] + 0.08 + 100 * 0.02
-    assert ending(passes, 1000.0, wave, 1.0, rules) == pytest.approx(ended, rel=2e-3)
+    assert 1000 / state.requests_per_second == pytest.approx(ended, rel=2e-3)
 
 
 def test_a_pool_that_writes_runs_what_its_rate_and_answers_say() -> None:
@@ -73,8 +73,8 @@ def test_a_first_token_has_four_parts() -> None:
     """Outside, its own prompt, until its step begins, and what came with it: 31 others of its group."""
     first = waits.time_to_first_token(PASSES, 64.0, load(looks=3.0), 2.0, RULES)
     assert first == pytest.approx(0.01 + 0.08 + 0.02 * (0.5 + 1 + 1) + 0.3 * 31 * 0.05)
-    at_once = waits.time_to_first_token(PASSES, 64.0, load(wave=True), 2.0, RULES)
-    assert at_once == pytest.approx(0.01 + 0.08 + 0.5 * 31 * 0.05)
+    at_once = settled(PASSES, 1e9, load(concurrency=64.0, wave=True), 2.0, RULES)
+    assert at_once.time_to_first_token == pytest.approx(0.01 + 0.08 + 0.5 * 31 * 0.05)
 
 
 def test_one_reader_of_random_prompts_keeps_them_waiting() -> None:

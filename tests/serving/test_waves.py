@@ -136,7 +136,8 @@ def test_of_answers_that_differ_in_length_the_short_ones_take_longest_a_token(ll
 
     def of_requests(load: Load) -> tuple[float, float]:
         state = settled(t, 100.0, load, 1.0, Scheduling())
-        return tuple(float(state.time_per_output_token * r) for r in (state.mean_ratio, state.median_ratio))
+        tpot = float(state.time_per_output_token)
+        return tpot * float(state.mean_ratio), tpot * float(state.median_ratio)
 
     mean, median = of_requests(wave)
     drawn = np.maximum(rng.exponential(200.0, 400_000), 1.0)

@@ -12,7 +12,7 @@ _SETTLING = 16
 """Rounds of the balance at a given step, cheap and slower to settle where prompts are met."""
 
 
-class Balance(NamedTuple):
+class LoopBalance(NamedTuple):
     """What settles; numbers broadcast."""
 
     first: Number
@@ -27,7 +27,7 @@ class Balance(NamedTuple):
 
 def balance(
     t: PassTimes, limit: Number, unmet: Number, passed: Number, load: Load, groups: Number, s: Scheduling
-) -> Balance:
+) -> LoopBalance:
     r"""Of N sequences that are held all the time how many are answered, and how fast.
 
     By Little's law a share :math:`O t / (O t + f)` of them, with t the time per token and f the time to the first; in
@@ -53,4 +53,4 @@ def balance(
         rate = minimum(minimum(limit / (busy + first), most / busy), passed)
         decoding = rate * busy
         tpot = per_token(decoding)
-    return Balance(first, rate, decoding, tpot)
+    return LoopBalance(first, rate, decoding, tpot)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rackmath.models.numbers import Number, maximum, minimum
-from rackmath.serving.balance import Balance, balance
+from rackmath.serving.balance import LoopBalance, balance
 from rackmath.serving.load import Load, PassTimes, Scheduling, Steady
 from rackmath.serving.waits import INSTANT, Mask, of_burst, of_its_pass, others, prompts_read, share_met
 
@@ -78,7 +78,7 @@ def in_bursts(users: Number, load: Load, s: Scheduling) -> Number:
 
 
 def _starts(
-    t: PassTimes, limit: Number, loop: Balance, load: Load, groups: Number, s: Scheduling
+    t: PassTimes, limit: Number, loop: LoopBalance, load: Load, groups: Number, s: Scheduling
 ) -> tuple[Number, Number]:
     r"""When the prompt of a wave's mean request is read, and that of the one in the middle. [s], [s]
 
@@ -111,7 +111,7 @@ def _rounds(limit: Number, load: Load) -> tuple[Number, Number]:
 
 
 def _ending(
-    t: PassTimes, limit: Number, running: Number, loop: Balance, load: Load, groups: Number, s: Scheduling
+    t: PassTimes, limit: Number, running: Number, loop: LoopBalance, load: Load, groups: Number, s: Scheduling
 ) -> Number:
     r"""Time of a wave from its start to its last token. [s]
 
@@ -138,7 +138,9 @@ def _burst_size(limit: Number, load: Load, s: Scheduling) -> Number:
     return limit * np.where(ends_together(load, s), (full + rest**2) / (full + rest), 1.0)
 
 
-def _time_per_token(t: PassTimes, limit: Number, loop: Balance, load: Load, groups: Number, s: Scheduling) -> Number:
+def _time_per_token(
+    t: PassTimes, limit: Number, loop: LoopBalance, load: Load, groups: Number, s: Scheduling
+) -> Number:
     """Mean time between tokens: a burst's prompts are met in part, by :func:`prompts_beside_answer`. [s]"""
     part, size = in_bursts(limit, load, s), _burst_size(limit, load, s)
     others_met = _of_other_passes(t, size, groups, s)

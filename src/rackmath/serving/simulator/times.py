@@ -81,16 +81,17 @@ def step_times(
         return tokens * (before + (np.minimum(tokens, whole) + 1) / 2)
 
     lengths = np.unique(np.round(np.geomspace(1, budget, _LENGTHS)))
-    alone, full = reading(lengths, 0.0 * lengths), float(budget)
+    alone = reading(lengths, np.zeros(lengths.size))
     # What tokens attend to that were read before their pass: earlier pieces of a long prompt, or a cached part.
     before = np.array([0.25, 0.5, 1.0]) * max(whole - budget, whole / 2)
-    later = reading(full + 0.0 * before, before)
+    full = np.full(before.size, budget, dtype=float)
+    later = reading(full, before)
     pair = max(float(np.sum((later - alone[-1]) * before) / np.sum(before**2) / budget), 0.0)
-    plain = np.maximum(alone - pair * pairs(lengths, 0.0 * lengths), 0.0)
+    plain = np.maximum(alone - pair * pairs(lengths, np.zeros(lengths.size)), 0.0)
     prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, plain)))
-    between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:])))
+    between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(float)
     errors = [np.max(np.abs(fitted / decode - 1))]
-    for tokens, prior in ((full + 0.0 * before, before), (between, 0.0 * between)):
+    for tokens, prior in ((full, before), (between, np.zeros(between.size))):
         # A budget of one token has no length between its ends.
         if tokens.size:
             tables = prompt[tokens.astype(int)] + pair * pairs(tokens, prior)
