@@ -52,6 +52,7 @@ def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama
     )
     # Unequal answers leave a seat every second.
     assert varied.time_to_first_token == pytest.approx(0.9 * 90 / 2, rel=0.01)
+    assert varied.median_to_first_token == pytest.approx(40, rel=0.01)
     # The longest of a hundred exponential answers has ln 100 times the mean tokens, and runs on by itself.
     assert 100 / varied.requests_per_second == pytest.approx(100 + 10 * np.log(100), rel=0.01)
 
@@ -65,7 +66,7 @@ def test_a_wave_ends_when_its_last_prompt_is_read_and_answered(llama, output: fl
     assert 100 / state.requests_per_second == pytest.approx(100 * 0.01 + output * 0.02)
 
 
-@pytest.mark.parametrize(("prompts", "output"), [(10_000, 40), (1200, 400), (4000, 2000), (500, 3000)])
+@pytest.mark.parametrize(("prompts", "output"), [(10_000, 40), (800, 100), (1200, 400), (500, 3000)])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_the_batch_of_a_wave_is_that_of_its_steps(prompts: int, output: int, groups: int) -> None:
     """Four prompts of a group are read in a step, and each is answered from then on: counted step by step."""
@@ -208,3 +209,45 @@ def test_equal_answers_are_what_the_simulator_plays(
     assert said.time_to_first_token == pytest.approx(run["first"].mean(), rel=0.1)
     assert said.median_to_first_token == pytest.approx(np.median(run["first"]), rel=0.15)
     assert count / said.requests_per_second == pytest.approx(run["finish"].max(), rel=0.08)
+
+
+@pytest.mark.parametrize("ahead", [0.0, 1.0])
+def test_a_seat_is_taken_in_the_next_step_that_is_decided(ahead: float) -> None:
+    """One seat, prompts of 0.4 s, ten tokens of 0.1 s: a step more each time where the next is decided already."""
+    t = PassTimes(step=0.1, prompt=0.4, alone=0.4, beside=0.4, lone_step=0.1)
+    wave = Load(concurrency=20.0, input=1.0, output=10.0, wave=True)
+    state = settled(t, 1.0, wave, 1.0, Scheduling(ahead=ahead))
+    assert 20 / state.requests_per_second == pytest.approx(19 * (0.4 + 1.0 + 0.1 * ahead) + 0.4 + 1.0)
+
+
+@pytest.mark.parametrize(("groups", "met"), [(1.0, 30 / 32), (2.0, 14 / 32), (4.0, 6 / 32)])
+def test_nobody_meets_the_prompts_of_the_pass_of_his_own(groups: float, met: float) -> None:
+    """32 at once, prompts first, two in a pass of a group: a token takes half of what the others of the group take."""
+    t = PassTimes(step=0.01, prompt=0.1, alone=0.1, beside=0.1, together=2.0)
+    for output in (1.0, 8.0):
+        wave = Load(concurrency=32.0, input=1.0, output=output, wave=True)
+        state = settled(t, 1e9, wave, groups, Scheduling(mixed=0.0))
+        assert state.time_per_output_token == pytest.approx(0.01 + 32 * met / 2 / output * 0.1)
+
+
+def test_groups_read_in_each_step_what_its_budget_takes_in() -> None:
+    """Prompts of 1,000 tokens, 500 a step of 20 ms and of either group: 50 a second are read, whoever is free."""
+    t = PassTimes(step=0.02, prompt=1e-6, alone=1e-6, beside=0.0, lone_step=0.02)
+    load = Load(concurrency=5000.0, input=1000.0, output=10.0, max_num_batched_tokens=500.0)
+    for groups in (1.0, 2.0, 3.0):
+        assert settled(t, 1e9, load, groups, Scheduling()).requests_per_second == pytest.approx(groups * 0.5 / 0.02)
+
+
+@pytest.mark.parametrize("count", [30, 37, 80, 95])
+def test_when_a_request_s_prompt_is_read_is_counted_one_by_one(count: int) -> None:
+    """Twenty seats, prompts of 50 ms that steps hide, answers of 2 s: rounds of 2.05 s, and half a prompt met by some."""
+    t = PassTimes(step=0.01, prompt=0.05, alone=0.05, beside=0.05, lone_step=0.01)
+    wave = Load(concurrency=float(count), input=1.0, output=200.0, wave=True)
+    place = np.arange(count * 1000) / 1000
+    fill, round_time = 19 / 20 * 0.05, 2.05 + 18.4 / 2 * 0.05**2 / 2
+    alike = np.floor(place / 20) * round_time + (place % 20) * fill
+    unequal = np.minimum(place, 20) * fill + np.maximum(place - 20, 0) * round_time / 20
+    for varied, starts in ((0.0, alike), (1.0, unequal)):
+        state = settled(t, 20.0, replace(wave, varied=varied), 1.0, Scheduling(interruption=0.0))
+        assert state.time_to_first_token == pytest.approx(0.05 + starts.mean(), rel=1e-3)
+        assert state.median_to_first_token == pytest.approx(0.05 + starts[len(starts) // 2], rel=1e-3)

@@ -41,3 +41,16 @@ def test_pieces_of_a_long_prompt_attend_to_those_before_them() -> None:
     for before in (0.0, 8192.0, 28_000.0):
         engine = timer("prefill", layout, 1.0, before + 2048.0, 0.0, before)
         assert tables.prompt[2048] + tables.pair * 2048 * (before + 1024.5) == pytest.approx(float(engine), rel=0.03)
+
+
+@pytest.mark.parametrize("layout", [Layout(), Layout(tensor=2, data=2), Layout(pipeline=2)])
+def test_decode_steps_are_those_of_all_groups_and_stages(layout: Layout) -> None:
+    """Eight sequences of each of two groups are a batch of sixteen; so are those of two stages."""
+    timer = engine_timer(catalogue.model("llama-3.1-8b"), make_system(), None)
+    tables = step_times(
+        layout, timer, max_num_seqs=64, max_num_batched_tokens=512, drafted=0.0, shortest=100.0, longest=4000.0
+    )
+    assert tables.base[0] == tables.slope[0] == tables.prompt[0] == 0
+    for batch in (1, 8, 64):
+        engine = timer("decode", layout, float(batch * layout.data * layout.pipeline), 2000.0, 0.0)
+        assert tables.base[batch] + tables.slope[batch] * batch * 2000.0 == pytest.approx(float(engine), rel=0.01)
