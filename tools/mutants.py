@@ -5,6 +5,7 @@ python tools/mutants.py --room engine --all                      every mutant of
 python tools/mutants.py --files src/rackmath/engine/step.py      of these files alone
 python tools/mutants.py --changed HEAD~10 --seconds 240          of core files that changed since, as CI does
 
+Mutants of the simulator are tried in Python, without a compiler, by the tests that do not ask for machine code.
 Mutants of annotations, of texts and of messages are left out, and those in tests/data/equivalent_mutants.csv, which
 names why no test can tell them. A mutant is noticed where a test of its room fails or does not end. cosmic-ray comes
 with `pip install -e '.[dev]'`.
@@ -49,6 +50,8 @@ ROOMS = {
 """Core rooms, and tests that own them beside those in the folder of the same name."""
 LIMIT = 240.0
 """Time after which a mutant counts as noticed: it does not end. [s]"""
+MACHINE_CODE = ("test_code.py", "test_queues.py", "test_fleet.py", "test_kinds.py", "test_prefixes.py")
+"""Tests of the simulator that ask for machine code, or import those that do."""
 _NO_MEANING = ("core/RemoveDecorator", "core/ExceptionReplacer")
 """Operators whose mutants change no number: decorators, and which error is caught; so those of | between types."""
 _NO_ENDS = ("Eq_Is", "NotEq_IsNot")
@@ -68,6 +71,11 @@ class Mutant:
     def text(self) -> str:
         """The line before it is changed."""
         return self.file.read_text(encoding="utf-8").splitlines()[self.line - 1].strip()
+
+    @property
+    def simulated(self) -> bool:
+        """Whether it is one of the simulator's loop or of what surrounds it."""
+        return "simulator" in self.file.parts
 
     @property
     def name(self) -> str:
@@ -136,7 +144,7 @@ def is_noticed(mutant: Mutant, changed: str, copy: Path, tests: Sequence[str], l
         ended = subprocess.run(
             words,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(copy)},
+            env={**os.environ, "PYTHONPATH": str(copy), **({"NUMBA_DISABLE_JIT": "1"} if mutant.simulated else {})},
             capture_output=True,
             timeout=min(limit, LIMIT),
             check=False,
@@ -159,7 +167,7 @@ def tests_of(mutant: Mutant) -> Sequence[str]:
     """Files with tests of the folder that a mutant is in, those that import its module first: they notice most."""
     place = mutant.file.relative_to(SOURCE)
     folder = next(folder for parent in place.parents if (folder := ROOT / "tests" / parent).is_dir())
-    own = sorted(folder.glob("test_*.py"))
+    own = sorted(path for path in folder.glob("test_*.py") if not (mutant.simulated and path.name in MACHINE_CODE))
     module = re.compile(rf"from rackmath\.{re.escape('.'.join(place.with_suffix('').parts))} import\b")
     own.sort(key=lambda path: module.search(path.read_text(encoding="utf-8")) is None)
     return [*(str(path.relative_to(ROOT)) for path in own), *ROOMS[place.parts[0]]]
@@ -224,8 +232,8 @@ def main() -> None:
         return
     if not arguments.all:
         mutants = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
-    # Each of the simulator's is compiled anew, which two of them spend the whole of a short time with: they come last.
-    mutants.sort(key=lambda mutant: "simulator" in mutant.file.parts)
+    # The simulator's tests take longest.
+    mutants.sort(key=lambda mutant: mutant.simulated)
     changes = {mutant: code for mutant in mutants if (code := changed_code(mutant)) is not None}
     total = survivors = 0
     for mutant, failed in results(changes, arguments.tests, arguments.workers, arguments.seconds):

@@ -46,7 +46,8 @@ _COMPILERS: list[subprocess.Popen[bytes]] = []
 def code_for(size: float, kinds: int, say: Callable[[str], None]) -> Code:
     """Form of the simulator's loop for a run.
 
-    Machine code where it is kept or where the run is large enough to wait for it; else Python.
+    Machine code where it is kept or where the run is large enough to wait for it; else Python, as for every run where
+    Numba is told not to compile (``NUMBA_DISABLE_JIT=1``).
 
     Parameters
     ----------
@@ -57,6 +58,8 @@ def code_for(size: float, kinds: int, say: Callable[[str], None]) -> Code:
     say : callable
         Told that the compiler is at work.
     """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return python_code()
     if _mark(kinds).exists():
         with suppress(OSError):
             os.utime(code_folder())

@@ -147,6 +147,16 @@ def test_how_long_a_run_is_in_python_says_whether_it_waits_for_the_compiler(
     assert machine_code.code_for(_size(setup), 1, lambda text: None).whole is interpreted
 
 
+def test_numba_s_own_switch_keeps_every_run_in_python(
+    nothing_kept: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert machine_code.code_for(1e9, 1, lambda text: None).whole
+    assert not nothing_kept
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
+    assert not machine_code.code_for(1e9, 1, lambda text: None).whole
+
+
 def test_a_large_first_run_compiles_and_says_so(nothing_kept: list[list[str]]) -> None:
     said: list[str] = []
     assert not machine_code.code_for(10_000_000, 1, said.append).whole
