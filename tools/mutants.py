@@ -27,6 +27,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 from pathlib import Path
 from queue import Queue
@@ -50,8 +51,6 @@ ROOMS = {
 """Core rooms, and tests that own them beside those in the folder of the same name."""
 LIMIT = 240.0
 """Time after which a mutant counts as noticed: it does not end. [s]"""
-MACHINE_CODE = ("test_code.py", "test_queues.py", "test_fleet.py", "test_kinds.py", "test_prefixes.py")
-"""Tests of the simulator that ask for machine code, or import those that do."""
 _NO_MEANING = ("core/RemoveDecorator", "core/ExceptionReplacer")
 """Operators whose mutants change no number: decorators, and which error is caught; so those of | between types."""
 _NO_ENDS = ("Eq_Is", "NotEq_IsNot")
@@ -163,11 +162,19 @@ def changed_since(revision: str) -> list[Path]:
     return [ROOT / name for name in listed if name.endswith(".py") and (ROOT / name).exists()]
 
 
+@cache
+def asks_for_machine_code(test: Path) -> bool:
+    """Whether a file of tests compiles the simulator, or imports another one that does."""
+    text = test.read_text(encoding="utf-8")
+    imported = re.findall(r"^from tests\.serving\.simulator\.(\w+) import", text, re.MULTILINE)
+    return "compiled_code" in text or any(asks_for_machine_code(test.with_name(f"{name}.py")) for name in imported)
+
+
 def tests_of(mutant: Mutant) -> Sequence[str]:
     """Files with tests of the folder that a mutant is in, those that import its module first: they notice most."""
     place = mutant.file.relative_to(SOURCE)
     folder = next(folder for parent in place.parents if (folder := ROOT / "tests" / parent).is_dir())
-    own = sorted(path for path in folder.glob("test_*.py") if not (mutant.simulated and path.name in MACHINE_CODE))
+    own = sorted(path for path in folder.glob("test_*.py") if not (mutant.simulated and asks_for_machine_code(path)))
     module = re.compile(rf"from rackmath\.{re.escape('.'.join(place.with_suffix('').parts))} import\b")
     own.sort(key=lambda path: module.search(path.read_text(encoding="utf-8")) is None)
     return [*(str(path.relative_to(ROOT)) for path in own), *ROOMS[place.parts[0]]]

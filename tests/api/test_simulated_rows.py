@@ -128,6 +128,7 @@ def test_users_who_began_together_wait_for_one_anothers_prompts() -> None:
         by_itself = next(p for p in single if p.row and (p.row.metric, p.row.statistic) == ("ttft", statistic))
         # Against a prompt that is read by itself: how long that takes is another question.
         assert first.predicted / by_itself.predicted == pytest.approx(first.row.value / by_itself.row.value, rel=0.12)
+        assert first.low <= first.row.value <= first.high
         assert first.reason.startswith("simulated: 24 requests")
     # Lengths that differ draw users apart: most then wait for their own prompt alone.
     apart = run_prediction(alone([{**row, "length_cv": "0.3"} for row in rows])).predictions

@@ -35,7 +35,7 @@ def test_a_wave_is_answered_whatever_its_server_still_passes_on() -> None:
 
 
 def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama) -> None:
-    """100 at once, 10 seats, answers of 10 s: ten rounds, and the mean request waits for four and a half."""
+    """100 at once, ten run, answers of 10 s: ten rounds, and the mean request waits for four and a half."""
     wave = Load(concurrency=100.0, input=1.0, output=1000.0, max_num_seqs=10.0, wave=True)
     state = closed_loop(llama, make_system(), Layout(tensor=8), wave, fixed(0.01, 1e-9), Scheduling(interruption=0.0))
     assert state.time_to_first_token == pytest.approx(4.5 * 10, rel=0.01)
@@ -50,7 +50,7 @@ def test_of_requests_that_come_at_once_the_mean_one_waits_half_of_the_last(llama
         fixed(0.01, 1e-9),
         Scheduling(interruption=0.0),
     )
-    # Unequal answers leave a seat every second.
+    # Of unequal answers one ends every second.
     assert varied.time_to_first_token == pytest.approx(0.9 * 90 / 2, rel=0.01)
     assert varied.median_to_first_token == pytest.approx(40, rel=0.01)
     # The longest of a hundred exponential answers has ln 100 times the mean tokens, and runs on by itself.
@@ -125,7 +125,7 @@ def test_who_is_answered_after_all_prompts_were_read_meets_half_of_them(llama) -
     assert state.running == pytest.approx(64)
     met = np.mean(64 - np.arange(1, 65)) * 0.1
     assert state.time_per_output_token == pytest.approx(0.064 + met / 128, rel=1e-3)
-    # With seats for half of them both halves end together, so that the second is read in one burst as well.
+    # Where half of them run both halves end together, so that the second is read in one burst as well.
     half = closed_loop(llama, make_system(), Layout(), replace(wave, max_num_seqs=32.0), timer, Scheduling(mixed=0.0))
     assert half.time_per_output_token == pytest.approx(0.032 + 0.5 * 31 * 0.1 / 128)
 
@@ -144,7 +144,7 @@ def test_of_answers_that_differ_in_length_the_short_ones_take_longest_a_token(ll
     drawn = np.maximum(rng.exponential(200.0, 400_000), 1.0)
     assert mean == pytest.approx(np.mean(0.02 + 0.01 * np.minimum(8192 / 1024, 49.5 / drawn)), rel=0.005)
     assert median == pytest.approx(0.02 + 0.01 * 49.5 / (200 * np.log(2)), rel=0.01)
-    # Half of them find a seat when somebody has ended: they meet prompts as everybody does.
+    # Half of them begin when others end: they meet prompts as all do in a closed loop.
     half = replace(wave, concurrency=200.0)
     tpot = float(settled(t, 100.0, half, 1.0, Scheduling()).time_per_output_token)
     assert of_requests(half) == pytest.approx(((mean + tpot) / 2, (median + tpot) / 2))
@@ -178,7 +178,7 @@ def test_first_tokens_of_one_pass_come_together_and_are_passed_on_in_turn(server
 def test_equal_answers_are_what_the_simulator_plays(
     llama, policy: str, count: int, max_num_seqs: int, prompt: int, output: int
 ) -> None:
-    """Rounds that wait for seats, the last of them unfilled: steps of 8 ms and 20 us a sequence, 20 us a token read."""
+    """Rounds that wait for those before them, the last unfilled: steps of 8 ms and 20 us a sequence, 20 us a token read."""
     budget, base, each, token = 8192, 8e-3, 2e-5, 2e-5
     work = Arrivals(
         arrival=np.zeros(count), prompt=np.full(count, prompt, np.int32), output=np.full(count, output, np.int32),
@@ -212,8 +212,8 @@ def test_equal_answers_are_what_the_simulator_plays(
 
 
 @pytest.mark.parametrize("ahead", [0.0, 1.0])
-def test_a_seat_is_taken_in_the_next_step_that_is_decided(ahead: float) -> None:
-    """One seat, prompts of 0.4 s, ten tokens of 0.1 s: a step more each time where the next is decided already."""
+def test_a_waiting_request_is_admitted_in_the_next_step_that_is_decided(ahead: float) -> None:
+    """One runs, prompts of 0.4 s, ten tokens of 0.1 s: a step more each time where the next is decided already."""
     t = PassTimes(step=0.1, prompt=0.4, alone=0.4, beside=0.4, lone_step=0.1)
     wave = Load(concurrency=20.0, input=1.0, output=10.0, wave=True)
     state = settled(t, 1.0, wave, 1.0, Scheduling(ahead=ahead))
@@ -240,7 +240,7 @@ def test_groups_read_in_each_step_what_its_budget_takes_in() -> None:
 
 @pytest.mark.parametrize("count", [30, 37, 80, 95])
 def test_when_a_request_s_prompt_is_read_is_counted_one_by_one(count: int) -> None:
-    """Twenty seats, prompts of 50 ms that steps hide, answers of 2 s: rounds of 2.05 s, and half a prompt met by some."""
+    """Twenty run, prompts of 50 ms that steps hide, answers of 2 s: rounds of 2.05 s, and half a prompt met by some."""
     t = PassTimes(step=0.01, prompt=0.05, alone=0.05, beside=0.05, lone_step=0.01)
     wave = Load(concurrency=float(count), input=1.0, output=200.0, wave=True)
     place = np.arange(count * 1000) / 1000

@@ -9,6 +9,7 @@ from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_format_of
 from rackmath.models.weights import layer_weights
+from rackmath.serving.startup.rules import sglang_defaults
 
 GRAPHS_SINCE = {"vllm": 2023.96}
 """Date from which an engine replays decode steps as CUDA graphs by default; the others always did.
@@ -43,8 +44,6 @@ FUSED_EXPERTS_SINCE = {"megatron": 2026.4}
 as a graph. Source: release notes of Megatron-Bridge 0.5.0 and 0.5.1 (NeMo 26.06, "CuTeDSL fused
 grouped GEMM, and full iteration CUDA graphs"); its container 26.04 had none. [years]"""
 
-_SGLANG_TOKENS = ((35 * 2**30, 2048.0), (60 * 2**30, 4096.0))
-"""Memory below which SGLang reads so many tokens of prompts in a pass, by its ``server_args.py``. [B], [tokens]"""
 _LARGE = 70e9
 """Memory from which vLLM takes an accelerator for a large one, A100 aside. [B]"""
 
@@ -177,11 +176,10 @@ def sequences_of_stages(family: str, max_num_seqs: float, stages: float) -> floa
 def default_max_num_batched_tokens(family: str, chip: Chip) -> float:
     """Tokens that an engine puts into one pass where nothing is said. [tokens]
 
-    Source: as :func:`default_max_num_seqs`. SGLang's goes by memory; its 16,384 above 160 GiB is not taken, since the
-    constants of its services were fitted with 8,192 there (docs/losses.md, what remains).
+    Source: as :func:`default_max_num_seqs`; SGLang's goes by memory.
     """
     if family == "sglang":
-        return next((tokens for below, tokens in _SGLANG_TOKENS if chip.memory_capacity < below), 8192.0)
+        return sglang_defaults(chip).tokens
     return 2048.0 if family == "vllm" and not _large(chip) else 8192.0
 
 

@@ -128,9 +128,9 @@ def settled(t: PassTimes, capacity: Number, load: Load, groups: Number, s: Sched
     the server passes on.
     """
     limit = admitted(load, capacity)
-    if load.wave:
-        return settled_wave(t, limit, capacity, load, groups, s, stages)
     turn = s.interruption * minimum(t.prompt, t.beside) / stages
+    if load.wave:
+        return settled_wave(t, limit, capacity, turn, load, groups, s)
     passed = groups / maximum(in_turn(turn, s), INSTANT)
     loop = balance(t, limit, time_to_first_token(t, limit, load, groups, s), passed, load, groups, s)
     first = maximum(loop.first, limit / loop.rate - load.output * loop.tpot)

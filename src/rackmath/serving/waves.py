@@ -1,7 +1,7 @@
-"""Requests that all come at once, as in a one-shot benchmark: those with a seat, those that wait for one, the last.
+"""Requests that all come at once, as in a one-shot benchmark: those that run at once, those that wait, the last.
 
-Of C requests N are in the engine at once. While others wait it is a closed loop of N whose places are filled as
-soon as they are left; at its start N prompts come together, and at its end nobody follows.
+Of C requests N run at once, as many as ``max_num_seqs`` and the memory allow. While others wait the engine is a closed
+loop of N: when a request ends, the next one is admitted. At the start N prompts come together; at the end none follow.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ _QUANTILES = -np.log1p(-(np.arange(64) + 0.5) / 64)
 
 
 def settled_wave(
-    t: PassTimes, limit: Number, capacity: Number, load: Load, groups: Number, s: Scheduling, stages: Number = 1.0
+    t: PassTimes, limit: Number, capacity: Number, turn: Number, load: Load, groups: Number, s: Scheduling
 ) -> Steady:
     """What a wave looks like, given the times of its passes: means over its requests, and its own end.
 
     Parameters
     ----------
     limit : Number
-        Requests that are in the engine at once. [requests]
-    stages : Number
-        Stages of a pipeline, which read so many prompts at a time.
+        Requests that run at once. [requests]
+    capacity : Number
+        Requests that fit. [requests]
+    turn : Number
+        Time from one prompt that a group reads to the next. [s]
     """
-    turn = s.interruption * minimum(t.prompt, t.beside) / stages
-    # Who waits for a seat was received long ago: the next step that is decided reads his prompt.
+    # A waiting request was received long ago: the next step that is decided reads its prompt.
     loop = balance(t, limit, s.ahead * t.step + t.alone, groups / maximum(turn, INSTANT), load, groups, s)
-    part, size = in_bursts(limit, load, s), _burst_size(limit, load, s)
-    running = maximum(part * batch_of_wave(size, load, groups, s) + (1 - part) * loop.decoding, 1.0)
-    tpot = _time_per_token(t, limit, loop, load, groups, s)
+    running, tpot = _of_tokens(t, limit, loop, load, groups, s)
     mean_of_requests, median_of_requests = _of_requests(t, limit, tpot, load, groups, s)
     mean, median = _starts(t, limit, loop, load, groups, s)
     before = s.arrival + t.alone + others(load.concurrency, groups) * of_burst(t.prompt, s)[0]
@@ -59,22 +58,14 @@ def settled_wave(
     )
 
 
-def admitted_share(users: Number, load: Load) -> Number:
-    """Part of the requests of a wave that the engine admits at once, ``users`` of them. [1]"""
-    return minimum(users, load.concurrency) / load.concurrency
-
-
 def ends_together(load: Load, s: Scheduling) -> Mask:
     """Whether answers that began in one burst end in one step, however many prompts it had."""
     return np.equal(s.mixed, 0.0) & np.equal(load.varied, 0.0)
 
 
-def in_bursts(users: Number, load: Load, s: Scheduling) -> Number:
-    """Part of a wave whose prompts are read together: those that find a seat at once, the others as seats are left. [1]
-
-    Where prompts come first, answers of one length leave all seats together, so that every request comes in a burst.
-    """
-    return np.where(ends_together(load, s), 1.0, admitted_share(users, load))
+def _admitted_share(limit: Number, load: Load) -> Number:
+    """Part of the requests of a wave that are admitted at once. [1]"""
+    return minimum(limit / load.concurrency, 1.0)
 
 
 def _starts(
@@ -82,30 +73,27 @@ def _starts(
 ) -> tuple[Number, Number]:
     r"""When the prompt of a wave's mean request is read, and that of the one in the middle. [s], [s]
 
-    The first N are read one after the other, every :math:`p` seconds. Answers of one length leave their seats as they
-    came, a round of :math:`N / X` later each time, where X requests end in a second:
+    The first N are read one after the other, every :math:`p` seconds. Answers of one length end in the order in which
+    they began, so that the next N begin a round of :math:`N / X` later, where X requests end in a second:
 
     .. math:: t_i = \lfloor i / N \rfloor \, N / X + (i \bmod N) \, p
 
-    Unequal ones leave them all the time: :math:`t_i = N p + (i - N) / X` for :math:`i > N`.
+    Unequal ones end all the time: :math:`t_i = N p + (i - N) / X` for :math:`i > N`.
     """
-    rounds = load.concurrency / limit
     fill, round_time = others(limit, groups) * of_burst(t.prompt, s)[1], limit / loop.rate
-
-    def at(place: Number) -> Number:
-        full = np.floor(place)
-        alike = full * round_time + (place - full) * fill
-        return np.where(varied, minimum(place, 1.0) * fill + maximum(place - 1, 0.0) * round_time, alike)
-
-    varied, (full, rest) = np.greater(load.varied, 0), _rounds(limit, load)
+    (full, rest), (before, place) = _rounds(load.concurrency / limit), _rounds(load.concurrency / limit / 2)
+    later = full + rest - 1
     alike = round_time * (full * (full - 1) / 2 + full * rest) + fill * (full + rest**2) / 2
-    unequal = fill / 2 + (rounds - 1) * fill + (rounds - 1) ** 2 * round_time / 2
-    return np.where(varied, unequal, alike) / rounds, at(rounds / 2)
+    unequal = fill / 2 + later * fill + later**2 * round_time / 2
+    middle = before * round_time + place * fill
+    middle_unequal = minimum(before + place, 1.0) * fill + maximum(before + place - 1, 0.0) * round_time
+    varied = np.greater(load.varied, 0)
+    return np.where(varied, unequal, alike) / (full + rest), np.where(varied, middle_unequal, middle)
 
 
-def _rounds(limit: Number, load: Load) -> tuple[Number, Number]:
-    """How often all N seats are filled, and the part of them that the last requests fill. [1], [1]"""
-    rounds = np.asarray(load.concurrency / limit)
+def _rounds(rounds: Number) -> tuple[Number, Number]:
+    """Whole rounds of N requests, and the part of another one. [1], [1]"""
+    rounds = np.asarray(rounds)
     full = np.floor(rounds * (1 + _ROUNDING))
     return full, np.where(rounds - full > _ROUNDING * rounds, rounds - full, 0.0)
 
@@ -118,12 +106,12 @@ def _ending(
     .. math:: T = a + P_1 + (C/g - 1) \, r h + W + (n/g - 1) \max(P, (1 - r) h) + O \, s_n / a_d + \text{tail}
 
     The last one is read when all prompts of its group are, and meets none of them afterwards. Of answers of one length
-    the last n come after W, all rounds of N before theirs, and their steps are as much shorter as n is less than the
-    mean batch; unequal ones leave their seats all the time, so that the last N have theirs after :math:`W = (C - N) /
-    X`. The longest of C exponential answers is ln C times the mean one; few sequences run beside it.
+    the last n begin after W, all rounds of N before theirs, and their steps are as much shorter as n is less than the
+    mean batch; unequal ones end all the time, so that the last N run after :math:`W = (C - N) / X`. The longest of C
+    exponential answers is ln C times the mean one; few sequences run beside it.
     """
     reception, turn = of_burst(t.prompt, s)
-    rest = _rounds(limit, load)[1]
+    _, rest = _rounds(load.concurrency / limit)
     last = np.where(np.greater(load.varied, 0) | (rest == 0), limit, rest * limit)
     waited = (load.concurrency - last) / loop.rate
     read = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(last, groups) * turn
@@ -132,23 +120,25 @@ def _ending(
     return waited + read + load.output * step / s.accepted(load.drafted) + tail
 
 
-def _burst_size(limit: Number, load: Load, s: Scheduling) -> Number:
-    """Requests whose prompts are read together, as the mean one sees it: N, and what is left in the last round. [1]"""
-    full, rest = _rounds(limit, load)
-    return limit * np.where(ends_together(load, s), (full + rest**2) / (full + rest), 1.0)
-
-
-def _time_per_token(
+def _of_tokens(
     t: PassTimes, limit: Number, loop: LoopBalance, load: Load, groups: Number, s: Scheduling
-) -> Number:
-    """Mean time between tokens: a burst's prompts are met in part, by :func:`prompts_beside_answer`. [s]"""
-    part, size = in_bursts(limit, load, s), _burst_size(limit, load, s)
+) -> tuple[Number, Number]:
+    """Mean batch beside a token, and mean time between tokens. [sequences], [s]
+
+    A part of the requests comes in bursts, whose prompts are met by :func:`prompts_beside_answer`: those that are
+    admitted at once; or all, where answers end together, N in a round and the rest in the last one.
+    """
+    together = ends_together(load, s)
+    full, rest = _rounds(load.concurrency / limit)
+    part = np.where(together, 1.0, _admitted_share(limit, load))
+    size = limit * np.where(together, (full + rest**2) / (full + rest), 1.0)
     others_met = _of_other_passes(t, size, groups, s)
     # Answers of one length stay beside those whose prompts were read in the same pass.
     later = np.where(np.greater(load.varied, 0), share_met(limit, groups, s), others_met) * loop.decoding
     met = part * others_met * size * prompts_beside_answer(size, load, groups, s) + (1 - part) * later
     met = minimum(met / maximum(load.output, 1.0), prompts_read(load, s))
-    return t.step / s.accepted(load.drafted) + s.interruption * met * t.beside
+    running = maximum(part * batch_of_wave(size, load, groups, s) + (1 - part) * loop.decoding, 1.0)
+    return running, t.step / s.accepted(load.drafted) + s.interruption * met * t.beside
 
 
 def _of_other_passes(t: PassTimes, users: Number, groups: Number, s: Scheduling) -> Number:
@@ -202,13 +192,14 @@ def _of_requests(
 ) -> tuple[Number, Number]:
     r"""Mean and median over requests of each one's own time per token. [s], [s]
 
-    An answer of the first fill waits for half of its prompts, however few tokens it has; no step waits for
-    more than fill a pass. Of answers of n tokens, exponential with mean O,
+    An answer of those that are admitted at once waits for half of their prompts, however few tokens it has; no step
+    waits for more than fill a pass. Of answers of n tokens, exponential with mean O,
 
     .. math:: t_n = s / a + \kappa P \, \min(m, \tfrac{1}{2} N w / n)
 
-    with N sequences in the engine, w as in :func:`prompts_beside_answer` and m the prompts of a full pass. Who comes
-    later meets prompts as long as he is answered: the mean is ``tpot``, as it is of answers of one length.
+    with N sequences in the engine, w the part of their prompts that one of them waits for and m the prompts of a full
+    pass. Later requests meet prompts as long as they are answered: the mean is ``tpot``, as it is of answers of one
+    length.
 
     Parameters
     ----------
@@ -217,7 +208,7 @@ def _of_requests(
     tpot : Number
         Mean of all tokens. [s]
     """
-    part, half = admitted_share(users, load), 0.5 * users * _of_other_passes(t, users, groups, s)
+    part, half = _admitted_share(users, load), 0.5 * users * _of_other_passes(t, users, groups, s)
     # No answer is shorter than a token.
     waits = np.asarray(half)[..., None] / np.maximum(np.asarray(load.output)[..., None] * _QUANTILES, 1.0)
     by_length = np.minimum(waits, np.asarray(prompts_read(load, s))[..., None])

@@ -363,7 +363,7 @@ def test_ranges_are_twice_as_wide_where_no_start_was_measured() -> None:
         assert graphs.high - graphs.value == pytest.approx(0.35 * graphs.value * wide)
 
 
-@pytest.mark.parametrize(("on", "tokens"), [("rtx-4090", 2048), ("l40s", 4096), ("h100-sxm", 8192)])
+@pytest.mark.parametrize(("on", "tokens"), [("rtx-4090", 2048), ("l40s", 4096), ("h100-sxm", 8192), ("mi210", 8192)])
 def test_sglang_reads_as_much_in_a_pass_as_an_accelerator_has_room_for(on: str, tokens: int) -> None:
     """Of a card of 24 GB 8,192 tokens would leave less than a half to weights and cache."""
     facts = run_memory(MemoryRequest(model="llama-3.1-8b", on=on, engine="sglang")).facts
@@ -374,6 +374,9 @@ def test_sglang_reads_as_much_in_a_pass_as_an_accelerator_has_room_for(on: str, 
 def test_a_pass_that_leaves_nothing_is_refused_by_its_own_name() -> None:
     """1.5 MB a token are more than an H100 has."""
     asked = MemoryRequest(model="llama-3.1-8b", on="h100-sxm", engine="sglang", max_num_batched_tokens=65_536)
-    with pytest.raises(InputError, match="--max-num-batched-tokens = 65536: the default of --mem-fraction-static"):
+    with pytest.raises(
+        InputError,
+        match="--max-num-batched-tokens = 65536: so many in a pass leave no memory to the default of --mem-fraction-static",
+    ):
         run_memory(asked)
     assert run_memory(replace(asked, gpu_memory_utilization=0.8)).facts["fits"]

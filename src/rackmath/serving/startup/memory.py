@@ -137,7 +137,7 @@ def start(
     sequences = server.sequences or _most_sequences(architecture, chip, rules, server.family)
     fraction = rules.fraction(chip, float(layout.tensor), tokens) if server.fraction is None else server.fraction
     if server.fraction is None and fraction <= 0:
-        way_out = f"the default of {rules.flag} leaves nothing beside so many in a pass: write fewer, or {rules.flag}"
+        way_out = f"so many in a pass leave no memory to the default of {rules.flag}: write fewer, or {rules.flag}"
         raise InputError("--max-num-batched-tokens", tokens, way_out)
     if not 0 < fraction <= 1:
         raise InputError(rules.flag, fraction, "write a part of the memory, above 0 and up to 1")

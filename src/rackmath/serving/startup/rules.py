@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import floor, inf
 from types import MappingProxyType
+from typing import NamedTuple
 
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
@@ -228,11 +229,36 @@ def graph_sizes(family: str, chip: Chip, width: float, max_num_seqs: float) -> f
     """
     if family != "sglang":
         return min(2 * max_num_seqs, 512.0)
-    gibibytes = visible(chip) / _GIB
-    for limit, narrow, wide in ((20, 8, 8), (35, 24, 80), (60, 32, 160), (160, 256, 512)):
-        if gibibytes < limit:
-            return float(narrow if width < 4 else wide)
-    return 512.0
+    defaults = sglang_defaults(chip)
+    return defaults.graphs if width < 4 else defaults.wide_graphs
+
+
+class SglangDefaults(NamedTuple):
+    """What SGLang takes by an accelerator's memory where nothing is said."""
+
+    below: float
+    """Memory that programs see, less than this. [GiB]"""
+    tokens: float
+    """Tokens of prompts in a pass (``chunked_prefill_size``). [tokens]"""
+    graphs: float
+    """Largest batch that a graph is captured for, of fewer than four tensor ranks. [sequences]"""
+    wide_graphs: float
+    """The same from four tensor ranks on. [sequences]"""
+
+
+_SGLANG_BY_MEMORY = (
+    SglangDefaults(20, 2048.0, 8.0, 8.0),
+    SglangDefaults(35, 2048.0, 24.0, 80.0),
+    SglangDefaults(60, 4096.0, 32.0, 160.0),
+    SglangDefaults(160, 8192.0, 256.0, 512.0),
+    # SGLang reads 16,384 here; constants of its services were fitted with 8,192 (docs/losses.md, what remains).
+    SglangDefaults(inf, 8192.0, 512.0, 512.0),
+)
+
+
+def sglang_defaults(chip: Chip) -> SglangDefaults:
+    """SGLang's defaults by memory. Source: its ``server_args.py``, ``_handle_gpu_memory_settings``, of 2026."""
+    return next(row for row in _SGLANG_BY_MEMORY if visible(chip) / _GIB < row.below)
 
 
 _RULES: Mapping[str, StartupRules | None] = MappingProxyType(
