@@ -135,6 +135,8 @@ def test_text_is_read_as_on_the_command_line() -> None:
     [
         ("gpus", 0, "--gpus = 0: write a whole number from 1 to 1,000,000"),
         ("gpus", 1.5, "--gpus = 1.5: write a whole number"),
+        ("max_num_seqs", 0, "--max-num-seqs = 0: write a whole number from 1 to 65,536"),
+        ("max_num_batched_tokens", 0, "--max-num-batched-tokens = 0: write a whole number from 1"),
         ("gpus", float("nan"), "--gpus"),
         ("policy", "fast", "--policy = 'fast': use one of chunked"),
         ("ideal", "yes", "--ideal = 'yes': write True or False"),

@@ -126,6 +126,23 @@ def test_sources_that_err_alike_ask_for_wider_ranges_than_the_same_rows_mixed(rn
     assert min(wider) >= 1
 
 
+@pytest.mark.parametrize(("sources", "own"), [(2, False), (3, False), (4, True)])
+def test_a_class_of_few_sources_is_no_narrower_than_all_rows(rng, sources: int, own: bool) -> None:
+    """Three sources of first tokens that happen to agree say nothing of a fourth."""
+    others, values, _ = from_sources(rng, 20, 20, 0.5, 0.1)
+    first = question(read_row(cells(metric="ttft"), 2))
+    agreeing = [
+        replace(
+            first, row=replace(first.row, value=10.0 * float(np.exp(rng.normal(0, 0.01))), source=f"t{i % sources}")
+        )
+        for i in range(400)
+    ]
+    ranges = constants_with(others + agreeing, np.concatenate([values, np.full(400, 10.0)])).ranges
+    for place in ("chip", "pair", "member", "none"):
+        (low, high), (all_low, all_high) = ranges["first token"][place], ranges["all"][place]
+        assert (low > all_low and high < all_high) if own else (low <= all_low and high >= all_high)
+
+
 def test_a_large_source_does_not_outweigh_all_others(rng) -> None:
     questions, values = rows_of(1000, rng, 0.05)
     made = [

@@ -32,10 +32,10 @@ class Deployment:
     """Of one copy that prefills."""
     encoder_gpus: int | None = None
     """Of them, those that encode images only; None where servers do. [accelerators]"""
-    max_num_seqs: int = 256
-    """Sequences in a step of a replica at most. [sequences]"""
-    max_num_batched_tokens: int = 8192
-    """Tokens of a step. [tokens]"""
+    max_num_seqs: int | None = None
+    """Sequences in a step of a replica at most; None as the engine does by default. [sequences]"""
+    max_num_batched_tokens: int | None = None
+    """Tokens of a step; None as the engine does by default. [tokens]"""
     gpu_memory_utilization: float | None = None
     """Part of the memory that the engine may take, in its own terms; None as the engine does by default."""
     weights: str | None = None

@@ -67,7 +67,7 @@ TTFT = Option(help="Limit on the mean time to first token, in seconds.", kind=ki
 TPOT = Option(help="Limit on the mean time per output token, in seconds.", kind=kinds.TIME_PER_TOKEN)
 MAX_NUM_SEQS = Option(
     help="Sequences in a step of a replica at most.",
-    kind=kinds.whole(),
+    kind=kinds.whole(1, 65_536),
     names=("--max-num-seqs", "--seats"),
     flags={"vllm": "--max-num-seqs", "sglang": "--max-running-requests"},
 )
@@ -79,7 +79,7 @@ MEMORY_PART = Option(
 )
 MAX_NUM_BATCHED_TOKENS = Option(
     help="Tokens of one step.",
-    kind=kinds.whole(),
+    kind=kinds.whole(1, 10_000_000),
     names=("--max-num-batched-tokens", "--budget"),
     flags={"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"},
 )

@@ -7,8 +7,9 @@ no rows on a generation, a range is that of engines and generations left out as 
 where neither was ever measured. Runs of an early enablement have a range of their own: no answer is of one.
 
 Rows of one source err alike, and whoever asks is a source of his own: percentiles over rows hold of the
-sources that they saw, and too seldom of the next. So a source weighs as the root of its rows, and all ranges
-are stretched until rows lie in the ranges that the other sources alone would have had, nine times of ten.
+sources that they saw, and too seldom of the next. So a source weighs as the root of its rows, a class of three
+sources or fewer is no narrower than all rows, and all ranges are stretched until rows lie in the ranges that the
+other sources alone would have had, nine times of ten.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,11 +161,8 @@ def coverage_by_others(
 
 def _fitted(rows: _Rows) -> Table:
     """Ranges of some rows, as wide as rows of a further source need them."""
-    tables, factor = _tables(rows), _stretch(rows)
-    return {
-        name: {place: (float(np.exp(factor * low)), float(np.exp(factor * high))) for place, (low, high) in t.items()}
-        for name, t in tables.items()
-    }
+    stretched = _stretch(rows)
+    return {name: _factors(table, stretched) for name, table in _tables(rows).items()}
 
 
 def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
@@ -174,10 +173,12 @@ def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
         inside = rows.part(of_class & ~rows.is_early)
         source, chip, engine = (_range(inside, key) for key in ("source", "chip", "engine on generation"))
         table = {"chip": source, "pair": _wider(source, chip), "member": _wider(source, engine)}
-        low, high = table["member"]
-        table["none"] = (_WIDER * low, _WIDER * high)
+        table["none"] = (_WIDER * table["member"][0], _WIDER * table["member"][1])
         if (of_class & rows.is_early).any():
             table[IMMATURE] = _range(rows.part(of_class & rows.is_early), "source")
+        if name != ALL and len(np.unique(inside.sources)) <= FEWEST_SOURCES:
+            # With one of them left out too few are left to tell how a further one errs.
+            table = {place: _wider(ends, entries[ALL].get(place, ends)) for place, ends in table.items()}
         entries[name] = table
     return entries
 
@@ -185,8 +186,7 @@ def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
 def _stretch(rows: _Rows) -> float:
     def bounds(out: Mask) -> tuple[Array, Array]:
         others = rows.part(~out)
-        ranges = {key: {place: _factors(ends) for place, ends in t.items()} for key, t in _tables(others).items()}
-        return _bounds(rows.part(out), ranges, others)
+        return _bounds(rows.part(out), {key: _factors(table) for key, table in _tables(others).items()}, others)
 
     return stretch(rows.errors["source"], rows.sources, bounds)
 
@@ -267,8 +267,9 @@ def _widened(low: float, high: float) -> tuple[float, float]:
     return low**_WIDER, high**_WIDER
 
 
-def _factors(ends: tuple[float, float]) -> tuple[float, float]:
-    return float(np.exp(ends[0])), float(np.exp(ends[1]))
+def _factors(table: Mapping[str, tuple[float, float]], stretched: float = 1.0) -> dict[str, tuple[float, float]]:
+    """Ends of ranges whose logarithms these are, by place."""
+    return {place: (exp(stretched * low), exp(stretched * high)) for place, (low, high) in table.items()}
 
 
 def _wider(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:

@@ -363,7 +363,10 @@ def test_ranges_are_twice_as_wide_where_no_start_was_measured() -> None:
         assert graphs.high - graphs.value == pytest.approx(0.35 * graphs.value * wide)
 
 
-@pytest.mark.parametrize(("on", "tokens"), [("rtx-4090", 2048), ("l40s", 4096), ("h100-sxm", 8192), ("mi210", 8192)])
+@pytest.mark.parametrize(
+    ("on", "tokens"),
+    [("rtx-4090", 2048), ("l40s", 4096), ("h100-sxm", 8192), ("mi210", 8192), ("b200", 16_384), ("mi300x", 16_384)],
+)
 def test_sglang_reads_as_much_in_a_pass_as_an_accelerator_has_room_for(on: str, tokens: int) -> None:
     """Of a card of 24 GB 8,192 tokens would leave less than a half to weights and cache."""
     facts = run_memory(MemoryRequest(model="llama-3.1-8b", on=on, engine="sglang")).facts

@@ -12,7 +12,7 @@ from rackmath.errors import InputError
 from rackmath.hardware import Chip, System
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import default_max_num_seqs, micro_batch_sequences
+from rackmath.serving.engines import default_max_num_batched_tokens, default_max_num_seqs, micro_batch_sequences
 from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.waits import started
 
@@ -31,15 +31,15 @@ def batching_of(
     drafts: Drafting,
 ) -> Batching:
     """How a replica fills its steps; its memory is known when it is deployed."""
-    share = 1.0
+    tokens, share = max_num_batched_tokens_of(r, system.chip), 1.0
     if scheduling is not None:
         share = 1 + float(scheduling.lockstep) * (int(layout.data) - 1)
     return Batching(
         policy=r.scheduler.policy,
         preemption=r.scheduler.preemption,
-        max_num_batched_tokens=r.max_num_batched_tokens,
+        max_num_batched_tokens=tokens,
         max_num_seqs=micro_batch_sequences(
-            r.engine, r.max_num_seqs or _max_num_seqs(r, system.chip, drafts.drafted), int(layout.pipeline)
+            r.engine, _max_num_seqs(r, system.chip, drafts.drafted, tokens), int(layout.pipeline)
         ),
         queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
@@ -60,9 +60,18 @@ def batching_of(
     )
 
 
-def _max_num_seqs(r: SimulateRequest, chip: Chip, drafted: int) -> int:
-    """Sequences that the engine itself takes into a step: no more than the step has tokens for."""
-    return max(int(min(default_max_num_seqs(r.engine, chip), _UNBOUNDED, r.max_num_batched_tokens / (1 + drafted))), 1)
+def max_num_batched_tokens_of(r: SimulateRequest, chip: Chip) -> int:
+    """Tokens of one step, by default the engine's own. [tokens]"""
+    if r.max_num_batched_tokens is not None:
+        return r.max_num_batched_tokens
+    return int(default_max_num_batched_tokens(r.engine, chip))
+
+
+def _max_num_seqs(r: SimulateRequest, chip: Chip, drafted: int, tokens: int) -> int:
+    """Sequences of a step at most; those that the engine itself takes are no more than the step has tokens for."""
+    if r.max_num_seqs is not None:
+        return r.max_num_seqs
+    return max(int(min(default_max_num_seqs(r.engine, chip), _UNBOUNDED, tokens / (1 + drafted))), 1)
 
 
 def _frontend(r: SimulateRequest, scheduling: Scheduling | None) -> float:

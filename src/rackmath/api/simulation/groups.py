@@ -13,7 +13,7 @@ from rackmath.api.drafts import draft_model_of, drafting
 from rackmath.api.fields import field_named
 from rackmath.api.images import served_model
 from rackmath.api.near_service import Service, service_near
-from rackmath.api.simulation.batching import batching_of
+from rackmath.api.simulation.batching import batching_of, max_num_batched_tokens_of
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
@@ -21,7 +21,7 @@ from rackmath.engine.layout import Layout, parse_layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.evidence.subjects import layout_text
-from rackmath.hardware import System
+from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
@@ -223,7 +223,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
     context = float((work.prompt + work.output).mean())
     draft = draft_model_of(r.draft_model, architecture)
-    server = _server(r, draft)
+    server = _server(r, system.chip, draft)
     layout = _layout(architecture, system, gpus, context, r.layout, server)
     if server.fraction is not None and (layout.ffn or not is_known(server.family)):
         way_out = f"leave it out: how {server.family} as {layout.text()} shares out memory is not known"
@@ -262,7 +262,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     )
 
 
-def _server(r: SimulateRequest, draft: Architecture | None) -> EngineStart:
+def _server(r: SimulateRequest, chip: Chip, draft: Architecture | None) -> EngineStart:
     """How engines are started, by whose account of memory requests find a place; the bound's is of bytes alone.
 
     Where the engine's part of the memory is said, its account counts under the bound as well.
@@ -270,7 +270,7 @@ def _server(r: SimulateRequest, draft: Architecture | None) -> EngineStart:
     return EngineStart(
         family="" if r.ideal and r.gpu_memory_utilization is None else r.engine,
         fraction=r.gpu_memory_utilization,
-        tokens=float(r.max_num_batched_tokens),
+        tokens=float(max_num_batched_tokens_of(r, chip)),
         sequences=r.max_num_seqs,
         graphs=not r.enforce_eager,
         speculative=draft is None and r.drafted > 0,

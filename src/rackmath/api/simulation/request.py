@@ -156,7 +156,9 @@ class SimulateRequest(FleetFields):
             kind=kinds.choice(*PREEMPTIONS),
         ),
     ] = None
-    max_num_batched_tokens: Annotated[int, options.MAX_NUM_BATCHED_TOKENS] = 8192
+    max_num_batched_tokens: Annotated[
+        int | None, options.MAX_NUM_BATCHED_TOKENS.but(help="Tokens of one step (default: the engine's own).")
+    ] = None
     max_num_seqs: Annotated[
         int | None,
         options.MAX_NUM_SEQS.but(

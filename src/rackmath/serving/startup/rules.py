@@ -251,8 +251,7 @@ _SGLANG_BY_MEMORY = (
     SglangDefaults(35, 2048.0, 24.0, 80.0),
     SglangDefaults(60, 4096.0, 32.0, 160.0),
     SglangDefaults(160, 8192.0, 256.0, 512.0),
-    # SGLang reads 16,384 here; constants of its services were fitted with 8,192 (docs/losses.md, what remains).
-    SglangDefaults(inf, 8192.0, 512.0, 512.0),
+    SglangDefaults(inf, 16384.0, 512.0, 512.0),
 )
 
 
