@@ -55,8 +55,8 @@ def test_a_chunk_of_a_grid(benchmark) -> None:
     axes = {
         "batch": list(np.geomspace(1, 8192, 512)),
         "context": list(np.geomspace(128, 131_072, 512)),
-        "cached": [0.0],
-        "drafted": [0.0],
+        "cached_tokens": [0.0],
+        "draft_tokens": [0.0],
     }
     chunk = chunk_of("grid", case=case, axes=axes, start=0, stop=grids.SLICE)
     assert len(benchmark(computed, chunk)) == grids.SLICE

@@ -19,7 +19,8 @@ from rackmath.errors import InputError
 
 @pytest.mark.parametrize("ideal", [False, True])
 @pytest.mark.parametrize(
-    ("phase", "more"), [("decode", {}), ("prefill", {}), ("decode", {"drafted": 2}), ("decode", {"engine": "sglang"})]
+    ("phase", "more"),
+    [("decode", {}), ("prefill", {}), ("decode", {"draft_tokens": 2}), ("decode", {"engine": "sglang"})],
 )
 def test_estimate_is_the_command_s(phase: str, more: dict[str, object], *, ideal: bool) -> None:
     asked = [
@@ -36,7 +37,7 @@ def test_estimate_is_the_command_s(phase: str, more: dict[str, object], *, ideal
         "--phase",
         phase,
     ]
-    asked += [f"--{key}={value}" for key, value in more.items()] + (["--ideal"] if ideal else [])
+    asked += [f"--{key.replace('_', '-')}={value}" for key, value in more.items()] + (["--ideal"] if ideal else [])
     said = json.loads(CliRunner().invoke(cli, [*asked, "--json"]).stdout)
     answer = rackmath.estimate(
         "deepseek-v3", "h200-sxm", gpus=8, batch=8, context=4000, phase=phase, ideal=ideal, **more

@@ -39,10 +39,10 @@ SERVER = LaunchedWorker(
     batch=64.0,
     chunk=8192.0,
     longest=8192,
-    drafted=0.0,
+    draft_tokens=0.0,
     quantise="fp8",
     cache="fp8",
-    cached=True,
+    prefix_caching=True,
 )
 """A server of one pool; the tests start from it as well."""
 _TEXT = {"type": "string"}

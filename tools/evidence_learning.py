@@ -15,7 +15,7 @@ from rackmath.evidence.configurations import AMOUNTS, NAMES, Configurations
 from rackmath.evidence.kernel import Part, covariance
 from rackmath.evidence.posterior import Process
 
-_LOADS = ("load", "input", "output", "gpus", "cached", "drafted")
+_LOADS = ("load", "input", "output", "gpus", "cached_prefix", "draft_tokens")
 STRUCTURE: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "engine on a generation": (
         ("engine", "generation"), ("question", "kind", "chip", "bits"), ("year", "load", "input")
@@ -32,7 +32,15 @@ STRUCTURE: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
     ),
 }  # fmt: skip
 """Parts: names that have to agree, names that may differ at a price, amounts that matter."""
-_LENGTHS = {"year": 1.0, "load": 1.5, "input": 1.5, "output": 1.5, "gpus": 1.0, "cached": 0.5, "drafted": 2.0}
+_LENGTHS = {
+    "year": 1.0,
+    "load": 1.5,
+    "input": 1.5,
+    "output": 1.5,
+    "gpus": 1.0,
+    "cached_prefix": 0.5,
+    "draft_tokens": 2.0,
+}
 _SHORTEST = {"year": 1.0}
 """Shortest lengths. Dates that tell within less than a year tell sources apart, which are dated as a whole."""
 UNKNOWN_SOURCE_WEIGHT = 0.5

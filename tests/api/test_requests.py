@@ -45,6 +45,7 @@ from rackmath.api.train_request import TrainRequest
 from rackmath.cli.app import cli
 from rackmath.engine.layout import Layout
 from rackmath.errors import InputError
+from rackmath.sweeps.grid_request import SweepRequest
 
 COMMANDS = {
     "estimate": EstimateRequest,
@@ -177,6 +178,11 @@ OLDER = (
     (BudgetRequest, "known", "published_models"),
     (PipelineRequest, "send overlapped kept", "send_time overlap_time weight_share"),
     (RlRequest, "trained straggle", "training_share straggler_ratio"),
+    (EstimateRequest, "cached drafted num_speculative_tokens", "cached_tokens draft_tokens draft_tokens"),
+    (PlanRequest, "drafted num_speculative_tokens", "draft_tokens draft_tokens"),
+    (SimulateRequest, "drafted num_speculative_tokens", "draft_tokens draft_tokens"),
+    (SweepRequest, "cached drafted", "cached_tokens draft_tokens"),
+    (PriceRequest, "cached", "cached_input"),
 )  # fmt: skip
 
 

@@ -354,7 +354,7 @@ def test_limits_that_nothing_keeps_are_an_answer(capsys) -> None:
         (["--ttft", "-1"], "time_to_first_token"),
         (["--cached-prefix", "1.5"], "cached prefix"),
         (["--weights", "fp7"], "fp7"),
-        (["--drafted", "0,x"], "--drafted = 'x'"),
+        (["--draft-tokens", "0,x"], "--draft-tokens = 'x'"),
         (["--rate", "1e9"], "requests per second"),
     ],
 )

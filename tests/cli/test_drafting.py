@@ -24,21 +24,21 @@ def estimate(*arguments: str) -> dict[str, Any]:
     return json.loads(result.stdout)
 
 
-@pytest.mark.parametrize("drafted", ["0", "1", "3"])
-def test_speed_throughput_and_cost_count_the_same_tokens(drafted: str) -> None:
-    facts = estimate(*DEEPSEEK, "--drafted", drafted, "--usd-per-gpu-hour", "2")
+@pytest.mark.parametrize("draft_tokens", ["0", "1", "3"])
+def test_speed_throughput_and_cost_count_the_same_tokens(draft_tokens: str) -> None:
+    facts = estimate(*DEEPSEEK, "--draft-tokens", draft_tokens, "--usd-per-gpu-hour", "2")
     made = facts["accepted_tokens"]
     assert facts["tokens_per_second_per_user"] == pytest.approx(made / facts["time"])
     assert facts["tokens_per_second"] == pytest.approx(8 * facts["tokens_per_second_per_user"])
     assert facts["usd_per_million_tokens"] == pytest.approx(8 * 2 / 3600 / facts["tokens_per_second"] * 1e6)
-    assert made == 1 if drafted == "0" else 1 < made < 1 + int(drafted)
+    assert made == 1 if draft_tokens == "0" else 1 < made < 1 + int(draft_tokens)
 
 
 def test_acceptance_by_position() -> None:
-    facts = estimate(*DEEPSEEK, "--drafted", "3", "--acceptance", "0.9,0.5,0.25")
+    facts = estimate(*DEEPSEEK, "--draft-tokens", "3", "--acceptance", "0.9,0.5,0.25")
     assert facts["accepted_tokens"] == pytest.approx(1 + 0.9 + 0.9 * 0.5 + 0.9 * 0.5 * 0.25)
-    assert estimate(*DEEPSEEK, "--drafted", "3", "--acceptance", "0")["accepted_tokens"] == 1
-    assert estimate(*DEEPSEEK, "--drafted", "3", "--acceptance", "1")["accepted_tokens"] == 4
+    assert estimate(*DEEPSEEK, "--draft-tokens", "3", "--acceptance", "0")["accepted_tokens"] == 1
+    assert estimate(*DEEPSEEK, "--draft-tokens", "3", "--acceptance", "1")["accepted_tokens"] == 4
 
 
 UNSCHEDULED = ["--set", "engine.host=0s", "--set", "engine.host_sequence=0s"]
@@ -47,8 +47,8 @@ UNSCHEDULED = ["--set", "engine.host=0s", "--set", "engine.host_sequence=0s"]
 
 def test_a_draft_model_costs_a_pass_per_token_and_its_memory() -> None:
     drafts = ["--acceptance", "0.7"]
-    alone = estimate(*LLAMA, "--drafted", "3", *drafts)
-    both = estimate(*LLAMA, "--drafted", "3", *drafts, "--draft-model", "llama-3.2-1b")
+    alone = estimate(*LLAMA, "--draft-tokens", "3", *drafts)
+    both = estimate(*LLAMA, "--draft-tokens", "3", *drafts, "--draft-model", "llama-3.2-1b")
     own = estimate("llama-3.2-1b", *LLAMA[1:], *UNSCHEDULED)
     assert both["time"] == pytest.approx(alone["time"] + 3 * own["time"])
     assert both["time_ideal"] == pytest.approx(alone["time_ideal"] + 3 * own["time_ideal"])
@@ -63,7 +63,7 @@ def test_a_draft_model_costs_a_pass_per_token_and_its_memory() -> None:
 def test_a_draft_model_whose_heads_do_not_divide_stands_on_every_rank() -> None:
     """Gemma 3 1B has 4 heads: on 8 ranks each holds all of it."""
     base = ["llama-3.1-70b", "--on", "h200-sxm", "--layout", "tp8", "--batch", "8", "--context", "4096"]
-    drafts = ["--drafted", "2", "--acceptance", "0.7"]
+    drafts = ["--draft-tokens", "2", "--acceptance", "0.7"]
     alone, both = estimate(*base, *drafts), estimate(*base, *drafts, "--draft-model", "gemma-3-1b")
     own = estimate("gemma-3-1b", "--on", "h200-sxm", "--gpus", "1", "--batch", "8", "--context", "4096", *UNSCHEDULED)
     assert both["memory"]["weights"] - alone["memory"]["weights"] == pytest.approx(own["memory"]["weights"])
@@ -77,21 +77,21 @@ def test_no_model_is_said_to_have_layers_that_it_has_not() -> None:
     assert "looking up the text" in with_text.note
     own = drafting(catalogue.model("deepseek-v3"), VLLM, 2, None, None)
     assert "deepseek-v3's own layers" in own.note
-    assert "--drafted 0" in drafting(catalogue.model("deepseek-v3"), VLLM, 0, None, None).note
+    assert "--draft-tokens 0" in drafting(catalogue.model("deepseek-v3"), VLLM, 0, None, None).note
     assert "brings no layers" in drafting(catalogue.model("llama-3.1-70b"), VLLM, 0, None, None).note
 
 
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
-        (["--drafted", "1.5"], "--drafted"),
-        (["--drafted", "65"], "--drafted"),
-        (["--drafted", "2", "--acceptance", "1.2"], "--acceptance"),
-        (["--drafted", "2", "--acceptance", "x"], "--acceptance"),
-        (["--drafted", "3", "--acceptance", "0.5,0.5"], "--acceptance"),
+        (["--draft-tokens", "1.5"], "--draft-tokens"),
+        (["--draft-tokens", "65"], "--draft-tokens"),
+        (["--draft-tokens", "2", "--acceptance", "1.2"], "--acceptance"),
+        (["--draft-tokens", "2", "--acceptance", "x"], "--acceptance"),
+        (["--draft-tokens", "3", "--acceptance", "0.5,0.5"], "--acceptance"),
         (["--acceptance", "0.5"], "--acceptance"),
         (["--draft-model", "llama-3.2-1b"], "--draft-model"),
-        (["--drafted", "2", "--phase", "prefill"], "--drafted"),
+        (["--draft-tokens", "2", "--phase", "prefill"], "--draft-tokens"),
     ],
 )
 def test_what_contradicts_itself_is_refused(arguments: list[str], field: str) -> None:
@@ -104,7 +104,7 @@ def test_a_plan_pays_for_its_draft_model() -> None:
     asked = ["plan", "llama-3.1-70b", "--on", "h200-sxm", "--gpus", "4", "--input", "2000", "--output", "300",
              "--weights", "bf16", "--kv", "bf16", "--one-pool", "--json"]  # fmt: skip
     plans = [
-        json.loads(CliRunner().invoke(cli, [*asked, "--drafted", "3", "--acceptance", "0.7", *more]).stdout)
+        json.loads(CliRunner().invoke(cli, [*asked, "--draft-tokens", "3", "--acceptance", "0.7", *more]).stdout)
         for more in ([], ["--draft-model", "llama-3.2-1b"], ["--draft-model", "llama-3.2-3b"])
     ]
     best = [one["best"]["tokens_per_second_per_gpu"] for one in plans]

@@ -44,7 +44,7 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], messag
         ((*MADE_UP, "--seed", "-1"), "--seed"),
         ((*MADE_UP, "--tpot=-1"), "positive time"),
         ((*MADE_UP, "--prefix-block", "-1"), "--prefix-block"),
-        ((*MADE_UP, "--drafted", DIGITS), "finite"),
+        ((*MADE_UP, "--draft-tokens", DIGITS), "finite"),
         (("sweep", "llama-3.1-8b", "--on", "h100-sxm", "--batch", "1:2:1000000000000", "--context", "9", "--layout", "tp1", "--out", "g"), "10,000,000"),
         (("train", "pipeline", "--schedule", "1f1b", "--stages", "4", "--microbatches", "8", "--backward-weight", "1e308"), "1e+12"),
         (("lecture", "cache", "llama-3.1-8b", "--on", "h100-sxm", "--memory-price", "1e-308"), "1e-12"),

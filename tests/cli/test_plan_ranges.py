@@ -28,7 +28,7 @@ def test_no_time_of_a_plan_may_be_below_the_bound(model: str, system: str, gpus:
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    cached = 1000 if "--cached-prefix" in more else 0
+    cached_tokens = 1000 if "--cached-prefix" in more else 0
     for point in (found["best"], *found["frontier"]):
         for name in ("time_to_first_token", "time_per_output_token", "tokens_per_second_per_user"):
             assert point[f"{name}_low"] <= point[name] <= point[f"{name}_high"]
@@ -37,7 +37,13 @@ def test_no_time_of_a_plan_may_be_below_the_bound(model: str, system: str, gpus:
         reading = Layout(**{names[short]: float(width) for short, width in widths})
         architecture = requantise(catalogue.model(model), weight_format(point["weights"]))
         prompt = estimate(
-            architecture, catalogue.system(system), reading, batch=1, context=2000, cached=cached, phase="prefill"
+            architecture,
+            catalogue.system(system),
+            reading,
+            batch=1,
+            context=2000,
+            cached_tokens=cached_tokens,
+            phase="prefill",
         )
         assert point["time_to_first_token_low"] >= 0.999 * float(prompt.time)
         fastest = 1 / point["time_per_output_token_low"]

@@ -100,7 +100,7 @@ def test_prefill_of_a_long_prompt_is_bound_by_compute(llama) -> None:
 
 def test_a_cached_prefix_saves_its_share_of_the_work(llama) -> None:
     whole = estimate(llama, make_system(), Layout(), batch=1, context=8192, phase="prefill")
-    rest = estimate(llama, make_system(), Layout(), batch=1, context=8192, cached=4096, phase="prefill")
+    rest = estimate(llama, make_system(), Layout(), batch=1, context=8192, cached_tokens=4096, phase="prefill")
     again = estimate(llama, make_system(), Layout(), batch=1, context=4096, phase="prefill")
     assert again.time < rest.time < whole.time - again.time * 0.9
     assert rest.tokens == 4096
@@ -219,9 +219,9 @@ def test_cost_is_time_times_price_over_tokens(llama) -> None:
         ({"context": -1}, "context"),
         ({"context": float("inf")}, "context"),
         ({"phase": "dream"}, "phase"),
-        ({"cached": 5}, "cached"),
+        ({"cached_tokens": 5}, "cached_tokens"),
         ({"phase": "prefill", "context": 0}, "context"),
-        ({"phase": "prefill", "cached": 100}, "cached"),
+        ({"phase": "prefill", "cached_tokens": 100}, "cached_tokens"),
     ],
 )
 def test_numbers_out_of_range_are_refused_by_name(llama, change: dict[str, object], field: str) -> None:

@@ -54,7 +54,7 @@ def test_a_draft_model_takes_memory_of_its_own() -> None:
     system, layout = catalogue.system("h100-sxm"), Layout(tensor=8)
     target, draft = catalogue.model("llama-3.1-70b"), catalogue.model("llama-3.1-8b")
     plain, alone = (estimate(model, system, layout, **POINT).memory for model in (target, draft))
-    both = estimate(target, system, layout, **POINT, drafted=2, draft=draft).memory
+    both = estimate(target, system, layout, **POINT, draft_tokens=2, draft=draft).memory
     assert both.cache == pytest.approx(float(plain.cache + alone.cache))
     assert both.weights == pytest.approx(float(plain.weights + alone.weights))
     assert both.activations >= max(float(plain.activations), float(alone.activations))
@@ -64,10 +64,10 @@ def test_a_draft_model_takes_a_pass_for_each_token_that_it_writes() -> None:
     system, layout = catalogue.system("h100-sxm"), Layout(tensor=8)
     losses = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.0), "time per token")
     target, draft = catalogue.model("llama-3.1-70b"), catalogue.model("llama-3.1-8b")
-    verified = estimate(target, system, layout, **POINT, drafted=3, losses=losses)
+    verified = estimate(target, system, layout, **POINT, draft_tokens=3, losses=losses)
     # The scheduler has run before the target's pass: the draft's follow without it.
     own = estimate(draft, system, layout, **POINT, losses=replace(losses, host=0.0, host_sequence=0.0))
-    both = estimate(target, system, layout, **POINT, drafted=3, draft=draft, losses=losses)
+    both = estimate(target, system, layout, **POINT, draft_tokens=3, draft=draft, losses=losses)
     assert both.lost["host"] == pytest.approx(float(verified.lost["host"]))
     assert verified.lost["host"] > 0
     assert both.time == pytest.approx(float(verified.time) + 3 * float(own.time))
@@ -102,8 +102,8 @@ def test_products_of_training_hide_reductions_and_nothing_else() -> None:
 
 def test_drafts_are_accepted_in_decode_only() -> None:
     system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
-    plain = estimate(model, system, Layout(tensor=8), **POINT, drafted=2)
-    fewer = estimate(model, system, Layout(tensor=8), **POINT, drafted=2, accepted=1.5)
+    plain = estimate(model, system, Layout(tensor=8), **POINT, draft_tokens=2)
+    fewer = estimate(model, system, Layout(tensor=8), **POINT, draft_tokens=2, accepted=1.5)
     assert float(fewer.tokens_per_second) == pytest.approx(1.5 * 16 / float(plain.time))
     with pytest.raises(InputError, match="in decode only"):
         estimate(model, system, Layout(tensor=8), **POINT, phase="prefill", accepted=1.0)
@@ -181,10 +181,10 @@ def test_a_width_that_ranks_do_not_divide_is_cut_evenly() -> None:
     assert 14_336 / 3 in sides
 
 
-@pytest.mark.parametrize(("drafted", "refused"), [(0, False), (1000, False), (1001, True), (-1, True)])
-def test_drafts_of_a_step_are_bounded(drafted: int, refused: bool) -> None:
+@pytest.mark.parametrize(("draft_tokens", "refused"), [(0, False), (1000, False), (1001, True), (-1, True)])
+def test_drafts_of_a_step_are_bounded(draft_tokens: int, refused: bool) -> None:
     with pytest.raises(InputError, match="0 to 1000") if refused else nullcontext():
-        check_pass("decode", 1.0, 100.0, 0.0, float(drafted))
+        check_pass("decode", 1.0, 100.0, 0.0, float(draft_tokens))
 
 
 def test_collectives_take_their_wires_and_latencies_with_a_chip_s_kernels() -> None:

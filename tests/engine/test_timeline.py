@@ -87,7 +87,7 @@ def test_loads_of_adapters_are_a_part_of_an_engine_s_prompts() -> None:
 
 def test_a_draft_model_is_a_part_of_the_step() -> None:
     system, losses = catalogue.system("h100-sxm"), None
-    point = {"batch": 8, "context": 2048, "drafted": 3, "draft": catalogue.model("llama-3.1-8b"), "losses": losses}
+    point = {"batch": 8, "context": 2048, "draft_tokens": 3, "draft": catalogue.model("llama-3.1-8b"), "losses": losses}
     layout = Layout(tensor=4)
     parts = step_parts(catalogue.model("llama-3.1-70b"), system, layout, point)
     whole = estimate(catalogue.model("llama-3.1-70b"), system, layout, **point)

@@ -27,7 +27,7 @@ from rackmath.io import evidence_files
 
 AT = Configuration(
     engine="vllm", generation="hopper", chip="H100", model="m", kind="dense", question="time per token", bits="16",
-    layout="tp1", source="a", year=2026.0, load=16.0, input=1000.0, output=100.0, gpus=1.0, cached=0.0, drafted=0.0,
+    layout="tp1", source="a", year=2026.0, load=16.0, input=1000.0, output=100.0, gpus=1.0, cached_prefix=0.0, draft_tokens=0.0,
 )  # fmt: skip
 PARTS = (
     Part(name="engine", deviation=0.3, differs={"engine": np.inf, "question": 0.5}, length={"year": 1.0}),
@@ -258,9 +258,9 @@ def test_rows_as_near_stand_in_the_order_of_the_table_on_every_machine() -> None
 
 def test_amounts_lie_at_logarithms_within_bounds() -> None:
     """Loads and accelerators from a thousandth to a million, tokens from none, behind sixteen, to a billion."""
-    year, cached, drafted = 2026.5, 0.25, 3.0
+    year, cached_prefix, draft_tokens = 2026.5, 0.25, 3.0
     for load, tokens in ((1e-5, 0.0), (64.0, 1000.0), (1e9, 1e12)):
         amounts = {"year": year, "load": load, "input": tokens, "output": tokens, "gpus": load}
-        row = scaled(np.array([[*amounts.values(), cached, drafted]]))[0]
+        row = scaled(np.array([[*amounts.values(), cached_prefix, draft_tokens]]))[0]
         many, long = np.log(np.clip(load, 0.001, 1_000_000)), np.log(min(tokens, 1_000_000_000) + 16)
-        assert row == pytest.approx([year, many, long, long, many, cached, drafted])
+        assert row == pytest.approx([year, many, long, long, many, cached_prefix, draft_tokens])

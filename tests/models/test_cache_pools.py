@@ -108,12 +108,12 @@ def test_compressed_entries_windows_and_states_of_a_published_start() -> None:
 
 def test_drafts_have_a_part_of_compressed_caches_and_wider_rings() -> None:
     model = catalogue.model("deepseek-v4-pro")
-    plain, drafted = cache_pools(model, whole, 64), cache_pools(model, whole, 64, speculative=True)
+    plain, draft_tokens = cache_pools(model, whole, 64), cache_pools(model, whole, 64, speculative=True)
     assert plain is not None
-    assert drafted is not None
-    assert drafted.full == pytest.approx(plain.full * 62 / 61)
-    assert drafted.windows == pytest.approx((plain.windows + 30 * 8 / 128 * 4 * 640 * 4) * 62 / 61)
-    assert drafted.reserved == 31 * (-(-(66 * 256 + 1) // 128)) * 128 * 4096
+    assert draft_tokens is not None
+    assert draft_tokens.full == pytest.approx(plain.full * 62 / 61)
+    assert draft_tokens.windows == pytest.approx((plain.windows + 30 * 8 / 128 * 4 * 640 * 4) * 62 / 61)
+    assert draft_tokens.reserved == 31 * (-(-(66 * 256 + 1) // 128)) * 128 * 4096
     usual = cache_pools(model, whole)
     assert usual is not None
     assert usual.reserved == 31 * (-(-(258 * 128 + 1) // 128)) * 128 * 4096

@@ -55,8 +55,8 @@ def test_a_step_costs_a_pass_of_the_head_for_each_draft() -> None:
     system, target = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
     head, layout = typical_head(target), Layout(tensor=8)
     point = {"batch": 16, "context": 2000}
-    plain = estimate(target, system, layout, **point, drafted=3)
-    both = estimate(target, system, layout, **point, drafted=3, draft=head)
+    plain = estimate(target, system, layout, **point, draft_tokens=3)
+    both = estimate(target, system, layout, **point, draft_tokens=3, draft=head)
     # Its 64 heads divide by eight ranks, so that each of them reads an eighth.
     alone = estimate(head, system, layout, **point)
     assert both.time == pytest.approx(float(plain.time + 3 * alone.time))
@@ -82,6 +82,6 @@ def test_a_head_without_grouped_attention_is_refused() -> None:
 
 def test_an_answer_says_what_drafts() -> None:
     asked = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "batch": 8, "context": 2000, "no_evidence": True}
-    result = run_estimate(EstimateRequest(**asked, drafted=3, draft_model=EAGLE3, acceptance="0.7"))
+    result = run_estimate(EstimateRequest(**asked, draft_tokens=3, draft_model=EAGLE3, acceptance="0.7"))
     assert any("an EAGLE-3 head for llama-3.1-8b (425 M parameters)" in note for note in result.assumptions)
     assert result.tokens_per_step == pytest.approx(1 + 0.7 + 0.7**2 + 0.7**3)

@@ -21,7 +21,7 @@ PLAIN = Session(turns=50, instructions=10_000.0, turn_tokens=1000.0, output=300.
 PRICES = PriceList(
     model="m",
     provider="p",
-    tiers=(Rates(input=4.0, cached=0.2, write=5.0, write_hour=8.0, output=20.0),),
+    tiers=(Rates(input=4.0, cached_input=0.2, write=5.0, write_hour=8.0, output=20.0),),
 )
 
 
@@ -82,7 +82,7 @@ def test_own_hardware_is_the_engines_time_of_every_call() -> None:
     wanted = 0.0
     for prompt, prefix, said in zip(calls.prompt, calls.prefix, calls.output, strict=True):
         warm, cold = (
-            estimate(model, system, layout, batch=2, context=prompt, cached=c, phase="prefill").time
+            estimate(model, system, layout, batch=2, context=prompt, cached_tokens=c, phase="prefill").time
             for c in (prefix, 0)
         )
         step = estimate(model, system, layout, batch=16, context=prompt + said / 2).time

@@ -18,8 +18,8 @@ from tests.conftest import SHARED
 MARKET = price_files.market()
 
 
-def offer(*, input=None, output=None, cached=None, provider="a", year=None) -> Offer:
-    return Offer(model="m", provider=provider, input=input, cached=cached, output=output, year=year)
+def offer(*, input=None, output=None, cached_input=None, provider="a", year=None) -> Offer:
+    return Offer(model="m", provider=provider, input=input, cached_input=cached_input, output=output, year=year)
 
 
 def test_prices_of_a_dense_and_of_a_sparse_model_by_hand() -> None:
@@ -84,7 +84,7 @@ def test_nothing_priced_returns_the_prior_and_prices_never_move_the_cache() -> N
     nothing = decode([offer()], MARKET)
     assert nothing.active_params.median == pytest.approx(15.5e9, rel=0.25)
     assert any("no input or output price" in line for line in nothing.cannot_tell)
-    priced = decode([offer(input=10.0, cached=0.1, output=50.0)], MARKET)
+    priced = decode([offer(input=10.0, cached_input=0.1, output=50.0)], MARKET)
     assert priced.kv_bytes_per_token == nothing.kv_bytes_per_token
     assert priced.active_params.median > 4 * nothing.active_params.median
     assert any("KV" in line for line in priced.cannot_tell)
@@ -177,7 +177,7 @@ def test_a_price_that_is_none_is_refused(price: float) -> None:
 
 def test_bad_questions_are_refused() -> None:
     for message, ask in (
-        ("swap", lambda: offer(input=1.0, cached=2.0)),
+        ("swap", lambda: offer(input=1.0, cached_input=2.0)),
         ("write a day", lambda: offer(input=1.0, year=1999.0)),
         ("at least one offer", lambda: decode([], MARKET)),
         ("speed", lambda: decode([offer(input=1.0)], MARKET, speed=-1.0)),

@@ -102,11 +102,11 @@ def test_a_page_is_cost_over_utilisation_and_margin() -> None:
     prices = PriceList(
         model="m",
         provider="p",
-        tiers=(Rates(input=page.input * 2, cached=None, write=None, write_hour=None, output=page.output * 2),),
+        tiers=(Rates(input=page.input * 2, cached_input=None, write=None, write_hour=None, output=page.output * 2),),
     )
     kept = margin_of(prices, demand, page)
     assert kept.margin == pytest.approx(0.5)
-    assert (kept.input, kept.output, kept.cached) == (pytest.approx(0.5), pytest.approx(0.5), None)
+    assert (kept.input, kept.output, kept.cached_input) == (pytest.approx(0.5), pytest.approx(0.5), None)
 
 
 def run(*arguments: str) -> dict[str, object]:

@@ -24,8 +24,8 @@ MARKET = price_files.market()
 MODELS = population(MARKET, draws=2000)
 
 
-def listing(model: str, provider: str, output: float = 10.0, cached: float | None = 0.2) -> Listing:
-    tier = Rates(input=2.0, cached=cached, write=None, write_hour=None, output=output)
+def listing(model: str, provider: str, output: float = 10.0, cached_input: float | None = 0.2) -> Listing:
+    tier = Rates(input=2.0, cached_input=cached_input, write=None, write_hour=None, output=output)
     return Listing(prices=PriceList(model=model, provider=provider, tiers=(tier,)))
 
 
@@ -207,15 +207,15 @@ def test_factors_favour_the_truth_on_average() -> None:
 
 
 def test_a_reading_says_what_other_providers_print_and_what_it_would_mean() -> None:
-    mine = listing("m", "me", cached=0.2)
+    mine = listing("m", "me", cached_input=0.2)
     habits = ProviderHabits([mine, *(listing(f"o{i}", f"p{i}") for i in range(9))])
     found = {one.ratio.kind: one for one in read(mine, frozenset({"m"}), habits, MODELS, {})}
-    cached = {e.hypothesis: e for e in found[page.CACHED].evidence}
-    assert cached["convention"].probability == pytest.approx((9 + 1 / 61) / 10)
-    assert cached["load or recompute"].log10_factor < -1
+    cached_input = {e.hypothesis: e for e in found[page.CACHED].evidence}
+    assert cached_input["convention"].probability == pytest.approx((9 + 1 / 61) / 10)
+    assert cached_input["load or recompute"].log10_factor < -1
     weights = MODELS.given(2.0)
     truth = quantiles(told(page.CACHED, "load or recompute", 0.1).implied, weights, np.array([0.5]))[0]
-    assert cached["load or recompute"].implied.median == pytest.approx(truth)
+    assert cached_input["load or recompute"].implied.median == pytest.approx(truth)
 
 
 def test_the_crossover_misses_cliffs_of_open_models_by_orders_of_magnitude() -> None:

@@ -20,19 +20,19 @@ TIERS = PriceList(
     model="m",
     provider="p",
     tiers=(
-        Rates(input=2.0, cached=0.2, write=2.5, write_hour=4.0, output=10.0),
-        Rates(start=200_000.0, input=4.0, cached=0.4, write=5.0, write_hour=8.0, output=15.0),
+        Rates(input=2.0, cached_input=0.2, write=2.5, write_hour=4.0, output=10.0),
+        Rates(start=200_000.0, input=4.0, cached_input=0.4, write=5.0, write_hour=8.0, output=15.0),
     ),
 )
 
 
-def tokens(fresh=0.0, cached=0.0, write=0.0, write_hour=0.0, output=0.0) -> Tokens:
+def tokens(fresh=0.0, cached_input=0.0, write=0.0, write_hour=0.0, output=0.0) -> Tokens:
     return Tokens(
         **{
             name: np.atleast_1d(np.asarray(value, dtype=float))
             for name, value in (
                 ("input", fresh),
-                ("cached", cached),
+                ("cached_input", cached_input),
                 ("write", write),
                 ("write_hour", write_hour),
                 ("output", output),
@@ -43,7 +43,7 @@ def tokens(fresh=0.0, cached=0.0, write=0.0, write_hour=0.0, output=0.0) -> Toke
 
 def test_each_kind_of_token_has_its_price() -> None:
     found = bill(TIERS, tokens(1e5, 2e4, 3e4, 4e4, 1e4))
-    assert (found.input[0], found.cached[0], found.write[0], found.output[0]) == pytest.approx(
+    assert (found.input[0], found.cached_input[0], found.write[0], found.output[0]) == pytest.approx(
         (0.2, 0.004, 0.075 + 0.16, 0.1)
     )
     assert found.total[0] == pytest.approx(0.539)
@@ -56,14 +56,14 @@ def test_a_tier_begins_above_its_start_and_takes_all_tokens_cached_ones_included
 
 def test_what_has_no_price_costs_what_input_costs() -> None:
     bare = PriceList(
-        model="m", provider="p", tiers=(Rates(input=1.0, cached=None, write=None, write_hour=None, output=2.0),)
+        model="m", provider="p", tiers=(Rates(input=1.0, cached_input=None, write=None, write_hour=None, output=2.0),)
     )
     assert bill(bare, tokens(1e6, 1e6, 1e6, 1e6, 1e6)).total[0] == pytest.approx(6.0)
 
 
 def test_tokens_below_zero_and_tiers_out_of_order_are_refused() -> None:
-    with pytest.raises(InputError, match=r"tokens\.cached"):
-        bill(TIERS, tokens(cached=-1.0))
+    with pytest.raises(InputError, match=r"tokens\.cached_input"):
+        bill(TIERS, tokens(cached_input=-1.0))
     with pytest.raises(InputError, match="ascend"):
         PriceList(model="m", provider="p", tiers=TIERS.tiers[1:])
 
@@ -95,11 +95,11 @@ def test_a_log_in_both_dialects_is_read_to_the_token() -> None:
     log = read_usage(USAGE)
     assert log.without_usage == 1
     opus = log.tokens["claude-opus-5-5", False]
-    kinds = [getattr(opus, kind).tolist() for kind in ("input", "cached", "write", "write_hour", "output")]
+    kinds = [getattr(opus, kind).tolist() for kind in ("input", "cached_input", "write", "write_hour", "output")]
     assert kinds == [[100], [20_000], [1000], [2000], [400]]
     assert log.tokens["claude-opus-5-5", True].output.tolist() == [400]
     sol = log.tokens["gpt-6.1-sol", False]
-    assert (sol.input.tolist(), sol.cached.tolist(), sol.prompt.tolist()) == (
+    assert (sol.input.tolist(), sol.cached_input.tolist(), sol.prompt.tolist()) == (
         [100_000, 1000],
         [200_000, 0],
         [300_000, 1000],

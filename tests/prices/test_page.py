@@ -16,11 +16,11 @@ from rackmath.prices.page import Listing, changes, ratios
 DAY = date(2026, 11, 21)
 
 
-def rates(start: float = 0.0, times: float = 1.0, out: float = 10.0, cached: float | None = 0.2) -> Rates:
+def rates(start: float = 0.0, times: float = 1.0, out: float = 10.0, cached_input: float | None = 0.2) -> Rates:
     return Rates(
         start=start,
         input=2.0 * times,
-        cached=None if cached is None else cached * times,
+        cached_input=None if cached_input is None else cached_input * times,
         write=2.5 * times,
         write_hour=4.0 * times,
         output=out * times,
@@ -63,7 +63,7 @@ def test_output_of_a_tier_stands_apart_only_where_it_differs() -> None:
 
 
 def test_a_page_without_cached_price_has_no_ratio_of_it() -> None:
-    assert page.CACHED not in {kind for kind, _, _ in found(listing(rates(cached=None)))}
+    assert page.CACHED not in {kind for kind, _, _ in found(listing(rates(cached_input=None)))}
 
 
 def test_changes_say_what_was_and_what_is() -> None:

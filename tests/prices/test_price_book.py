@@ -18,7 +18,11 @@ def test_a_model_is_found_at_its_hosts_without_prefix_and_resellers() -> None:
     hosts = {offer.provider: offer for offer in found}
     assert {"moonshotai", "novita"} <= set(hosts)
     assert "openrouter" not in hosts
-    assert (hosts["moonshotai"].input, hosts["moonshotai"].cached, hosts["moonshotai"].output) == (0.95, 0.16, 4.0)
+    assert (hosts["moonshotai"].input, hosts["moonshotai"].cached_input, hosts["moonshotai"].output) == (
+        0.95,
+        0.16,
+        4.0,
+    )
 
 
 def test_a_past_day_has_its_own_price() -> None:
@@ -47,7 +51,7 @@ def test_a_table_keeps_hosts_and_empty_prices(tmp_path: Path) -> None:
     path.write_text(HEADER + "x,a,1,,4,2026-11\nx,b,2,0.5,,2026-11-21\ny,a,1,,2,\n", encoding="utf-8")
     found = price_files.offers_of(path)
     assert list(found) == ["x", "y"]
-    assert [(o.input, o.cached, o.output) for o in found["x"]] == [(1.0, None, 4.0), (2.0, 0.5, None)]
+    assert [(o.input, o.cached_input, o.output) for o in found["x"]] == [(1.0, None, 4.0), (2.0, 0.5, None)]
     assert found["x"][0].year == pytest.approx(2026.87, abs=0.01)
     assert found["y"][0].year is None
 

@@ -48,7 +48,7 @@ def refined(decode: float, prefill: float, work: PlanWorkload = WORK) -> tuple[S
 
 
 def key(p: Points, i: int) -> tuple[object, ...]:
-    names = ("variant", "layout", "prefill", "workers", "prefill_workers", "batch", "chunk", "drafted")
+    names = ("variant", "layout", "prefill", "workers", "prefill_workers", "batch", "chunk", "draft_tokens")
     return tuple(float(getattr(p, name)[i]) for name in names)
 
 
@@ -91,24 +91,26 @@ def test_no_correction_beats_the_bound() -> None:
             layout,
             batch=float(p.batch[i]),
             context=WORK.input + WORK.output / 2,
-            drafted=float(p.drafted[i]),
+            draft_tokens=float(p.draft_tokens[i]),
             losses=LOSSES,
         )
-        accepted = float(S.accepted(float(p.drafted[i])))
+        accepted = float(S.accepted(float(p.draft_tokens[i])))
         assert p.time_per_output_token[i] * accepted >= float(step.time_ideal) * (1 - 1e-9)
         computed = before.points.time_per_output_token[places[key(p, i)]]
         assert p.time_per_output_token[i] == pytest.approx(computed * float(step.time_ideal / step.time))
 
 
-@pytest.mark.parametrize("cached", [0.0, 0.75])
-def test_first_tokens_come_no_sooner_than_what_is_not_cached_is_read(cached: float) -> None:
-    work = replace(WORK, cached=cached)
+@pytest.mark.parametrize("cached_prefix", [0.0, 0.75])
+def test_first_tokens_come_no_sooner_than_what_is_not_cached_is_read(cached_prefix: float) -> None:
+    work = replace(WORK, cached_prefix=cached_prefix)
     _, after = refined(1.0, 1e-6, work)
     p = after.points
     for i in range(0, len(p), 7):
         reader = after.layouts[p.layout[i] if p.prefill[i] < 0 else p.prefill[i]]
         model = SPACE.variants[p.variant[i]].architecture
-        bound = estimate(model, SYSTEM, reader, batch=1, context=3000, cached=3000 * cached, phase="prefill")
+        bound = estimate(
+            model, SYSTEM, reader, batch=1, context=3000, cached_tokens=3000 * cached_prefix, phase="prefill"
+        )
         assert p.time_to_first_token[i] == pytest.approx(float(bound.time))
 
 

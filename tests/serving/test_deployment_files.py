@@ -46,15 +46,15 @@ def documents(workers: list[tuple[LaunchedWorker, int]]) -> dict[str, Any]:
     tensor=st.sampled_from([1, 2, 4, 8]),
     data=st.sampled_from([1, 2]),
     many=st.integers(1, 3),
-    drafted=st.sampled_from([0.0, 2.0]),
+    draft_tokens=st.sampled_from([0.0, 2.0]),
     adapters=st.sampled_from([None, Adapters(rank=16, count=9, resident=3)]),
     pools=st.booleans(),
 )
 def test_files_hold_to_what_is_published(
-    tensor: int, data: int, many: int, drafted: float, adapters: Adapters | None, *, pools: bool
+    tensor: int, data: int, many: int, draft_tokens: float, adapters: Adapters | None, *, pools: bool
 ) -> None:
     layout = Layout(tensor=tensor, data=data, expert=tensor * data)
-    server = replace(SERVER, layout=layout, experts=256, drafted=drafted, adapters=adapters)
+    server = replace(SERVER, layout=layout, experts=256, draft_tokens=draft_tokens, adapters=adapters)
     workers = [(server, many)]
     if pools:
         workers = [(replace(server, role="prefill"), many), (replace(server, role="decode"), many + 1)]

@@ -30,7 +30,7 @@ def test_an_engine_that_nothing_is_known_of_is_taken_to_be_as_vllm() -> None:
         ({"engine": "trtllm"}, ("unchunked", "reserve", 32)),
         # What another policy does with a full cache is not SGLang's way.
         ({"engine": "sglang", "policy": "chunked"}, ("chunked", "recompute", 1)),
-        ({"engine": "sglang", "drafted": 2}, ("prefill-first", "reserve", 1)),
+        ({"engine": "sglang", "draft_tokens": 2}, ("prefill-first", "reserve", 1)),
         ({"policy": "static"}, ("static", "reserve", 16)),
         ({"engine": "trtllm", "preemption": "recompute", "block_size": 64}, ("unchunked", "recompute", 64)),
     ],

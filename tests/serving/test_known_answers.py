@@ -17,7 +17,7 @@ RULES = Scheduling(
 
 def load(output: float = 100.0, *, concurrency: float = 64.0, wave: bool = False, **more: float) -> Load:
     """Prompts of 1,000 tokens, 200 of which are found."""
-    return Load(concurrency=concurrency, input=1000.0, output=output, cached=200.0, wave=wave, **more)
+    return Load(concurrency=concurrency, input=1000.0, output=output, cached_tokens=200.0, wave=wave, **more)
 
 
 @pytest.mark.parametrize(("output", "prompts"), [(1.0, 40.0), (4.0, 10.0), (100.0, 0.4)])
@@ -30,7 +30,7 @@ def test_a_token_waits_for_prompts_of_answers_that_end(output: float, prompts: f
 
 def test_drafts_shorten_a_token_and_not_what_it_waits_for() -> None:
     """Three drafts of which each is taken with a half: 1 + 1/2 + 1/4 + 1/8 tokens a step."""
-    time = waits.time_per_output_token(PASSES, 40.0, np.inf, load(drafted=3.0), 1.0, RULES)
+    time = waits.time_per_output_token(PASSES, 40.0, np.inf, load(draft_tokens=3.0), 1.0, RULES)
     assert time == pytest.approx(0.02 / 1.875 + 0.8 * 0.4 * 0.03)
     assert waits.prompts_of_a_step(40.0, 100.0, 3.0, 2.0, RULES) == pytest.approx(40 * 1.875 / 2 / 100)
 
@@ -51,7 +51,7 @@ def test_a_wave_is_received_and_then_read_or_passed_on(prompt: float, reception:
 
 def test_a_pool_that_writes_runs_what_its_rate_and_answers_say() -> None:
     """A read prompt every 0.3 s, and answers of 100 tokens at 20 ms over 1.5 of each step: 4.44 of them at once."""
-    state = settled_pools(PASSES, 1 / 0.3, 1e9, load(concurrency=1e6, drafted=1.0), RULES)
+    state = settled_pools(PASSES, 1 / 0.3, 1e9, load(concurrency=1e6, draft_tokens=1.0), RULES)
     busy = 100 * 0.02 / 1.5
     assert state.requests_per_second == pytest.approx(1 / 0.3)
     assert state.running == pytest.approx(busy / 0.3)

@@ -32,11 +32,11 @@ SERVER = LaunchedWorker(
     batch=108.0,
     chunk=8192.0,
     longest=10_240,
-    drafted=0.0,
+    draft_tokens=0.0,
     experts=256,
     quantise="",
     cache="bf16",
-    cached=False,
+    prefix_caching=False,
 )
 
 
@@ -118,7 +118,7 @@ def test_memory_is_what_the_plan_uses() -> None:
     ],
 )
 def test_drafts_name_what_makes_them(draft: str, method: str, algorithm: str) -> None:
-    server = replace(SERVER, drafted=3.0, draft=draft, eagle=method == "eagle3")
+    server = replace(SERVER, draft_tokens=3.0, draft=draft, eagle=method == "eagle3")
     setting = json.loads(re.search(r"--speculative-config '(.*)'", vllm_command(server)).group(1))  # type: ignore[union-attr]
     assert setting["method"] == method
     assert setting["num_speculative_tokens"] == 3
@@ -130,7 +130,7 @@ def test_drafts_name_what_makes_them(draft: str, method: str, algorithm: str) ->
 
 
 def test_formats_caches_and_drafts_become_flags() -> None:
-    server = replace(SERVER, quantise="fp8", cache="fp8", cached=True, drafted=2.0)
+    server = replace(SERVER, quantise="fp8", cache="fp8", prefix_caching=True, draft_tokens=2.0)
     v, s = vllm_command(server), sglang_command(server)
     assert "--quantization fp8" in v
     assert "--kv-cache-dtype fp8" in v
@@ -151,7 +151,10 @@ def test_formats_that_need_a_checkpoint_get_a_note_and_no_flag() -> None:
 
 
 def test_two_pools_become_a_resource_with_as_many_workers() -> None:
-    prefill, decode = replace(SERVER, role="prefill", drafted=1.0), replace(SERVER, role="decode", drafted=1.0)
+    prefill, decode = (
+        replace(SERVER, role="prefill", draft_tokens=1.0),
+        replace(SERVER, role="decode", draft_tokens=1.0),
+    )
     assert "speculative" not in vllm_command(prefill)
     assert "--disaggregation-mode prefill" in sglang_command(prefill)
     text = dynamo_yaml("deepseek-v3", [(prefill, 2), (decode, 6)], catalogue.system("h100-sxm"))

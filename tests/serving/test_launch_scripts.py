@@ -24,8 +24,8 @@ from rackmath.serving.launch_boxes import box_size, launch_script
 
 FLAGS = json.loads((Path(__file__).parents[1] / "data/engine_flags.json").read_text())
 SERVER = LaunchedWorker(
-    model="owner/model", layout=Layout(tensor=2), role="", batch=64.0, chunk=8192.0, longest=8192, drafted=0.0,
-    quantise="", cache="bf16", cached=False,
+    model="owner/model", layout=Layout(tensor=2), role="", batch=64.0, chunk=8192.0, longest=8192, draft_tokens=0.0,
+    quantise="", cache="bf16", prefix_caching=False,
 )  # fmt: skip
 STAND_IN = """#!/bin/bash
 printf '%s\\0' "$(basename "$0")" "$@" > "$CALLS/$$-$RANDOM.call"
@@ -127,11 +127,11 @@ def check(call: Call) -> None:
 CASES = {
     "mixture on one box": ["qwen3-coder-480b", "--on", "b200-sxm", "--gpus", "8", "--cached-prefix", "0.8"],
     "experts that do not divide": ["deepseek-v3", "--on", "b200-sxm", "--gpus", "6", "--one-pool"],
-    "own drafts": ["deepseek-v3", "--on", "h200-sxm", "--gpus", "16", "--drafted", "2"],
+    "own drafts": ["deepseek-v3", "--on", "h200-sxm", "--gpus", "16", "--draft-tokens", "2"],
     "two pools": ["llama-3.1-70b", "--on", "h100-sxm", "--gpus", "16", "--ttft", "1", "--tpot", "0.03"],
-    "draft model": ["llama-3.1-70b", "--on", "h200-sxm", "--gpus", "8", "--drafted", "3",
+    "draft model": ["llama-3.1-70b", "--on", "h200-sxm", "--gpus", "8", "--draft-tokens", "3",
                     "--draft-model", "llama-3.2-1b"],
-    "looked up": ["llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2", "--drafted", "2", "--acceptance", "0.4"],
+    "looked up": ["llama-3.1-8b", "--on", "h100-sxm", "--gpus", "2", "--draft-tokens", "2", "--acceptance", "0.4"],
     "small ones": ["llama-3.1-8b", "--on", "l40s", "--gpus", "8", "--one-pool"],
     "rack": ["kimi-k2", "--on", "gb200-nvl72", "--gpus", "16"],
 }  # fmt: skip
@@ -255,7 +255,9 @@ def test_the_versions_are_those_of_the_data() -> None:
 
 def test_settings_of_tensorrt_llm_are_written_before_the_server_that_reads_them(tmp_path: Path) -> None:
     system = catalogue.system("h100-sxm")
-    server = replace(SERVER, weights=0.5, activations=0.1, memory=0.95, drafted=2.0, cache="fp8", cached=True)
+    server = replace(
+        SERVER, weights=0.5, activations=0.1, memory=0.95, draft_tokens=2.0, cache="fp8", prefix_caching=True
+    )
     workers = [(replace(server, role="prefill"), 1), (replace(server, role="decode"), 2)]
     calls = executed(launch_script("trtllm", workers, system), tmp_path)
     files = {name: (tmp_path / name).read_text() for name in ("trtllm-prefill.yml", "trtllm-decode.yml")}

@@ -26,7 +26,7 @@ def linear(step: float, each: float, prompt: float) -> Timed:
     """A decode step of ``step`` and ``each`` per sequence; a prompt of fixed time."""
 
     def timed(
-        phase: str, layout: Layout, batch: float, context: float, drafted: float, cached: float = 0.0
+        phase: str, layout: Layout, batch: float, context: float, draft_tokens: float, cached_tokens: float = 0.0
     ) -> np.ndarray:
         wide = np.asarray(batch, dtype=float)
         return step + each * wide if phase == "decode" else prompt + 0.0 * wide
@@ -38,9 +38,11 @@ def grouped(step: float, each: float, prompt: float) -> Timed:
     """The same in each data-parallel group, which decodes its part of the batch."""
 
     def timed(
-        phase: str, layout: Layout, batch: float, context: float, drafted: float, cached: float = 0.0
+        phase: str, layout: Layout, batch: float, context: float, draft_tokens: float, cached_tokens: float = 0.0
     ) -> np.ndarray:
-        return linear(step, each, prompt)(phase, layout, np.asarray(batch) / layout.data, context, drafted, cached)
+        return linear(step, each, prompt)(
+            phase, layout, np.asarray(batch) / layout.data, context, draft_tokens, cached_tokens
+        )
 
     return timed
 

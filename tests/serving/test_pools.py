@@ -29,19 +29,19 @@ WORK = PlanWorkload(input=3000, output=400)
 LOSSES = Losses(memory=1.25, launch=2e-6)
 
 
-def linear(phase, layout, batch, context, drafted, cached=0.0):
+def linear(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
     """A timer that is linear in tokens and in pairs, as attention is; passes as the engine counts them."""
-    new = context - cached
+    new = context - cached_tokens
     stages = layout.pipeline * 1.0
     prompts = batch / layout.data
     passes = (np.minimum(prompts, stages) + stages - 1) / stages
-    return passes * prompts * (1e-5 * new + 1e-9 * new * (cached + new / 2))
+    return passes * prompts * (1e-5 * new + 1e-9 * new * (cached_tokens + new / 2))
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4])
-@pytest.mark.parametrize(("chunk", "cached"), [(512.0, 0.0), (1000.0, 0.5), (700.0, 0.0)])
-def test_pieces_of_a_prompt_take_what_they_take_one_by_one(stages: int, chunk: float, cached: float) -> None:
-    work, layout = replace(WORK, cached=cached), Layout(pipeline=stages, data=2)
+@pytest.mark.parametrize(("chunk", "cached_prefix"), [(512.0, 0.0), (1000.0, 0.5), (700.0, 0.0)])
+def test_pieces_of_a_prompt_take_what_they_take_one_by_one(stages: int, chunk: float, cached_prefix: float) -> None:
+    work, layout = replace(WORK, cached_prefix=cached_prefix), Layout(pipeline=stages, data=2)
     alone, full, together = reading_time(layout, work.input, work.input - work.read, chunk, linear)
     new, known = work.read, work.input - work.read
     pieces = int(np.ceil(new / chunk))
@@ -84,7 +84,7 @@ def test_sizes_of_readers_are_kept_for_rate_per_accelerator_or_latency() -> None
 @given(seed=st.integers(0, 500), acceptance=st.floats(0.0, 0.9))
 def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float) -> None:
     draw = np.random.default_rng(seed)
-    drafted, batches = np.array([0.0, 2.0]), np.array([1.0, 4.0, 16.0])
+    draft_tokens, batches = np.array([0.0, 2.0]), np.array([1.0, 4.0, 16.0])
     s = Scheduling(acceptance=acceptance)
     options = DecodeOptions(
         layouts=[Layout(tensor=2), Layout(data=2), Layout(pipeline=2)],
@@ -94,10 +94,10 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
         capacity=np.array([20.0, 5.0, 20.0]),
         scheduling=s,
     )
-    w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, drafted)
+    w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, draft_tokens)
     # The second layout holds four sequences at most.
     assert len(w.layout) == 6 + 4 + 6
-    accepted = np.asarray(s.accepted(w.drafted))
+    accepted = np.asarray(s.accepted(w.draft_tokens))
     assert w.tpot == pytest.approx(w.step / accepted)
     meant = draw.random(len(w.layout)) < 0.7
     kept = np.flatnonzero(meant)[undominated((w.batch / w.tpot)[meant], w.tpot[meant], w.layout[meant])]
@@ -113,19 +113,21 @@ def found(model: str, gpus: int, **choices: Any) -> tuple[SearchResult, Any]:
 
 def test_every_point_names_the_layout_and_the_formats_it_was_computed_with() -> None:
     # In 8 bit the model fits one accelerator, in 16 bit it does not: the lists of layouts differ.
-    result, space = found("qwen3-32b", 2, drafted=(0.0, 2.0))
+    result, space = found("qwen3-32b", 2, draft_tokens=(0.0, 2.0))
     p, system = result.points, catalogue.system("h100-sxm")
     assert {v.weights for v in space.variants} == {"bf16", "fp8"}
     for i in range(0, len(p), max(len(p) // 60, 1)):
         layout, a = result.layouts[p.layout[i]], space.variants[p.variant[i]].architecture
-        step = estimate(a, system, layout, batch=p.batch[i], context=3200, drafted=p.drafted[i], losses=LOSSES)
+        step = estimate(
+            a, system, layout, batch=p.batch[i], context=3200, draft_tokens=p.draft_tokens[i], losses=LOSSES
+        )
         assert bool(step.memory.fits)
-        assert p.time_per_output_token[i] >= float(step.time / USUAL.accepted(p.drafted[i])) * (1 - 1e-9)
+        assert p.time_per_output_token[i] >= float(step.time / USUAL.accepted(p.draft_tokens[i])) * (1 - 1e-9)
         unit = p.workers[i] * layout.gpus
         if p.prefill[i] >= 0:
             read = result.layouts[p.prefill[i]]
             unit += p.prefill_workers[i] * read.gpus
-            assert p.time_per_output_token[i] == pytest.approx(float(step.time / USUAL.accepted(p.drafted[i])))
+            assert p.time_per_output_token[i] == pytest.approx(float(step.time / USUAL.accepted(p.draft_tokens[i])))
         assert p.gpus[i] == p.units[i] * unit <= 2
         # As many are being answered as the batch says.
         answered = p.rate[i] / p.units[i] * WORK.output * p.time_per_output_token[i]
@@ -138,11 +140,11 @@ def test_powers_of_two_are_tried_beside_divisors() -> None:
 
 
 def test_accelerator_time_is_that_of_the_step_and_of_prompts() -> None:
-    result, space = found("llama-3.1-8b", 2, drafted=(2.0,))
+    result, space = found("llama-3.1-8b", 2, draft_tokens=(2.0,))
     p, system = result.points, catalogue.system("h100-sxm")
     for i in (0, len(p) // 2, len(p) - 1):
         layout, a = result.layouts[p.layout[i]], space.variants[p.variant[i]].architecture
-        step = estimate(a, system, layout, batch=p.batch[i], context=3200, drafted=2, losses=LOSSES)
+        step = estimate(a, system, layout, batch=p.batch[i], context=3200, draft_tokens=2, losses=LOSSES)
         parts = gpu_seconds(system, WORK, space, result, i, LOSSES, USUAL)
         of_step = float(layout.gpus * step.time) / (p.batch[i] * float(USUAL.accepted(2.0)))
         assert sum(v for k, v in parts.items() if k != "prompts and waiting") == pytest.approx(of_step)

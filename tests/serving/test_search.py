@@ -65,12 +65,12 @@ def test_groups_do_not_hide_each_others_points() -> None:
 
 
 @pytest.mark.parametrize("chunk", [8192.0, 512.0])
-@pytest.mark.parametrize("cached", [0.0, 0.6])
+@pytest.mark.parametrize("cached_prefix", [0.0, 0.6])
 @pytest.mark.parametrize("mixed", [1.0, 0.0])
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
-def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached: float, chunk: float) -> None:
+def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached_prefix: float, chunk: float) -> None:
     # A plan is of a service that runs: without the burst with which a benchmark starts.
-    s, work = replace(USUAL, mixed=mixed, queueing=0.0), replace(WORK, cached=cached)
+    s, work = replace(USUAL, mixed=mixed, queueing=0.0), replace(WORK, cached_prefix=cached_prefix)
     choices = space(model, 4, pools=False, chunks=(chunk,))
     result = search(catalogue.system("h100-sxm"), work, Limits(), choices, LOSSES, s)
     system, p = catalogue.system("h100-sxm"), result.points
@@ -82,8 +82,8 @@ def test_points_of_one_pool_are_steady_states(model: str, mixed: float, cached: 
             concurrency=float(p.concurrency[i]),
             input=5000.0,
             output=500.0,
-            cached=cached * 5000.0,
-            drafted=float(p.drafted[i]),
+            cached_tokens=cached_prefix * 5000.0,
+            draft_tokens=float(p.draft_tokens[i]),
             max_num_batched_tokens=float(p.chunk[i]),
         )
         if p.batch[i] / layout.data < np.floor(chunk / work.read) and p.concurrency[i] / layout.data >= 2:
@@ -204,9 +204,9 @@ def test_the_frontier_trades_speed_for_throughput() -> None:
 def test_a_cached_prefix_never_hurts_and_losses_never_help() -> None:
     limits = Limits(time_per_output_token=0.03)
     plain = found("llama-3.1-8b", 2, limits=limits).points
-    cached = found("llama-3.1-8b", 2, work=replace(WORK, cached=0.8), limits=limits).points
+    cached_prefix = found("llama-3.1-8b", 2, work=replace(WORK, cached_prefix=0.8), limits=limits).points
     ideal = search(catalogue.system("h100-sxm"), WORK, limits, space("llama-3.1-8b", 2), None, USUAL).points
-    most = [float(p.per_gpu[within(p, limits)].max()) for p in (plain, cached, ideal)]
+    most = [float(p.per_gpu[within(p, limits)].max()) for p in (plain, cached_prefix, ideal)]
     assert most[1] > 1.2 * most[0]
     assert most[2] > most[0]
 
@@ -231,7 +231,14 @@ def test_what_does_not_fit_is_refused_with_the_way_out() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"input": 0.0}, {"output": float("nan")}, {"cached": 1.0}, {"cached": -0.1}, {"rate": 0.0}, {"input": 1e12}],
+    [
+        {"input": 0.0},
+        {"output": float("nan")},
+        {"cached_prefix": 1.0},
+        {"cached_prefix": -0.1},
+        {"rate": 0.0},
+        {"input": 1e12},
+    ],
 )
 def test_requests_that_are_none_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InputError):
@@ -267,11 +274,11 @@ def test_every_precision_that_the_chip_has_is_tried() -> None:
 
 def test_other_deployments_are_of_another_layout_or_draft_or_have_encoders() -> None:
     """Six points, best first: a batch more or less is no other deployment, drafts and accelerators for images are."""
-    drafted, encoders = np.array([0.0, 2.0, 0.0, 4.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
+    draft_tokens, encoders = np.array([0.0, 2.0, 0.0, 4.0, 0.0, 0.0]), np.array([0.0, 0.0, 0.0, 0.0, 1.0, 0.0])
     some = np.ones(6)
     points = Points(
         variant=np.zeros(6, int), layout=np.array([0, 0, 0, 0, 0, 1]), prefill=-np.ones(6, int), workers=some,
-        prefill_workers=some, units=some, encoders=encoders, batch=some, chunk=some, drafted=drafted, concurrency=some,
+        prefill_workers=some, units=some, encoders=encoders, batch=some, chunk=some, draft_tokens=draft_tokens, concurrency=some,
         gpus=some, billed=some, reading=some, rate=np.arange(6.0, 0.0, -1.0), time_to_first_token=some,
         time_per_output_token=some,
     )  # fmt: skip
@@ -280,7 +287,7 @@ def test_other_deployments_are_of_another_layout_or_draft_or_have_encoders() -> 
 
 
 def test_a_request_has_at_most_a_hundred_million_tokens_either_way() -> None:
-    assert PlanWorkload(input=1e8, output=1e8, cached=0.5).read == 5e7
+    assert PlanWorkload(input=1e8, output=1e8, cached_prefix=0.5).read == 5e7
     for longer in ({"input": 1.01e8}, {"output": 1.01e8}):
         with pytest.raises(InputError):
             PlanWorkload(**({"input": 100.0, "output": 10.0} | longer))

@@ -34,7 +34,7 @@ USUAL = Scheduling(interruption=0.9, lockstep=0.1, queueing=0.1, arrival=0.05, a
 
 
 def fixed(step: float, prompt: float):
-    def timed(phase, layout, batch, context, drafted, cached=0.0):
+    def timed(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
         return (step if phase == "decode" else prompt) + 0.0 * np.asarray(batch)
 
     return timed
@@ -311,8 +311,8 @@ def test_a_step_beside_prompts_counts_the_tokens_of_both(llama) -> None:
     """500 answers of one token and two drafts, or a prompt of 600 of which 590 are cached: graphs up to 512 tokens."""
     graphs = Scheduling(dispatch=1e-4, captured=512.0, mixed=1.0)
 
-    def waited(present: float, drafted: float, tokens: float, cached: float) -> float:
-        load = Load(concurrency=9.0, input=tokens, output=10.0, drafted=drafted, cached=cached)
+    def waited(present: float, draft_tokens: float, tokens: float, cached_tokens: float) -> float:
+        load = Load(concurrency=9.0, input=tokens, output=10.0, draft_tokens=draft_tokens, cached_tokens=cached_tokens)
         return float(waited_beside(llama, load, present, 1.0, 0.0, 0.0, graphs))
 
     replayed, each = pieces_of(llama) * 1e-4, pass_kernels(llama) * 1e-4
@@ -350,7 +350,7 @@ def test_a_cached_prompt_is_not_read_again(llama) -> None:
             llama,
             make_system(),
             Layout(tensor=8),
-            Load(concurrency=4.0, input=4096.0, output=100.0, cached=c),
+            Load(concurrency=4.0, input=4096.0, output=100.0, cached_tokens=c),
             timer,
             USUAL,
         )
@@ -377,8 +377,8 @@ def test_steps_beside_add_up_to_a_pass_over_all_their_tokens() -> None:
     """With T the time of a pass over so many tokens, n more beside B take T(B + n) - T(B), piece by piece."""
     layout = Layout(tensor=2, pipeline=1)
 
-    def timed(phase, layout, batch, context, drafted, cached=0.0):
-        return 1e-3 * np.maximum(np.asarray(batch) * (np.asarray(context) - np.asarray(cached)), 100.0)
+    def timed(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
+        return 1e-3 * np.maximum(np.asarray(batch) * (np.asarray(context) - np.asarray(cached_tokens)), 100.0)
 
     rarely = {"arriving": 0.0, "timer": timed}
     assert time_beside(layout, 50.0, 0.0, 512.0, 20.0, **rarely) == pytest.approx(0.0)

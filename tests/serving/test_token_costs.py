@@ -44,7 +44,7 @@ def test_reading_is_the_engine_s_time_over_new_tokens(length: float, hit: float)
     found = reading(LLAMA, H100, [layout], np.array([length]), np.ones(1), hit=hit)
     new = length * (1 - hit)
     many = max(np.floor(8192 / new), 1.0)
-    step = estimate(LLAMA, H100, layout, batch=2 * many, context=length, cached=length - new, phase="prefill")
+    step = estimate(LLAMA, H100, layout, batch=2 * many, context=length, cached_tokens=length - new, phase="prefill")
     assert found.seconds[0] == pytest.approx(float(step.time) * 4 / (2 * many * new), rel=1e-9)
     assert found.low[0] <= found.seconds[0] <= found.high[0]
 

@@ -194,10 +194,12 @@ def test_equal_answers_are_what_the_simulator_plays(
     )
     run = simulate(work, tables, batching=batching, kv_bytes=1.0).requests
 
-    def timer(phase: str, layout: Any, sequences: Any, context: Any, drafted: Any, cached: Any = 0.0) -> Any:
+    def timer(
+        phase: str, layout: Any, sequences: Any, context: Any, draft_tokens: Any, cached_tokens: Any = 0.0
+    ) -> Any:
         if phase == "decode":
             return base + each * np.asarray(sequences) + 0.0 * context
-        return token * np.asarray(sequences) * (context - cached)
+        return token * np.asarray(sequences) * (context - cached_tokens)
 
     load = Load(
         concurrency=float(count), input=float(prompt), output=float(output), max_num_seqs=float(max_num_seqs),

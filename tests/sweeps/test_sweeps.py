@@ -35,7 +35,7 @@ CASE = {
     "year": 2026.5,
     "ideal": True,
 }
-AXES = {"batch": [1.0, 8.0, 64.0], "context": [100.0, 1000.0], "cached": [0.0], "drafted": [0.0]}
+AXES = {"batch": [1.0, 8.0, 64.0], "context": [100.0, 1000.0], "cached_tokens": [0.0], "draft_tokens": [0.0]}
 ASKED = {"gpus": 2, "input": 1000.0, "output": 200.0}
 
 

@@ -20,7 +20,7 @@ from tests.conftest import make_system
 
 
 def constant(seconds: float):
-    def timed(phase, layout, batch, context, drafted, cached=0.0):
+    def timed(phase, layout, batch, context, draft_tokens, cached_tokens=0.0):
         assert phase == "train"
         return seconds
 

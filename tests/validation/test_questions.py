@@ -180,9 +180,9 @@ def test_dates_and_families() -> None:
 
 
 def test_a_cached_prefix_is_whole_blocks_and_leaves_a_token() -> None:
-    assert asked(shared_prefix_tokens="1000").cached == 992
-    assert asked(shared_prefix_tokens="500").cached == 496
-    assert asked().cached == 0
+    assert asked(shared_prefix_tokens="1000").cached_tokens == 992
+    assert asked(shared_prefix_tokens="500").cached_tokens == 496
+    assert asked().cached_tokens == 0
 
 
 def test_engines_defaults_stand_where_a_row_is_silent() -> None:

@@ -41,17 +41,17 @@ def test_lengths_prefix_and_limits_are_those_of_the_row() -> None:
     assert fields(max_num_seqs="48", max_num_batched_tokens="4096")["max_num_batched_tokens"] == 4096
     assert "scheduler_recv_interval" not in fields()
     assert fields(engine="sglang", scheduler_interval="30")["scheduler_recv_interval"] == 30
-    cached = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]
-    assert cached == pytest.approx(0.5, abs=0.02)
+    cached_prefix = fields(input_mean="1024", shared_prefix_tokens="512")["cached_prefix"]
+    assert cached_prefix == pytest.approx(0.5, abs=0.02)
 
 
 def test_drafts_come_from_the_model_a_head_or_the_text() -> None:
     """The engine's own acceptance where the row does not say who drafts."""
     own = fields(model="deepseek-r1", speculative="mtp", draft_tokens="3", n_gpus="8")
-    assert own["drafted"] == 3
+    assert own["draft_tokens"] == 3
     assert not {"draft_model", "acceptance"} & own.keys()
     head = fields(model="llama-3.1-8b", speculative="eagle", draft_tokens="4")
-    assert (head["drafted"], head["draft_model"]) == (4, "eagle3")
+    assert (head["draft_tokens"], head["draft_model"]) == (4, "eagle3")
     other = fields(model="llama-3.1-8b", speculative="draft", draft_tokens="4", engine="vllm")
     engine = engine_at(catalogue.system(str(other["on"])).chip, "vllm", float(str(other["year"])))
     assert float(str(other["acceptance"])) == pytest.approx(float(scheduling_of(engine).acceptance), rel=1e-3)

@@ -211,7 +211,7 @@ def test_the_address_of_a_page_is_its_state(client: TestClient) -> None:
 def test_no_address_breaks_a_page(client: TestClient, value: str) -> None:
     for path, field in (
         ("/estimate", "estimate.batch"), ("/estimate", "estimate.model"), ("/book/1", "batch.context"),
-        ("/simulate", "simulate.gpus"), ("/accuracy", "accuracy.chip"), ("/plan", "nothing.of"), ("/prices", "decode.cached"),
+        ("/simulate", "simulate.gpus"), ("/accuracy", "accuracy.chip"), ("/plan", "nothing.of"), ("/prices", "decode.cached_input"),
         ("/memory", "memory.max_model_len"), ("/fit", "fit.host_memory"), ("/explore", "explore.low"),
     ):  # fmt: skip
         response = client.get(path, params={field: value})
@@ -379,9 +379,9 @@ def test_fields_are_those_of_the_request_with_its_help_and_its_checks(client: Te
         colour: str = text("blue", "colour")
 
     assert Question(phase="prefill", colour="any").accelerators == 8
-    gpus, drafted = (field_named(EstimateRequest, name) for name in ("gpus", "drafted"))
+    gpus, draft_tokens = (field_named(EstimateRequest, name) for name in ("gpus", "draft_tokens"))
     assert gpus is not None
-    assert drafted is not None
+    assert draft_tokens is not None
     assert Question.model_fields["accelerators"].description == gpus.option.help
     for wrong, why in (({"accelerators": 1.5}, "write a whole number"), ({"phase": "sideways"}, "use one of decode")):
         with pytest.raises(ValidationError, match=why):
@@ -390,7 +390,7 @@ def test_fields_are_those_of_the_request_with_its_help_and_its_checks(client: Te
         asking(EstimateRequest, renamed={"accelerators": "gpus"})(Question)
     spoken = client.get("/openapi.json").json()["paths"]["/api/estimate"]["get"]["parameters"]
     said = {one["name"]: one.get("description") for one in spoken}
-    assert said["drafted"] == drafted.option.help
+    assert said["draft_tokens"] == draft_tokens.option.help
 
 
 def test_live_figures_of_the_book_say_what_its_chapters_say(client: TestClient) -> None:

@@ -26,7 +26,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.prices.agents import HOUR, own_hardware, session_bill
 from rackmath.prices.lists import PriceList, Tokens, bill
 
-KINDS = ("input", "cached", "write", "output")
+KINDS = ("input", "cached_input", "write", "output")
 """Kinds of tokens that a bill tells apart."""
 MINUTES = 300.0
 """How long the shorter product holds a prefix after its last use, where a list does not say otherwise. [s]"""
@@ -144,7 +144,7 @@ def _levers(
 ) -> list[dict[str, Any]]:
     """The session with no lever, with each, and with what goes together."""
     levers = [_priced("none", prices, plain, 0.0)]
-    keeps = {"caching, minutes": MINUTES} if prices.tiers[0].cached is not None else {}
+    keeps = {"caching, minutes": MINUTES} if prices.tiers[0].cached_input is not None else {}
     if prices.tiers[0].write_hour is not None:
         keeps["caching, hour"] = HOUR
     for name, keep in keeps.items():
@@ -238,7 +238,11 @@ def _logged(path: Path, model: str | None, provider: str | None, at: date | None
         prices = price_book.price_list(model or name, provider, at, batch=batch)
         costs = bill(prices, tokens)
         bare = Tokens(
-            input=tokens.prompt, cached=np.zeros(1), write=np.zeros(1), write_hour=np.zeros(1), output=tokens.output
+            input=tokens.prompt,
+            cached_input=np.zeros(1),
+            write=np.zeros(1),
+            write_hour=np.zeros(1),
+            output=tokens.output,
         )
         prompt = float(tokens.prompt.sum())
         rows.append(
@@ -250,7 +254,7 @@ def _logged(path: Path, model: str | None, provider: str | None, at: date | None
                 "requests": len(tokens.input),
                 "input_tokens": prompt,
                 "output_tokens": float(tokens.output.sum()),
-                "hit": float(tokens.cached.sum()) / prompt if prompt else 0.0,
+                "hit": float(tokens.cached_input.sum()) / prompt if prompt else 0.0,
                 "usd": float(costs.total.sum()),
                 **{f"usd_{kind}": float(getattr(costs, kind).sum()) for kind in KINDS},
                 "usd_without_caching": float(bill(prices, bare).total.sum()),

@@ -34,8 +34,13 @@ class PriceRequest:
         ),
     ] = None
     input: Annotated[float | None, Option(help="Price of a million input tokens, in USD.", kind=kinds.NUMBER)] = None
-    cached: Annotated[
-        float | None, Option(help="Price of a million cached input tokens, in USD.", kind=kinds.NUMBER)
+    cached_input: Annotated[
+        float | None,
+        Option(
+            help="Price of a million cached input tokens, in USD.",
+            kind=kinds.NUMBER,
+            names=("--cached-input", "--cached"),
+        ),
     ] = None
     output: Annotated[float | None, Option(help="Price of a million output tokens, in USD.", kind=kinds.NUMBER)] = None
     speed: Annotated[float | None, Option(help="Tokens per second that a reader sees.", kind=kinds.SPEED)] = None
@@ -142,7 +147,7 @@ def decode_prices(source: str | Path | None = None, **prices: Any) -> PriceResul
     source
         A model that genai-prices knows, or the path of a table with the columns model, provider, input, output.
     **prices
-        Fields of :class:`PriceRequest`: ``input``, ``cached``, ``output`` in USD per million tokens, ``speed``,
+        Fields of :class:`PriceRequest`: ``input``, ``cached_input``, ``output`` in USD per million tokens, ``speed``,
         ``date``.
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
@@ -158,7 +163,7 @@ def run_decoding(request: PriceRequest) -> PriceResult:
     r = request
     at = units.day(r.date, "--date") if r.date else None
     market = price_files.market()
-    offers = _offers(r.source, (r.input, r.cached, r.output), r.speed, at)
+    offers = _offers(r.source, (r.input, r.cached_input, r.output), r.speed, at)
     models = tuple(decode(offer, market, speed=r.speed, stream=r.stream, cliff=r.cliff) for offer in offers)
     return PriceResult(request=r, models=models, offers=tuple(tuple(offer) for offer in offers), market=market)
 
@@ -182,4 +187,6 @@ def _offers(
     if not priced and speed is None:
         raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
     year = units.decimal_year(at) if at else None
-    return [[Offer(model="given", provider="given", input=values[0], cached=values[1], output=values[2], year=year)]]
+    return [
+        [Offer(model="given", provider="given", input=values[0], cached_input=values[1], output=values[2], year=year)]
+    ]

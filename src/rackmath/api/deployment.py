@@ -42,7 +42,7 @@ class Deployment:
     """Format of the linear layers; None as the config says."""
     kv: str | None = None
     """Format of the cache; None as the config says."""
-    drafted: int = 0
+    draft_tokens: int = 0
     """Tokens speculated with each step. [tokens]"""
     acceptance: str | None = None
     """Chance that a draft is accepted; None as measured."""
@@ -89,9 +89,9 @@ class Deployment:
             **self.served,
             **self.engine.options,
         }
-        if self.drafted:
+        if self.draft_tokens:
             fields |= {
-                "drafted": self.drafted,
+                "draft_tokens": self.draft_tokens,
                 "acceptance": self.acceptance,
                 "draft_model": self.draft_model,
             }
@@ -120,7 +120,7 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
     commands
         Its launch commands.
     """
-    r, pools, drafted = request, point["pools"], int(point["drafted"])
+    r, pools, draft_tokens = request, point["pools"], int(point["draft_tokens"])
     max_num_seqs = max(ceil(point["batch"] / point["groups"]), 1)
     return Deployment(
         model=r.model,
@@ -131,11 +131,11 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         prefill_layout=pools["read"] if pools else None,
         encoder_gpus=int(point.get("encoders", 0)) or None,
         max_num_seqs=max_num_seqs,
-        max_num_batched_tokens=max(int(point["chunk"]), max_num_seqs * (1 + drafted)),
+        max_num_batched_tokens=max(int(point["chunk"]), max_num_seqs * (1 + draft_tokens)),
         gpu_memory_utilization=point["memory_fraction"],
         weights=point["weights"],
         kv=point["kv"],
-        drafted=drafted,
+        draft_tokens=draft_tokens,
         acceptance=r.acceptance,
         draft_model=r.draft_model,
         served=served_fields(r),

@@ -23,9 +23,9 @@ MOST = 64
 class Drafting:
     """Speculative decoding of one deployment."""
 
-    drafted: int
+    draft_tokens: int
     chances: tuple[float, ...]
-    """Chance that the draft at each position is accepted, given that those before it were. (drafted,)"""
+    """Chance that the draft at each position is accepted, given that those before it were. (draft_tokens,)"""
     note: str
     """What drafts, and where the chances come from."""
 
@@ -69,7 +69,7 @@ def draft_model_of(model: str | Architecture | None, target: Architecture) -> Ar
 def drafting(
     architecture: Architecture,
     engine: EngineVersion,
-    drafted: float,
+    draft_tokens: float,
     acceptance: str | None,
     draft: Architecture | None,
 ) -> Drafting:
@@ -77,7 +77,7 @@ def drafting(
 
     Parameters
     ----------
-    drafted : float
+    draft_tokens : float
         Tokens that a step speculates, the most where several numbers are tried. [tokens]
     acceptance : str, optional
         One chance for all positions, or one per position with commas between them; by default the fitted one.
@@ -87,19 +87,23 @@ def drafting(
     Errors: :class:`InputError` for numbers out of range, for a draft model whose drafts nobody takes, and for drafts
     of which nothing says who makes them.
     """
-    if not 0 <= drafted <= MOST or drafted != int(drafted):
-        raise InputError("--drafted", drafted, f"write a whole number from 0 to {MOST}")
-    many = int(drafted)
+    if not 0 <= draft_tokens <= MOST or draft_tokens != int(draft_tokens):
+        raise InputError("--draft-tokens", draft_tokens, f"write a whole number from 0 to {MOST}")
+    many = int(draft_tokens)
     if draft is not None and not many:
-        raise InputError("--draft-model", draft.name, "drafts nothing: give --drafted as well")
+        raise InputError("--draft-model", draft.name, "drafts nothing: give --draft-tokens as well")
     if not many:
         if acceptance is not None:
-            raise InputError("--acceptance", acceptance, "nothing is drafted: give --drafted as well")
-        why = "--drafted 0" if architecture.mtp else f"{architecture.name} brings no layers for it (see --drafted)"
-        return Drafting(drafted=0, chances=(), note=f"no speculative decoding: {why}")
+            raise InputError("--acceptance", acceptance, "nothing is drafted: give --draft-tokens as well")
+        why = (
+            "--draft-tokens 0"
+            if architecture.mtp
+            else f"{architecture.name} brings no layers for it (see --draft-tokens)"
+        )
+        return Drafting(draft_tokens=0, chances=(), note=f"no speculative decoding: {why}")
     if draft is None and not architecture.mtp and acceptance is None:
         raise InputError(
-            "--drafted",
+            "--draft-tokens",
             many,
             f"{architecture.name} brings no layers that draft: name a --draft-model, or give the --acceptance of"
             " drafts that are looked up in the text",
@@ -117,7 +121,7 @@ def drafting(
         maker = f"tokens are drafted by {architecture.name}'s own layers"
     else:
         maker = "tokens are drafted by looking up the text (n-grams), at no cost of their own"
-    return Drafting(drafted=many, chances=chances, note=f"{maker}; {source}")
+    return Drafting(draft_tokens=many, chances=chances, note=f"{maker}; {source}")
 
 
 def _chances(text: str | None, many: int) -> tuple[float, ...]:

@@ -111,18 +111,20 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
     )
     r = replace(r, context=r.context + image_tokens(architecture))
     version = version_of(system, r.engine, r.year, r.enforce_eager)
-    if r.drafted and r.phase != "decode":
-        raise InputError("--drafted", r.drafted, "drafts are verified in decode: leave it out of --phase prefill")
+    if r.draft_tokens and r.phase != "decode":
+        raise InputError(
+            "--draft-tokens", r.draft_tokens, "drafts are verified in decode: leave it out of --phase prefill"
+        )
     draft = draft_model_of(r.draft_model, architecture)
-    drafts = drafting(architecture, version, r.drafted, r.acceptance, draft)
+    drafts = drafting(architecture, version, r.draft_tokens, r.acceptance, draft)
     settings: dict[str, Any] = {
         "batch": r.batch,
         "context": r.context,
         "phase": r.phase,
-        "cached": r.cached,
-        "drafted": r.drafted,
+        "cached_tokens": r.cached_tokens,
+        "draft_tokens": r.draft_tokens,
         "draft": draft,
-        "accepted": drafts.accepted if r.drafted else None,
+        "accepted": drafts.accepted if r.draft_tokens else None,
         "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
     layout, notes, searched = fastest_layout(architecture, system, r.gpus, r.layout, settings)
@@ -146,7 +148,7 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         notes=(
             *notes,
-            *([drafts.note] if r.drafted else []),
+            *([drafts.note] if r.draft_tokens else []),
             *prompt_notes(r, architecture, r.batch),
             *apart_note(layout),
         ),

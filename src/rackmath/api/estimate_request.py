@@ -24,8 +24,13 @@ class EstimateRequest(PromptFields):
     batch: Annotated[float, Option(help="Sequences of the whole deployment.", kind=kinds.NUMBER)]
     context: Annotated[float, Option(help="Tokens that each new token sees; in prefill the prompt.", kind=kinds.NUMBER)]
     phase: Annotated[str, Option(help="What is timed.", kind=kinds.choice("decode", "prefill"))] = "decode"
-    cached: Annotated[
-        float, Option(help="Prefill: tokens of the prompt that are cached already.", kind=kinds.NUMBER)
+    cached_tokens: Annotated[
+        float,
+        Option(
+            help="Prefill: tokens of the prompt that are cached already.",
+            kind=kinds.NUMBER,
+            names=("--cached-tokens", "--cached"),
+        ),
     ] = 0.0
     weights: Annotated[str | None, options.WEIGHTS] = None
     kv: Annotated[str | None, options.CACHE] = None
@@ -33,7 +38,9 @@ class EstimateRequest(PromptFields):
     grid: Annotated[float | None, options.GRID] = None
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
-    drafted: Annotated[float, options.DRAFTED.but(help="Decode: tokens speculated and verified with each step.")] = 0.0
+    draft_tokens: Annotated[
+        float, options.DRAFT_TOKENS.but(help="Decode: tokens speculated and verified with each step.")
+    ] = 0.0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
     ideal: Annotated[bool, options.IDEAL] = False

@@ -177,7 +177,7 @@ class EstimateResult:
     def operators(self) -> tuple[Pass, list[OperatorTime]]:
         """The pass on the busiest accelerator, and its operators, longest first."""
         r, wide = self.request, as_floats(self.layout)
-        work = local_pass(r.phase, r.batch, r.context, r.cached, wide, None, r.drafted)
+        work = local_pass(r.phase, r.batch, r.context, r.cached_tokens, wide, None, r.draft_tokens)
         timed = timed_operators(self.architecture, work, wide, self.system)
         return work, sorted(timed, key=lambda operator: -float(operator.time))
 

@@ -86,7 +86,7 @@ def _of(architecture: Architecture, system: System) -> pl.DataFrame:
 def _measured_of(_version: OwnVersion, chip: str, model: str, groups: tuple[tuple[Layer, int], ...]) -> pl.DataFrame:
     import polars as pl
 
-    frame = all_measurements().filter(pl.col("at_chip") == chip, ~pl.col("at_drafted").gt(0.0))
+    frame = all_measurements().filter(pl.col("at_chip") == chip, ~pl.col("at_draft_tokens").gt(0.0))
     # An architecture may have been measured under other names as well.
     names = {model}
     for name in set(frame["at_model"].to_list()) & set(catalogue.model_names()):

@@ -119,8 +119,8 @@ def configuration_of(
     load: float,
     input: float,
     output: float = 0.0,
-    cached: float = 0.0,
-    drafted: float = 0.0,
+    cached_prefix: float = 0.0,
+    draft_tokens: float = 0.0,
 ) -> Configuration:
     """What an answer is of: ``load`` in sequences of the whole deployment, lengths in tokens."""
     return Configuration(
@@ -138,8 +138,8 @@ def configuration_of(
         input=input,
         output=output,
         gpus=gpus,
-        cached=cached,
-        drafted=drafted,
+        cached_prefix=cached_prefix,
+        draft_tokens=draft_tokens,
     )
 
 

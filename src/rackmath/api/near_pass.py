@@ -41,6 +41,6 @@ def configuration_of_pass(
         gpus=float(layout.gpus),
         load=r.batch,
         input=r.context,
-        cached=r.cached / r.context if r.phase == "prefill" and r.context else 0.0,
-        drafted=r.drafted,
+        cached_prefix=r.cached_tokens / r.context if r.phase == "prefill" and r.context else 0.0,
+        draft_tokens=r.draft_tokens,
     )

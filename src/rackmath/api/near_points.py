@@ -67,7 +67,7 @@ class PointsNear:
                 load=1.0,
                 input=self.work.input,
                 output=self.work.output,
-                cached=self.work.cached,
+                cached_prefix=self.work.cached_prefix,
             )
             for variant in self.space.variants
         ]
@@ -79,7 +79,7 @@ class PointsNear:
                 ),
                 gpus=float(unit[i]),
                 load=float(points.concurrency[i] / unit[i]),
-                drafted=float(points.drafted[i]),
+                draft_tokens=float(points.draft_tokens[i]),
             )
             for i in range(len(points))
         ]

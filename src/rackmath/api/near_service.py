@@ -81,10 +81,10 @@ def service_near(
     gpus: float,
     input: float,
     output: float,
-    cached: float,
+    cached_prefix: float,
     layout: str = "",
 ) -> Service:
-    """Measurements near a service on so many accelerators; lengths in tokens, ``cached`` a part of the prompts.
+    """Measurements near a service on so many accelerators; lengths in tokens, ``cached_prefix`` a part of the prompts.
 
     Errors: :class:`~rackmath.errors.InputError` for a user's own measurements that cannot be read.
     """
@@ -100,6 +100,6 @@ def service_near(
             load=_LOAD * gpus,
             input=input,
             output=output,
-            cached=cached,
+            cached_prefix=cached_prefix,
         )
     )

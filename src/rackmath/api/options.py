@@ -37,9 +37,10 @@ NO_EVIDENCE = Option(
     kind=kinds.FLAG,
 )
 IDEAL = Option(help="The pure bound, without an engine's losses.", kind=kinds.FLAG)
-DRAFTED = Option(
+DRAFT_TOKENS = Option(
     help="Tokens speculated and verified with each step.",
     kind=kinds.NUMBER,
+    names=("--draft-tokens", "--num-speculative-tokens", "--drafted"),
     flags={"vllm": "--speculative-config", "sglang": "--speculative-num-steps"},
 )
 ACCEPTANCE = Option(

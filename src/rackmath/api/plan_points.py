@@ -61,7 +61,7 @@ class PointFacts:
             "memory_fraction": self._memory_part(place),
             "groups": float(layout.data * layout.pipeline),
             "pools": self._pools(place),
-            "drafted": float(p.drafted[place]),
+            "draft_tokens": float(p.draft_tokens[place]),
             "requests_per_second": float(p.rate[place]),
             **values,
             **self._bounds(place, values, self._ideal(place, step)),
@@ -87,7 +87,7 @@ class PointFacts:
             self.search.layouts[int(p.layout[place])],
             batch=float(p.batch[place]),
             context=self.question.work.input + self.question.work.output / 2,
-            drafted=float(p.drafted[place]),
+            draft_tokens=float(p.draft_tokens[place]),
             draft=space.draft,
             losses=losses_at(self.search, place, self.question.losses),
         )
@@ -102,7 +102,7 @@ class PointFacts:
             self.search.layouts[int(reading[place])],
             batch=1.0,
             context=work.input,
-            cached=work.cached * work.input,
+            cached_tokens=work.cached_prefix * work.input,
             phase="prefill",
         )
         return {

@@ -81,9 +81,9 @@ class PlanRequest(PromptFields):
         str | None,
         options.CACHE.but(help="Formats of the cache to try, such as bf16,fp8 (default: what the chip has)."),
     ] = None
-    drafted: Annotated[
+    draft_tokens: Annotated[
         str | None,
-        options.DRAFTED.but(
+        options.DRAFT_TOKENS.but(
             help="Tokens to speculate, such as 0,1,3 (default: 0 to 3 where the model has MTP).", kind=kinds.NUMBERS
         ),
     ] = None
@@ -200,7 +200,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         gpus,
         weights=[weight_format(name).name for name in names(r.weights, "--weights")],
         kv=[cache_format(name) and name for name in names(r.kv, "--kv")],
-        drafted=numbers(r.drafted, "--drafted", 0, MOST),
+        draft_tokens=numbers(r.draft_tokens, "--draft-tokens", 0, MOST),
         draft=draft_model_of(r.draft_model, architecture),
         pools=not r.one_pool,
         afd=r.afd,
@@ -209,7 +209,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         graphs=not r.enforce_eager,
     )
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
-    drafts = drafting(architecture, engine, max(space.drafted), r.acceptance, space.draft)
+    drafts = drafting(architecture, engine, max(space.draft_tokens), r.acceptance, space.draft)
     losses = None if r.ideal else constants_file.losses_of(system, engine, "time per token")
     at = None
     if losses is not None and not (r.no_evidence or r.enforce_eager or r.afd):
@@ -222,7 +222,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
             gpus=float(gpus),
             input=work.input,
             output=work.output,
-            cached=work.cached,
+            cached_prefix=work.cached_prefix,
         )
         losses = at.corrected(losses)
     return PlanQuestion(
@@ -259,7 +259,7 @@ def _asked(r: PlanRequest, images: float) -> tuple[PlanWorkload, Limits]:
         input=prompt,
         output=r.output,
         # What the cache holds of a prompt is text; a prompt below one token is refused.
-        cached=r.cached_prefix * r.input / max(prompt, 1.0),
+        cached_prefix=r.cached_prefix * r.input / max(prompt, 1.0),
         rate=inf if r.rate is None else requests_per_second(r.rate, r.output),
     )
     limits = Limits(

@@ -51,7 +51,7 @@ def verification(question: PlanQuestion, point: Mapping[str, Any], layout: Layou
     """
     work, users = question.work, max(round(point["concurrency"]), 1)
     prompts = max(_ROUNDS * users, _FEWEST)
-    prefix = round(work.cached * work.input)
+    prefix = round(work.cached_prefix * work.input)
     model = repository(question.request.model)
     vllm = [
         "vllm bench serve",

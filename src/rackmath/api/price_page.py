@@ -97,7 +97,7 @@ def _listed(listing: Listing) -> dict[str, Any]:
     return {
         "model": listing.prices.model,
         "input": base.input,
-        "cached": base.cached,
+        "cached_input": base.cached_input,
         "output": base.output,
         "ratios": [{"kind": r.kind, "value": r.value, "above": r.start or None} for r in ratios(listing)],
     }

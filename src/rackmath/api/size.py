@@ -158,7 +158,7 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
         for point, place in [*planned, *fast_points]:
             key = (
                 *(point[name] for name in ("layout", "weights", "kv")),
-                str(point["drafted"]),
+                str(point["draft_tokens"]),
                 str(point.get("encoders")),
             )
             boxes = max(round(point["billed_gpus"] / box), 1)
@@ -176,7 +176,7 @@ def _per_request(candidate: _Candidate) -> float:
 
 
 def _tried(fleet: Copies, copies: int, box: int) -> Facts:
-    names = ("layout", "units", "weights", "kv", "batch", "drafted")
+    names = ("layout", "units", "weights", "kv", "batch", "draft_tokens")
     return {
         **{name: fleet.point[name] for name in names},
         "copies": copies,

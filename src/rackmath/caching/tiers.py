@@ -162,8 +162,8 @@ def by_drain_time(costs: Sequence[TierCost], held: float) -> str:
     return min(devices, key=lambda c: max(c.drain_time / held, held / c.drain_time)).name
 
 
-def prompt_cost(recompute: float, retrieve: float, cached: float) -> float:
+def prompt_cost(recompute: float, retrieve: float, cached_prefix: float) -> float:
     """Cost of a token of a prompt of which a part is cached. [USD]"""
-    if not 0 <= cached <= 1:
-        raise InputError("cached prefix", cached, "write a number from 0 to 1")
-    return (1 - cached) * recompute + cached * retrieve
+    if not 0 <= cached_prefix <= 1:
+        raise InputError("cached prefix", cached_prefix, "write a number from 0 to 1")
+    return (1 - cached_prefix) * recompute + cached_prefix * retrieve

@@ -141,7 +141,9 @@ def explain_estimate(result: EstimateResult) -> None:
     sampled = work.sequences * (work.new_tokens if work.phase == "decode" else 1.0)
     exchange = communication(a, wide, system, work.tokens, sampled, work.phase == "decode")
     draft = settings["draft"]
-    drafts = [] if draft is None else [f"the sum holds {settings['drafted']:g} passes of {draft.name}, not listed here"]
+    drafts = (
+        [] if draft is None else [f"the sum holds {settings['draft_tokens']:g} passes of {draft.name}, not listed here"]
+    )
     render.show_lines(
         "how",
         (

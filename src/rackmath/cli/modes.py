@@ -121,8 +121,8 @@ def _why_fast(result: Modes) -> str:
     changes = [f"batch {p.batch[standard]:.0f} to {p.batch[fast]:.0f}"]
     if p.layout[fast] != p.layout[standard] or p.prefill[fast] != p.prefill[standard]:
         changes.append("other parallelism")
-    if p.drafted[fast] != p.drafted[standard]:
-        changes.append(f"{p.drafted[standard]:.0f} to {p.drafted[fast]:.0f} drafted")
+    if p.draft_tokens[fast] != p.draft_tokens[standard]:
+        changes.append(f"{p.draft_tokens[standard]:.0f} to {p.draft_tokens[fast]:.0f} drafted")
     if p.variant[fast] != p.variant[standard]:
         changes.append("other formats")
     return ", ".join(changes)
@@ -150,7 +150,7 @@ def _show(facts: Mapping[str, Any], speedup: float) -> None:
                 f"{m['price_ratio']:.2f}",
                 show(m["time_to_first_token"], "s"),
                 f"{m['batch']:.0f}",
-                f"{m['drafted']:.0f}",
+                f"{m['draft_tokens']:.0f}",
                 f"{m['units']:.0f} x ({m['layout']}) {m['weights']},{m['kv']}",
             )
             for name, m in rows

@@ -47,7 +47,7 @@ def resimulated(result: PlanResult, traffic: str, percentile: str, where: RunLoc
                 "weights": point["weights"],
                 "kv": point["kv"],
                 "batch": point["batch"],
-                "drafted": point["drafted"],
+                "draft_tokens": point["draft_tokens"],
                 "keeps_limits": meets_limits,
                 "planned": {key: point[key] for key in limits},
                 **{key: facts[key] for key in limits},
@@ -84,7 +84,7 @@ def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
 
 
 def _deployment(point: Mapping[str, Any]) -> tuple[str, ...]:
-    return (point["layout"], point["weights"], point["kv"], str(point["drafted"]), str(point.get("encoders")))
+    return (point["layout"], point["weights"], point["kv"], str(point["draft_tokens"]), str(point.get("encoders")))
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[float, ...]:

@@ -47,7 +47,7 @@ def show_plan(facts: Mapping[str, Any], explain: bool) -> None:
                 show(r["time_to_first_token"], "s"),
                 "-" if r["usd_per_million_output_tokens"] is None else f"{r['usd_per_million_output_tokens']:.2f}",
                 f"{r['batch']:.0f}",
-                f"{r['drafted']:.0f}",
+                f"{r['draft_tokens']:.0f}",
                 f"{r['weights']},{r['kv']}",
                 r["bound_by"],
                 _deployment(r),
@@ -77,7 +77,7 @@ def _show_choice(facts: Mapping[str, Any], explain: bool) -> None:
                 f"{x['behind']:.1%}",
                 x["spends_more_on"],
                 x["stopped_by"],
-                f"{_deployment(x)} {x['weights']},{x['kv']} draft {x['drafted']:.0f}",
+                f"{_deployment(x)} {x['weights']},{x['kv']} draft {x['draft_tokens']:.0f}",
             )
             for x in facts["runners_up"]
         ],
@@ -96,7 +96,7 @@ def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> Non
             (
                 "batch",
                 f"{best['batch']:.0f} sequences per worker, {best['concurrency']:.0f} requests in all; "
-                f"chunk {best['chunk']:.0f}, {best['drafted']:.0f} drafted",
+                f"chunk {best['chunk']:.0f}, {best['draft_tokens']:.0f} drafted",
             ),
             ("tokens/s per GPU", _range(best, "tokens_per_second_per_gpu")),
             ("tokens/s per user", _range(best, "tokens_per_second_per_user")),

@@ -38,11 +38,13 @@ class IdealPass:
 def gathered(
     a: Architecture, system: System, phase: str, point: Mapping[str, Number], absorbed: bool | None
 ) -> IdealPass:
-    """Gather the ideal work of a pass at ``point``: batch, context, cached, drafted, two_batch, widths."""
+    """Gather the ideal work of a pass at ``point``: batch, context, cached_tokens, draft_tokens, two_batch, widths."""
     layout = as_floats(Layout(**{name: point[name] for name in widths(Layout())}))
     batch, context = point["batch"] * 1.0, point["context"] * 1.0
     sequences = held_sequences(batch, layout)
-    local = local_pass(phase, batch, context, point["cached"] * 1.0, layout, absorbed, point["drafted"] * 1.0)
+    local = local_pass(
+        phase, batch, context, point["cached_tokens"] * 1.0, layout, absorbed, point["draft_tokens"] * 1.0
+    )
     passes: Number = 1.0
     if phase == "prefill":
         passes = (minimum(sequences, layout.pipeline) + layout.pipeline - 1) / layout.pipeline

@@ -163,7 +163,7 @@ def link_traffic(
 
 
 def _point(settings: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
-    names = ("batch", "context", "cached", "drafted", "two_batch")
+    names = ("batch", "context", "cached_tokens", "draft_tokens", "two_batch")
     return {name: settings.get(name, 0) for name in names} | widths(layout)
 
 

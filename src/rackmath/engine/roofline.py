@@ -94,18 +94,18 @@ def local_pass(
     phase: str,
     batch: Number,
     context: Number,
-    cached: Number,
+    cached_tokens: Number,
     layout: Layout,
     absorbed: bool | None,
-    drafted: Number = 0.0,
+    draft_tokens: Number = 0.0,
 ) -> Pass:
     """What the fullest data-parallel group sends through a stage at once.
 
     Every stage is kept busy with a micro-batch of its own; so are accelerators that hold experts only. Groups
     that share experts meet there with the tokens that they really have: at batch 1 there is one token,
-    whatever the number of groups. Decode verifies ``drafted`` tokens with each new one.
+    whatever the number of groups. Decode verifies ``draft_tokens`` tokens with each new one.
     """
-    new = 1.0 + drafted if phase == "decode" else context - cached
+    new = 1.0 + draft_tokens if phase == "decode" else context - cached_tokens
     if phase == "train":
         # One micro-batch of every group, as it passes all stages in turn; sequences may be shared.
         own = batch / layout.data

@@ -89,8 +89,8 @@ def estimate(
     batch: Number,
     context: Number,
     phase: str = "decode",
-    cached: Number = 0,
-    drafted: Number = 0,
+    cached_tokens: Number = 0,
+    draft_tokens: Number = 0,
     accepted: Number | None = None,
     draft: Architecture | None = None,
     two_batch: Number = 0,
@@ -110,11 +110,11 @@ def estimate(
     context : Number
         Decode: tokens that each new token sees. Prefill: tokens of the prompt. [tokens]
     phase : str
-        decode (one new token per sequence), prefill (all but ``cached`` tokens), or train
+        decode (one new token per sequence), prefill (all but ``cached_tokens`` tokens), or train
         (a forward pass whose every position is predicted).
-    cached : Number
+    cached_tokens : Number
         Prefill only: tokens of the prompt whose cache is there already. [tokens]
-    drafted : Number
+    draft_tokens : Number
         Decode only: speculated tokens that each sequence verifies with its next one. [tokens]
     accepted : Number, optional
         Decode only: tokens that a step yields per sequence; by default all that it verifies. [tokens]
@@ -139,15 +139,15 @@ def estimate(
     Errors: :class:`~rackmath.errors.InputError` for numbers out of range,
     :class:`~rackmath.errors.DoesNotFit` where accelerators have no network.
     """
-    check_pass(phase, batch, context, cached, drafted)
-    check_accepted(phase, accepted, drafted)
+    check_pass(phase, batch, context, cached_tokens, draft_tokens)
+    check_accepted(phase, accepted, draft_tokens)
     check_apart(layout, architecture, phase, two_batch)
     system.require_network(int(np.max(layout.gpus)))
     point = {
         "batch": batch,
         "context": context,
-        "cached": cached,
-        "drafted": drafted,
+        "cached_tokens": cached_tokens,
+        "draft_tokens": draft_tokens,
         "two_batch": two_batch,
         **widths(layout),
     }
@@ -160,12 +160,12 @@ def estimate(
             "batch": batch,
             "context": context,
             "phase": phase,
-            "cached": cached,
+            "cached_tokens": cached_tokens,
             "threads": threads,
         }
         following = None if losses is None else without_host(losses)
         own = estimate(draft, system, draft_layout(draft, layout), **shared_arguments, losses=following)
-        verified: dict[str, Any] = {"drafted": drafted, "accepted": accepted}
+        verified: dict[str, Any] = {"draft_tokens": draft_tokens, "accepted": accepted}
         alone = estimate(
             architecture,
             system,
@@ -176,7 +176,7 @@ def estimate(
             absorbed=absorbed,
             losses=losses,
         )
-        return _with_draft(alone, own, drafted if phase == "decode" else 1.0)
+        return _with_draft(alone, own, draft_tokens if phase == "decode" else 1.0)
     parts = list(pieces(point, shape))
     if len(parts) == 1:
         return call.evaluate(parts[0])

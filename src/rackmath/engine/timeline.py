@@ -54,7 +54,7 @@ def step_parts(
     if layout.ffn:
         raise InputError("picture", "step", "pools work side by side under ffn: use roofline, batch or memory")
     phase, losses = settings.get("phase", "decode"), settings.get("losses")
-    names = ("batch", "context", "cached", "drafted", "two_batch")
+    names = ("batch", "context", "cached_tokens", "draft_tokens", "two_batch")
     point = {name: settings.get(name, 0) for name in names} | widths(layout)
     work = gathered(architecture, system, phase, point, settings.get("absorbed"))
     own = _bound(work.work) if losses is None else _parts(work.work, losses)

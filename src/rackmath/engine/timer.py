@@ -17,7 +17,13 @@ class Timer(Protocol):
     """Time of one pass of a given phase, layout, batch and context; of phase encode, of images of prompts. [s]"""
 
     def __call__(
-        self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+        self,
+        phase: str,
+        layout: Layout,
+        batch: Number,
+        context: Number,
+        draft_tokens: Number,
+        cached_tokens: Number = 0.0,
     ) -> Number:
         """Return seconds, broadcast over the arguments."""
         ...
@@ -33,7 +39,7 @@ def engine_timer(
     """Timer that asks the engine; ``losses`` None for the ideal bound, ``draft`` a model whose drafts it verifies."""
 
     def timed(
-        phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+        phase: str, layout: Layout, batch: Number, context: Number, draft_tokens: Number, cached_tokens: Number = 0.0
     ) -> Number:
         if phase == "encode":
             return encoding(architecture, system, layout, batch / layout.data, losses).time
@@ -44,8 +50,8 @@ def engine_timer(
             batch=batch,
             context=context,
             phase=phase,
-            drafted=drafted,
-            cached=cached,
+            draft_tokens=draft_tokens,
+            cached_tokens=cached_tokens,
             draft=draft,
             two_batch=two_batch,
             losses=losses,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 NAMES = ("engine", "generation", "chip", "model", "kind", "question", "bits", "layout", "source")
 """Features that agree or differ."""
-AMOUNTS = ("year", "load", "input", "output", "gpus", "cached", "drafted")
+AMOUNTS = ("year", "load", "input", "output", "gpus", "cached_prefix", "draft_tokens")
 """Features that lie at a distance."""
 
 
@@ -40,9 +40,9 @@ class Configuration:
     """Tokens of a prompt, or in the cache for a decode pass. [tokens]"""
     output: float
     gpus: float
-    cached: float
+    cached_prefix: float
     """Part of the prompts' tokens that the cache holds. [1]"""
-    drafted: float
+    draft_tokens: float
     """Tokens drafted with a step. [tokens]"""
 
 

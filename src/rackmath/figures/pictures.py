@@ -21,7 +21,9 @@ _APART = 0.15
 def frontier_figure(facts: Mapping[str, Any], panels: int = 2) -> Figure:
     """Throughput against speed, and cost against time per token, of a plan."""
     rows, best = facts["frontier"], facts["best"]
-    labels = [f"{r['units']:.0f} x ({r['layout']}), batch {r['batch']:.0f}, draft {r['drafted']:.0f}" for r in rows]
+    labels = [
+        f"{r['units']:.0f} x ({r['layout']}), batch {r['batch']:.0f}, draft {r['draft_tokens']:.0f}" for r in rows
+    ]
 
     def panel(x: str, y: str, across: str, up: str, scale: float = 1.0) -> Panel:
         series = [

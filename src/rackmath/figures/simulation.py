@@ -61,7 +61,7 @@ def simulation_figure(
         for name in over
         if name.startswith("cached_share_")
     ]
-    cached = [Panel(title="prompts found, by tier", across="s", up="% of their tokens", series=series)]
+    prompt_hits = [Panel(title="prompts found, by tier", across="s", up="% of their tokens", series=series)]
     if np.isfinite(times.per_token).any():
         waits.append(quantiles(times.per_token, "per token"))
     if tasks is not None:
@@ -97,7 +97,7 @@ def simulation_figure(
             ),
             Panel(title="what users see", across="s", up="% of requests", series=waits, log_across=True),
             replay_panel(replay),
-            *(cached if facts["blocks_asked"] else []),
+            *(prompt_hits if facts["blocks_asked"] else []),
         ],
         note="; ".join(facts["assumptions"][:3]),
     )

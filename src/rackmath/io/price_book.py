@@ -52,7 +52,7 @@ def published(model: str, at: date | None = None) -> list[Offer]:
                         model=model,
                         provider=provider.id.removeprefix(_ROUTED),
                         input=rates["input"],
-                        cached=rates["cache_read"],
+                        cached_input=rates["cache_read"],
                         output=rates["output"],
                         year=decimal_year(moment.date()),
                     )
@@ -194,7 +194,7 @@ _TIERS = {
 
 _KEYS = {
     "input": "input_mtok",
-    "cached": "cache_read_mtok",
+    "cached_input": "cache_read_mtok",
     "write": "cache_write_mtok",
     "write_hour": "cache_write_1h_mtok",
     "output": "output_mtok",

@@ -127,7 +127,7 @@ def offers_of(path: Path) -> dict[str, list[Offer]]:
                 model=model,
                 provider=row["provider"].strip(),
                 input=values["input"],
-                cached=values["cached_input"],
+                cached_input=values["cached_input"],
                 output=values["output"],
                 year=_year(row.get("date") or "", f"{path.name} line {line} date"),
             )

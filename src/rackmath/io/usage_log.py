@@ -99,10 +99,10 @@ def _counts(usage: dict[str, Any], field: str) -> tuple[float, float, float, flo
         prompt, completion = _count(usage, "input_tokens", field), _count(usage, "output_tokens", field)
         details = usage.get("input_tokens_details")
     if isinstance(details, dict):
-        cached = _count(cast(dict[str, Any], details), "cached_tokens", field)
-        if cached > prompt:
-            raise InputError(f"{field} cached_tokens", cached, f"is more than the prompt of {prompt:,.0f}")
-        return prompt - cached, cached, 0.0, 0.0, completion
+        cached_tokens = _count(cast(dict[str, Any], details), "cached_tokens", field)
+        if cached_tokens > prompt:
+            raise InputError(f"{field} cached_tokens", cached_tokens, f"is more than the prompt of {prompt:,.0f}")
+        return prompt - cached_tokens, cached_tokens, 0.0, 0.0, completion
     written = _count(usage, "cache_creation_input_tokens", field)
     kinds = usage.get("cache_creation")
     hour = _count(cast(dict[str, Any], kinds), "ephemeral_1h_input_tokens", field) if isinstance(kinds, dict) else 0.0
@@ -123,4 +123,4 @@ def _count(usage: dict[str, Any], name: str, field: str) -> float:
 
 def _tokens(values: array[float]) -> Tokens:
     columns = np.frombuffer(values, dtype=np.float64).reshape(-1, 5).T
-    return Tokens(input=columns[0], cached=columns[1], write=columns[2], write_hour=columns[3], output=columns[4])
+    return Tokens(input=columns[0], cached_input=columns[1], write=columns[2], write_hour=columns[3], output=columns[4])

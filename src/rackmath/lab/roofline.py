@@ -99,12 +99,12 @@ def findings(ceilings: Ceilings) -> list[str]:
     last, best = ceilings.streams[-1], max(ceilings.streams, key=lambda stream: stream.bandwidth)
     ratio = ceilings.rate("bf16") / 2 / last.bandwidth * 2
     rates = ", ".join(f"{ceilings.rate(name) / 1e12:.3g} T at {name}" for name in ceilings.precisions)
-    cached = ""
+    in_cache = ""
     if best.bandwidth > _CACHED * last.bandwidth:
-        cached = f"; {best.size / 2**10:,.0f} KiB, in cache, at {best.bandwidth / 1e9:.3g} GB/s"
+        in_cache = f"; {best.size / 2**10:,.0f} KiB, in cache, at {best.bandwidth / 1e9:.3g} GB/s"
     return [
         f"Products reach {rates} FLOP/s.",
-        f"Reading {last.size / 2**20:,.0f} MiB runs at {last.bandwidth / 1e9:.3g} GB/s{cached}.",
+        f"Reading {last.size / 2**20:,.0f} MiB runs at {last.bandwidth / 1e9:.3g} GB/s{in_cache}.",
         f"The lecture's ratio R is {ratio:.0f} at bf16 here, about 300 on its accelerators.",
         f"The smallest operation takes {ceilings.latency.median * 1e6:.3g} us.",
     ]

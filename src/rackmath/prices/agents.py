@@ -43,13 +43,13 @@ def session_bill(prices: PriceList, calls: Turns, keep: float) -> Bill:
     written. A call's context tier follows from its whole prompt, found or not, so the mean
     over hits is exact.
     """
-    cached = calls.hit * calls.prefix if keep else np.zeros_like(calls.prefix)
-    rest, no_tokens = calls.prompt - cached, np.zeros_like(cached)
+    cached_input = calls.hit * calls.prefix if keep else np.zeros_like(calls.prefix)
+    rest, no_tokens = calls.prompt - cached_input, np.zeros_like(cached_input)
     return bill(
         prices,
         Tokens(
             input=no_tokens if keep else rest,
-            cached=cached,
+            cached_input=cached_input,
             write=rest if 0 < keep < HOUR else no_tokens,
             write_hour=rest if keep >= HOUR else no_tokens,
             output=calls.output,
@@ -81,14 +81,14 @@ def own_hardware(
     """
     group = float(np.max(layout.data))
 
-    def reading(cached: Array | float) -> list[Array]:
+    def reading(cached_tokens: Array | float) -> list[Array]:
         pass_estimate = estimate(
             architecture,
             system,
             layout,
             batch=group,
             context=calls.prompt,
-            cached=cached,
+            cached_tokens=cached_tokens,
             phase="prefill",
             losses=prompt_losses,
         )

@@ -37,21 +37,23 @@ class Offer:
     model: str
     provider: str
     input: float | None = None
-    cached: float | None = None
+    cached_input: float | None = None
     output: float | None = None
     year: float | None = None
     """When the prices held, as a decimal year."""
 
     def __post_init__(self) -> None:
-        for field in ("input", "cached", "output"):
+        for field in ("input", "cached_input", "output"):
             value = getattr(self, field)
             if value is not None and not (isfinite(value) and 1e-6 <= value <= 1e6):
                 raise InputError(
                     field, value, f"{self.model} at {self.provider}: write a positive price in USD per million tokens"
                 )
-        if self.cached is not None and self.input is not None and self.cached > self.input:
+        if self.cached_input is not None and self.input is not None and self.cached_input > self.input:
             raise InputError(
-                "cached_input", self.cached, f"is above the input price {self.input:g} of {self.model}: swap the two"
+                "cached_input",
+                self.cached_input,
+                f"is above the input price {self.input:g} of {self.model}: swap the two",
             )
         if self.year is not None and not 2020 <= self.year <= 2040:
             raise InputError("date", self.year, f"{self.model} at {self.provider}: write a day from 2020 to 2040")
@@ -264,7 +266,7 @@ def _cannot_tell(
             f"context cliff: stands where KV reads overtake the weights with probability {cache.crossover:.3f}, from"
             " even odds against any round number; the KV range is mixed accordingly"
         )
-    if any(offer.cached is not None for offer in offers):
+    if any(offer.cached_input is not None for offer in offers):
         lines.append("cached price: follows conventions (x0.1, x0.25, x0.5), not the cache's size; not used")
     if all(offer.input is None and offer.output is None for offer in offers):
         lines.append("no input or output price given: sizes are those of open-weight models at large")

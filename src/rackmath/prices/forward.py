@@ -74,7 +74,7 @@ class Margin:
     margin: float
     """(revenue - cost) / revenue. [1]"""
     input: float
-    cached: float | None
+    cached_input: float | None
     output: float
 
 
@@ -158,12 +158,12 @@ def margin_of(prices: PriceList, demand: Demand, page: PricePage) -> Margin:
     """
     lengths, parts = demand.lengths()
     no_tokens = np.zeros_like(lengths)
-    cached = lengths * demand.hit
+    cached_input = lengths * demand.hit
     billed = bill(
         prices,
         Tokens(
-            input=lengths - cached,
-            cached=cached,
+            input=lengths - cached_input,
+            cached_input=cached_input,
             write=no_tokens,
             write_hour=no_tokens,
             output=np.full_like(lengths, demand.answer),
@@ -181,6 +181,6 @@ def margin_of(prices: PriceList, demand: Demand, page: PricePage) -> Margin:
         cost=cost,
         margin=1 - cost / revenue,
         input=1 - page.input / base.input,
-        cached=None if base.cached is None else 1 - page.minutes.read / base.cached,
+        cached_input=None if base.cached_input is None else 1 - page.minutes.read / base.cached_input,
         output=1 - page.output / base.output,
     )

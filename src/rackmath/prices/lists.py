@@ -19,7 +19,7 @@ class Rates:
     start: float = 0.0
     """Requests with more input tokens than this pay these prices for all of their tokens."""
     input: float
-    cached: float | None
+    cached_input: float | None
     """Of tokens read from a cache; None where the provider has no such price."""
     write: float | None
     """Of tokens written to the cache that is kept for minutes; None where writing costs what reading a prompt costs."""
@@ -49,7 +49,7 @@ class Tokens:
 
     input: Array
     """Neither read from a cache nor written to one."""
-    cached: Array
+    cached_input: Array
     write: Array
     """Written to the cache that is kept for minutes."""
     write_hour: Array
@@ -58,7 +58,7 @@ class Tokens:
     @property
     def prompt(self) -> Array:
         """Everything that the model reads."""
-        return self.input + self.cached + self.write + self.write_hour
+        return self.input + self.cached_input + self.write + self.write_hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,14 +66,14 @@ class Bill:
     """Cost of requests by kind of token. [USD]"""
 
     input: Array
-    cached: Array
+    cached_input: Array
     write: Array
     output: Array
 
     @property
     def total(self) -> Array:
         """Sum of all kinds."""
-        return self.input + self.cached + self.write + self.output
+        return self.input + self.cached_input + self.write + self.output
 
 
 def bill(prices: PriceList, tokens: Tokens) -> Bill:
@@ -85,7 +85,7 @@ def bill(prices: PriceList, tokens: Tokens) -> Bill:
 
     Errors: :class:`InputError` for tokens that are negative or no number.
     """
-    for field in ("input", "cached", "write", "write_hour", "output"):
+    for field in ("input", "cached_input", "write", "write_hour", "output"):
         value = getattr(tokens, field)
         if not np.all(value >= 0) or not np.all(np.isfinite(value)):
             raise InputError(f"tokens.{field}", "negative or no number", "give counts of tokens")
@@ -103,7 +103,7 @@ def bill(prices: PriceList, tokens: Tokens) -> Bill:
     hours = tokens.write_hour * (rate("write_hour") if prices.tiers[0].write_hour is not None else rate("write"))
     return Bill(
         input=tokens.input * rate("input"),
-        cached=tokens.cached * rate("cached"),
+        cached_input=tokens.cached_input * rate("cached_input"),
         write=minutes + hours,
         output=tokens.output * rate("output"),
     )

@@ -60,7 +60,7 @@ def ratios(listing: Listing) -> list[Ratio]:
         Ratio(kind=kind, value=price / base.input)
         for kind, price in (
             (OUTPUT, base.output),
-            (CACHED, base.cached),
+            (CACHED, base.cached_input),
             (WRITE, base.write),
             (WRITE_HOUR, base.write_hour),
         )
@@ -72,7 +72,7 @@ def ratios(listing: Listing) -> list[Ratio]:
         result.append(Ratio(kind=CLIFF, value=tier.start, start=tier.start, stop=stop))
         for kind, dear, cheap in (
             (INPUT_ABOVE, tier.input, base.input),
-            (CACHED_ABOVE, tier.cached, base.cached),
+            (CACHED_ABOVE, tier.cached_input, base.cached_input),
             (OUTPUT_ABOVE, tier.output, base.output),
         ):
             if dear and cheap:
@@ -114,7 +114,7 @@ def _printed(listing: Listing) -> dict[str, str]:
         kind: f"${price:g}"
         for kind, price in (
             ("input", base.input),
-            ("cached", base.cached),
+            ("cached_input", base.cached_input),
             ("write", base.write),
             ("hour write", base.write_hour),
             ("output", base.output),

@@ -74,7 +74,7 @@ def _family(points: Points, place: int) -> tuple[int, int, bool, bool]:
     return (
         int(points.layout[place]),
         int(points.prefill[place]),
-        bool(points.drafted[place] > 0),
+        bool(points.draft_tokens[place] > 0),
         bool(points.encoders[place] > 0),
     )
 
@@ -122,18 +122,18 @@ def decode_step(
     """The decode step of a point, and accelerators over the tokens that it yields: a time by it is per output token."""
     p = search.points
     layout = search.layouts[int(p.layout[place])]
-    drafted, batch = float(p.drafted[place]), float(p.batch[place])
+    draft_tokens, batch = float(p.draft_tokens[place]), float(p.batch[place])
     step = estimate(
         space.variants[int(p.variant[place])].architecture,
         system,
         layout,
         batch=batch,
         context=work.input + work.output / 2,
-        drafted=drafted,
+        draft_tokens=draft_tokens,
         draft=space.draft,
         losses=losses_at(search, place, losses),
     )
-    return step, float(layout.gpus) / (batch * float(s.accepted(drafted)))
+    return step, float(layout.gpus) / (batch * float(s.accepted(draft_tokens)))
 
 
 def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int = 2) -> str:

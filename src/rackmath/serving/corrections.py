@@ -145,7 +145,7 @@ def _bounded(
             _stacked(result, points.layout[at]),
             batch=points.batch[at],
             context=work.input + work.output / 2,
-            drafted=points.drafted[at],
+            draft_tokens=points.draft_tokens[at],
             draft=space.draft,
             losses=losses,
         )
@@ -155,7 +155,7 @@ def _bounded(
             _stacked(result, reading[at]),
             batch=1.0,
             context=work.input,
-            cached=work.cached * work.input,
+            cached_tokens=work.cached_prefix * work.input,
             phase="prefill",
         )
         bound = points.time_per_output_token[at] * np.asarray(step.time_ideal / step.time)

@@ -42,13 +42,13 @@ def with_experts_apart(
         return decode
     fitting_layouts = [layouts[n] for n in fitting]
     timer = engine_timer(architecture, system, losses, draft=space.draft)
-    drafted = np.array(space.drafted)[None, None, :]
+    draft_tokens = np.array(space.draft_tokens)[None, None, :]
     step = timer(
         "decode",
         stack_layouts(fitting_layouts, 3),
         decode.batches[None, :, None],
         work.input + work.output / 2,
-        drafted,
+        draft_tokens,
     )
     return replace(
         decode,

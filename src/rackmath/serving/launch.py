@@ -53,7 +53,7 @@ class LaunchedWorker:
     """Tokens of prompts in one pass at most. [tokens]"""
     longest: int
     """Tokens of a request at most. [tokens]"""
-    drafted: float
+    draft_tokens: float
     draft: str = OWN
     """What drafts: OWN, TEXT, or the repository of another model."""
     eagle: bool = False
@@ -64,7 +64,7 @@ class LaunchedWorker:
     """Format that the engine has to convert weights to; empty where the checkpoint has it."""
     cache: str
     """Format of the cache, as in bf16 or fp8."""
-    cached: bool
+    prefix_caching: bool
     """Whether prompts share prefixes."""
     memory: float = 0.95
     """Part of the memory that the plan uses. [1]"""
@@ -149,10 +149,10 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
     flags += _adapters(server, "vllm")
     flags += ["--mm-encoder-tp-mode data"] if server.encoder_data else []
     flags += ["--enforce-eager"] if server.eager else []
-    flags.append("--enable-prefix-caching" if server.cached else "--no-enable-prefix-caching")
+    flags.append("--enable-prefix-caching" if server.prefix_caching else "--no-enable-prefix-caching")
     if server.afd_part is not None:
         flags += server.afd_part.flags(at.experts_host, server.eager)
-    if server.drafted and server.role not in ("prefill", FFN):
+    if server.draft_tokens and server.role not in ("prefill", FFN):
         flags.append(f"--speculative-config {quoted(_vllm_drafts(server))}")
     if server.role and server.role != FFN:
         flags.append(f"--kv-transfer-config {quoted({'kv_connector': 'NixlConnector', 'kv_role': 'kv_both'})}")
@@ -165,7 +165,7 @@ def vllm_command(server: LaunchedWorker, place: Place | None = None) -> str:
 
 
 def _vllm_drafts(server: LaunchedWorker) -> Setting:
-    count = {"num_speculative_tokens": int(server.drafted)}
+    count = {"num_speculative_tokens": int(server.draft_tokens)}
     if server.draft == OWN:
         return {"method": "mtp", **count}
     if server.draft == TEXT:
@@ -206,9 +206,9 @@ def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
     flags += _adapters(server, "sglang")
     flags += ["--mm-enable-dp-encoder"] if server.encoder_data else []
     flags += ["--disable-cuda-graph"] if server.eager else []
-    if not server.cached:
+    if not server.prefix_caching:
         flags.append("--disable-radix-cache")
-    if server.drafted and server.role != "prefill":
+    if server.draft_tokens and server.role != "prefill":
         flags += _sglang_drafts(server)
     if server.role:
         flags.append(f"--disaggregation-mode {server.role} --disaggregation-transfer-backend nixl")
@@ -222,7 +222,7 @@ def sglang_command(server: LaunchedWorker, place: Place | None = None) -> str:
 
 
 def _sglang_drafts(server: LaunchedWorker) -> list[str]:
-    n = int(server.drafted)
+    n = int(server.draft_tokens)
     chain = f"--speculative-num-steps {n} --speculative-eagle-topk 1 --speculative-num-draft-tokens {n + 1}"
     if server.draft == OWN:
         return ["--speculative-algorithm NEXTN", chain]
@@ -259,7 +259,7 @@ def notes(server: LaunchedWorker) -> list[str]:
     if server.experts and x.expert > 1 and server.experts % float(x.expert):
         spare = redundant_experts(server.experts, int(x.expert))
         sentences.append(f"{server.experts} experts do not divide by {x.expert:g}: {spare} of them have a second copy")
-    if x.pipeline > 1 and server.drafted:
+    if x.pipeline > 1 and server.draft_tokens:
         sentences.append("speculative decoding with pipeline stages is not supported by every release")
     if server.quantise and server.quantise not in ONLINE:
         sentences.append(

@@ -60,7 +60,7 @@ def settings(server: LaunchedWorker) -> str:
     lines = [
         "kv_cache_config:",
         f"  free_gpu_memory_fraction: {part:.2f}",
-        f"  enable_block_reuse: {'true' if server.cached else 'false'}",
+        f"  enable_block_reuse: {'true' if server.prefix_caching else 'false'}",
     ]
     if server.cache == "fp8":
         lines.append("  dtype: fp8")
@@ -68,7 +68,7 @@ def settings(server: LaunchedWorker) -> str:
         lines.append("enable_attention_dp: true")
     if server.eager:
         lines.append("cuda_graph_config: null")
-    if server.drafted and server.role != "prefill":
+    if server.draft_tokens and server.role != "prefill":
         lines += ["speculative_config:", *(f"  {line}" for line in _drafts(server))]
     if server.adapters is not None:
         lines += ["lora_config:", f"  max_lora_rank: {server.adapters.rank}"]
@@ -81,7 +81,7 @@ def settings(server: LaunchedWorker) -> str:
 
 
 def _drafts(server: LaunchedWorker) -> list[str]:
-    n = int(server.drafted)
+    n = int(server.draft_tokens)
     if server.draft == OWN:
         return ["decoding_type: MTP", f"num_nextn_predict_layers: {n}"]
     if server.draft == TEXT:

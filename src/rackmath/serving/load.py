@@ -33,9 +33,9 @@ class Load:
     """Tokens of a prompt. [tokens]"""
     output: Number
     """Tokens of an answer. [tokens]"""
-    cached: Number = 0.0
+    cached_tokens: Number = 0.0
     """Tokens of a prompt that the cache holds already. [tokens]"""
-    drafted: Number = 0.0
+    draft_tokens: Number = 0.0
     """Tokens that a step speculates beside its next one. [tokens]"""
     max_num_seqs: Number = inf
     """Sequences that the engine runs at once at most (``max_num_seqs``). [sequences]"""
@@ -78,7 +78,7 @@ class Scheduling:
     captured: Number = 0.0
     """Tokens of a pass up to which graphs of all but attention are replayed where it reads prompts; a rule. [tokens]"""
 
-    def accepted(self, drafted: Number) -> Number:
+    def accepted(self, draft_tokens: Number) -> Number:
         r"""Tokens that a verified step yields in the mean. [tokens]
 
         .. math:: \sum_{i=0}^{n} a^i = (1 - a^{n+1}) / (1 - a)
@@ -86,7 +86,7 @@ class Scheduling:
         Source: Leviathan, Kalman and Matias 2023, equation 1.
         """
         chance = minimum(self.acceptance, _NEARLY_ALL)
-        return (1 - chance ** (drafted + 1)) / (1 - chance)
+        return (1 - chance ** (draft_tokens + 1)) / (1 - chance)
 
 
 class PassTimes(NamedTuple):

@@ -152,8 +152,8 @@ def levers(
     p = result.points
     target = p.time_per_output_token[standard] / speedup
     variant = space.variants[int(p.variant[standard])]
-    fixed_space = replace(space, variants=(variant,), drafted=(float(p.drafted[standard]),))
-    drafting = replace(fixed_space, drafted=space.drafted)
+    fixed_space = replace(space, variants=(variant,), draft_tokens=(float(p.draft_tokens[standard]),))
+    drafting = replace(fixed_space, draft_tokens=space.draft_tokens)
     faster = replace(system, chip=replace(system.chip, memory_bandwidth=2 * system.chip.memory_bandwidth))
     deployment = _deployment(result, standard)
     questions: Mapping[str, tuple[System, Space]] = {

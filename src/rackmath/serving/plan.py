@@ -61,7 +61,7 @@ def space_of(
     *,
     weights: Sequence[str] = (),
     kv: Sequence[str] = (),
-    drafted: Sequence[float] = (),
+    draft_tokens: Sequence[float] = (),
     draft: Architecture | None = None,
     pools: bool = True,
     afd: bool = False,
@@ -78,7 +78,7 @@ def space_of(
     return Space(
         gpus=gpus,
         variants=supported(architecture, system.chip, weights, kv),
-        drafted=tuple(drafted) or usual,
+        draft_tokens=tuple(draft_tokens) or usual,
         engine=engine,
         graphs=graphs,
         draft=draft,

@@ -36,7 +36,7 @@ class Points:
     """Sequences in a step of one worker. [sequences]"""
     chunk: Array
     """Tokens of prompts in one pass at most. [tokens]"""
-    drafted: Array
+    draft_tokens: Array
     """Tokens speculated with each step. [tokens]"""
     concurrency: Array
     """Requests in one unit: waiting, being read, being answered. [requests]"""

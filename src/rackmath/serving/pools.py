@@ -84,7 +84,7 @@ def two_pools(
     for written in np.unique(decode.gpus):
         blocks: list[Points] = []
         writers = np.flatnonzero(decode.gpus == written)
-        columns = _DecodePools.of(decode, writers, work, np.array(space.drafted))
+        columns = _DecodePools.of(decode, writers, work, np.array(space.draft_tokens))
         for read, options in readers.items():
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
@@ -147,7 +147,7 @@ class _DecodePools:
 
     layout: Ints
     batch: Array
-    drafted: Array
+    draft_tokens: Array
     step: Array
     tpot: Array
     capacity: Array
@@ -158,13 +158,13 @@ class _DecodePools:
     gpus: float
 
     @staticmethod
-    def of(decode: DecodeOptions, chosen: Ints, work: PlanWorkload, drafted: Array) -> _DecodePools:
+    def of(decode: DecodeOptions, chosen: Ints, work: PlanWorkload, draft_tokens: Array) -> _DecodePools:
         """Flatten the options of some layouts, sorted by layout and time; batches that do not fit are left out."""
         s = decode.scheduling
-        place, b, d = (x.ravel() for x in np.indices((len(chosen), len(decode.batches), len(drafted))))
+        place, b, d = (x.ravel() for x in np.indices((len(chosen), len(decode.batches), len(draft_tokens))))
         fits = decode.batches[b] <= decode.capacity[chosen[place]]
         place, b, d = place[fits], b[fits], d[fits]
-        tpot = decode.step[chosen[place], b, d] / np.asarray(s.accepted(drafted))[d]
+        tpot = decode.step[chosen[place], b, d] / np.asarray(s.accepted(draft_tokens))[d]
         rate = decode.batches[b] / tpot
         order = np.lexsort((-rate, tpot, place))
         place, b, d = place[order], b[order], d[order]
@@ -174,7 +174,7 @@ class _DecodePools:
         return _DecodePools(
             layout=layout,
             batch=decode.batches[b],
-            drafted=drafted[d],
+            draft_tokens=draft_tokens[d],
             step=decode.step[layout, b, d],
             tpot=tpot[order],
             capacity=decode.capacity[layout],
@@ -238,7 +238,7 @@ class _Block:
             encoders=np.zeros(size),
             batch=w.batch[at],
             chunk=np.array(space.chunks)[r.chunk[reader[at]]],
-            drafted=w.drafted[at],
+            draft_tokens=w.draft_tokens[at],
             concurrency=rate[0, at] * (earliest[at] + work.output * w.tpot[at]),
             gpus=np.full(size, units * unit),
             billed=np.full(size, units * unit),

@@ -13,7 +13,7 @@ from rackmath.models.numbers import Number, ceiling, maximum, minimum
 
 
 def reading_time(
-    layout: Layout, length: Number, cached: Number, chunk: Number, timer: Timer, present: Number = inf
+    layout: Layout, length: Number, cached_tokens: Number, chunk: Number, timer: Timer, present: Number = inf
 ) -> tuple[Number, Number, Number]:
     r"""Time that one prompt takes of its group: alone, and when passes are filled. [s], [s], [prompts]
 
@@ -27,7 +27,7 @@ def reading_time(
 
     Parameters
     ----------
-    length, cached : Number
+    length, cached_tokens : Number
         Tokens of the prompt, and those of them that the cache holds. [tokens]
     chunk : Number
         Tokens of prompts in one pass at most. [tokens]
@@ -39,10 +39,10 @@ def reading_time(
     tuple of Number
         Time alone, time per prompt in a full pass, prompts in a full pass.
     """
-    read = maximum(length - cached, 1.0)
+    read = maximum(length - cached_tokens, 1.0)
     pieces = ceiling(read / chunk)
     per_piece = read / pieces
-    context = cached + per_piece * (pieces - 1) / 2
+    context = cached_tokens + per_piece * (pieces - 1) / 2
     stages = layout.pipeline * 1.0
     alone = (
         timer("prefill", layout, layout.data * 1.0, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
@@ -53,7 +53,13 @@ def reading_time(
 
 
 def time_beside(
-    layout: Layout, length: Number, cached: Number, chunk: Number, running: Number, arriving: Number, timer: Timer
+    layout: Layout,
+    length: Number,
+    cached_tokens: Number,
+    chunk: Number,
+    running: Number,
+    arriving: Number,
+    timer: Timer,
 ) -> Number:
     r"""Time that one prompt adds to the decode steps that its pieces run beside. [s]
 
@@ -70,10 +76,10 @@ def time_beside(
     arriving : Number
         Prompts that come to one group in the time of a step, in the mean. [prompts]
     """
-    read = maximum(length - cached, 1.0)
+    read = maximum(length - cached_tokens, 1.0)
     pieces = ceiling(read / chunk)
     per_piece = read / pieces
-    context = cached + per_piece * (pieces - 1) / 2
+    context = cached_tokens + per_piece * (pieces - 1) / 2
     often = maximum(arriving * pieces, 1e-6)
     together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)
     present = maximum(running / layout.data / together, 1.0)

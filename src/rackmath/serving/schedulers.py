@@ -55,19 +55,24 @@ SCHEDULERS: Mapping[str, Scheduler] = MappingProxyType(
 
 
 def scheduler(
-    family: str, *, policy: str | None = None, preemption: str | None = None, block: int | None = None, drafted: int = 0
+    family: str,
+    *,
+    policy: str | None = None,
+    preemption: str | None = None,
+    block: int | None = None,
+    draft_tokens: int = 0,
 ) -> Scheduler:
     """Scheduler of an engine, with what is asked for in place of its own; vLLM's for engines that nothing is known of.
 
     Parameters
     ----------
-    drafted : int
+    draft_tokens : int
         Tokens that a step speculates for each sequence. [tokens]
     """
     own = SCHEDULERS.get(family, SCHEDULERS["vllm"])
     policy = policy or own.policy
     if preemption is None:
         # A batch that stays together, or writes several tokens at once, has room for whole answers.
-        whole = policy == "static" or drafted
+        whole = policy == "static" or draft_tokens
         preemption = "reserve" if whole else own.preemption if policy == own.policy else "recompute"
     return replace(own, policy=policy, preemption=preemption, block=block or own.block)

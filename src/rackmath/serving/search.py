@@ -152,7 +152,7 @@ def _grid(
         return None
     timer = engine_timer(a, system, losses, draft=space.draft)
     deep, flat = stack_layouts(layouts, 3), stack_layouts(layouts, 2)
-    drafted, chunks = np.array(space.drafted), np.array(space.chunks)
+    draft_tokens, chunks = np.array(space.draft_tokens), np.array(space.chunks)
     alone, full, together = reading_time(flat, work.input, work.input - work.read, chunks, timer)
     shape = (len(layouts), len(chunks))
     alone = np.broadcast_to(np.asarray(alone), shape)
@@ -162,27 +162,29 @@ def _grid(
         gpus=np.array([float(x.gpus) for x in layouts]),
         groups=np.array([float(x.data) for x in layouts]),
         step=np.asarray(
-            timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, drafted[None, None, :])
+            timer("decode", deep, BATCHES[None, :, None], work.input + work.output / 2, draft_tokens[None, None, :])
         ),
         alone=alone + images,
         first=np.asarray(started(alone, a, s, np.minimum(work.read, chunks), np.ceil(work.read / chunks)) + images),
         full=np.broadcast_to(np.asarray(full + images_time(a, flat, timer, together)), shape),
-        beside=_beside(stack_layouts(layouts, 4), work, drafted, chunks, timer, s)
+        beside=_beside(stack_layouts(layouts, 4), work, draft_tokens, chunks, timer, s)
         + s.mixed * images_time(a, stack_layouts(layouts, 4), timer),
         start=np.asarray(
-            started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, drafted, chunks))
+            started(0.0, a, s, tokens_of_steps(BATCHES, stack_layouts(layouts, 4), work, draft_tokens, chunks))
         ),
         together=np.broadcast_to(np.asarray(together), chunks.shape),
         capacity=capacity,
     )
 
 
-def _beside(layout: Layout, work: PlanWorkload, drafted: Array, chunks: Array, timer: Timer, s: Scheduling) -> Array:
+def _beside(
+    layout: Layout, work: PlanWorkload, draft_tokens: Array, chunks: Array, timer: Timer, s: Scheduling
+) -> Array:
     """What a prompt adds to mixed steps: at every second batch, and between them on lines over its logarithm."""
     if not np.any(s.mixed):
         return np.zeros((1, 1, 1, 1))
     coarse = BATCHES[::2]
-    drafts, batch = drafted[:, None], coarse[:, None, None]
+    drafts, batch = draft_tokens[:, None], coarse[:, None, None]
     arriving = prompts_of_a_step(batch, work.output, drafts, layout.data, s)
     before = work.input - work.read
     prompt_cost = np.asarray(time_beside(layout, work.input, before, chunks, batch * (1 + drafts), arriving, timer))
@@ -193,10 +195,10 @@ def _beside(layout: Layout, work: PlanWorkload, drafted: Array, chunks: Array, t
 
 def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> tuple[Points, int, int]:
     """Points where the same accelerators read prompts and write answers, all layouts at once."""
-    shape = (len(grid.layouts), len(BATCHES), len(space.drafted), len(space.chunks))
+    shape = (len(grid.layouts), len(BATCHES), len(space.draft_tokens), len(space.chunks))
     batch = BATCHES[None, :, None, None]
     groups = grid.groups[:, None, None, None]
-    drafted = np.array(space.drafted)[None, None, :, None]
+    draft_tokens = np.array(space.draft_tokens)[None, None, :, None]
     # Passes fill up only where enough requests finish at a time.
     filled = batch / groups >= grid.together
     prompt = np.where(filled, grid.full[:, None, None, :], grid.alone[:, None, None, :])
@@ -204,8 +206,8 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
         concurrency=batch,
         input=work.input,
         output=work.output,
-        cached=work.input - work.read,
-        drafted=drafted,
+        cached_tokens=work.input - work.read,
+        draft_tokens=draft_tokens,
         max_num_batched_tokens=np.array(space.chunks),
     )
     step = grid.step[..., None]
@@ -235,7 +237,7 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
         encoders=np.zeros(len(at[0])),
         batch=BATCHES[at[1]],
         chunk=np.array(space.chunks)[at[3]],
-        drafted=np.array(space.drafted)[at[2]],
+        draft_tokens=np.array(space.draft_tokens)[at[2]],
         concurrency=np.broadcast_to(users, shape)[at],
         gpus=units * grid.gpus[at[0]],
         billed=units * grid.gpus[at[0]],

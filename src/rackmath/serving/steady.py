@@ -159,7 +159,7 @@ def settled_pools(
     transfer : Number
         Time to send a prompt's cache to the pool that answers. [s]
     """
-    tpot = t.step / s.accepted(load.drafted)
+    tpot = t.step / s.accepted(load.draft_tokens)
     busy = load.output * tpot
     readers = served * t.prompt
     held_up = burst(t, load.concurrency, readers, s)
@@ -194,9 +194,11 @@ def prompt_times(
 ) -> tuple[Number, Number, Number]:
     """Time of one prompt in a filled pass and by itself, and how many fill one on a group. [s], [s], [prompts]"""
     present = load.concurrency / layout.data
-    alone, full, together = reading_time(layout, load.input, load.cached, load.max_num_batched_tokens, timer, present)
-    pieces = ceiling(maximum(load.input - load.cached, 1.0) / load.max_num_batched_tokens)
-    tokens = minimum(maximum(load.input - load.cached, 1.0), load.max_num_batched_tokens)
+    alone, full, together = reading_time(
+        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, timer, present
+    )
+    pieces = ceiling(maximum(load.input - load.cached_tokens, 1.0) / load.max_num_batched_tokens)
+    tokens = minimum(maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens)
     first = started(alone, architecture, s, tokens, pieces) + images_time(architecture, layout, timer)
     return full + images_time(architecture, layout, timer, together), first, together
 
@@ -205,9 +207,9 @@ def added_by_prompt(
     architecture: Architecture, layout: Layout, load: Load, running: Number, timer: Timer, s: Scheduling
 ) -> Number:
     """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
-    tokens = running * (1 + load.drafted)
-    arriving = prompts_of_a_step(running, load.output, load.drafted, layout.data, s)
-    read = time_beside(layout, load.input, load.cached, load.max_num_batched_tokens, tokens, arriving, timer)
+    tokens = running * (1 + load.draft_tokens)
+    arriving = prompts_of_a_step(running, load.output, load.draft_tokens, layout.data, s)
+    read = time_beside(layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer)
     # The step that takes in a prompt's first piece waits for its images.
     return read + images_time(architecture, layout, timer)
 
@@ -226,11 +228,13 @@ def waited_beside(
     A step that takes in tokens of a prompt is no shorter than the host takes to start it; ``present`` sequences decode
     in it.
     """
-    tokens = present * (1 + load.drafted) + minimum(maximum(load.input - load.cached, 1.0), load.max_num_batched_tokens)
+    tokens = present * (1 + load.draft_tokens) + minimum(
+        maximum(load.input - load.cached_tokens, 1.0), load.max_num_batched_tokens
+    )
     mixed = maximum(added, started(0.0, architecture, s, tokens) - step)
     return s.mixed * mixed + (1 - s.mixed) * prompt
 
 
 def decode_time(layout: Layout, load: Load, running: Number, timer: Timer) -> Number:
     """Time of one decode step in the middle of the answers. [s]"""
-    return timer("decode", layout, running, load.input + load.output / 2, load.drafted)
+    return timer("decode", layout, running, load.input + load.output / 2, load.draft_tokens)

@@ -120,7 +120,7 @@ def reading(
         wide,
         batch=batch,
         context=lengths,
-        cached=lengths - new,
+        cached_tokens=lengths - new,
         phase="prefill",
         two_batch=two_batch,
         losses=losses,

@@ -41,7 +41,7 @@ def time_per_output_token(
 def time_by_batch(t: PassTimes, users: Number, load: Load, groups: Number, s: Scheduling) -> Callable[[Number], Number]:
     """:func:`time_per_output_token` of a batch: a balance asks it in every round, and most of it stays."""
     share, most = share_met(users, groups, s) / maximum(load.output, 1.0), prompts_read(load, s)
-    alone = t.step / s.accepted(load.drafted)
+    alone = t.step / s.accepted(load.draft_tokens)
 
     def at(running: Number) -> Number:
         return alone + s.interruption * minimum(running * share, most) * t.beside
@@ -59,7 +59,7 @@ def prompts_read(load: Load, s: Scheduling) -> Number:
 
     No bound where prompts come first. [prompts]
     """
-    budget = load.max_num_batched_tokens / maximum(load.input - load.cached, 1.0) / s.accepted(load.drafted)
+    budget = load.max_num_batched_tokens / maximum(load.input - load.cached_tokens, 1.0) / s.accepted(load.draft_tokens)
     return np.where(np.greater(s.mixed, 0.0), budget, np.inf)
 
 
@@ -145,9 +145,9 @@ def queued(prompt: Number, busy: Number) -> Number:
     return busy / (1 - busy) * prompt / 2
 
 
-def prompts_of_a_step(running: Number, output: Number, drafted: Number, groups: Number, s: Scheduling) -> Number:
+def prompts_of_a_step(running: Number, output: Number, draft_tokens: Number, groups: Number, s: Scheduling) -> Number:
     """Prompts that come to one group in the time of a step: as many as answers of its sequences end. [prompts]"""
-    return running * s.accepted(drafted) / groups / maximum(output, 1.0)
+    return running * s.accepted(draft_tokens) / groups / maximum(output, 1.0)
 
 
 def others(requests: Number, groups: Number) -> Number:

@@ -117,7 +117,7 @@ def _ending(
     read = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(last, groups) * turn
     step = t.lone_step + (t.step - t.lone_step) * minimum(last / running, 1.0)
     tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
-    return waited + read + load.output * step / s.accepted(load.drafted) + tail
+    return waited + read + load.output * step / s.accepted(load.draft_tokens) + tail
 
 
 def _of_tokens(
@@ -138,7 +138,7 @@ def _of_tokens(
     met = part * others_met * size * prompts_beside_answer(size, load, groups, s) + (1 - part) * later
     met = minimum(met / maximum(load.output, 1.0), prompts_read(load, s))
     running = maximum(part * batch_of_wave(size, load, groups, s) + (1 - part) * loop.decoding, 1.0)
-    return running, t.step / s.accepted(load.drafted) + s.interruption * met * t.beside
+    return running, t.step / s.accepted(load.draft_tokens) + s.interruption * met * t.beside
 
 
 def _of_other_passes(t: PassTimes, users: Number, groups: Number, s: Scheduling) -> Number:
@@ -212,7 +212,7 @@ def _of_requests(
     # No answer is shorter than a token.
     waits = np.asarray(half)[..., None] / np.maximum(np.asarray(load.output)[..., None] * _QUANTILES, 1.0)
     by_length = np.minimum(waits, np.asarray(prompts_read(load, s))[..., None])
-    step, price = t.step / s.accepted(load.drafted), s.interruption * t.beside
+    step, price = t.step / s.accepted(load.draft_tokens), s.interruption * t.beside
     middle = len(_QUANTILES) // 2
     mean = part * (step + price * by_length.mean(axis=-1)) + (1 - part) * tpot
     median = part * (step + price * by_length[..., middle]) + (1 - part) * tpot

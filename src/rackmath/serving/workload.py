@@ -19,7 +19,7 @@ class PlanWorkload:
     ----------
     input, output : float
         Tokens of a prompt and of an answer. [tokens]
-    cached : float
+    cached_prefix : float
         Part of a prompt whose cache is there already. [1]
     rate : float
         Requests that arrive; infinite for as many as the deployment can take. [requests/s]
@@ -27,7 +27,7 @@ class PlanWorkload:
 
     input: float
     output: float
-    cached: float = 0.0
+    cached_prefix: float = 0.0
     rate: float = inf
 
     def __post_init__(self) -> None:
@@ -35,19 +35,19 @@ class PlanWorkload:
         for field, value, low, high in (
             ("input", self.input, 1, 1e8),
             ("output", self.output, 1, 1e8),
-            ("cached prefix", self.cached, 0, 1),
+            ("cached prefix", self.cached_prefix, 0, 1),
         ):
             if not isfinite(value) or not low <= value <= high:
                 raise InputError(field, value, f"write a number from {low} to {high:g}")
-        if self.cached * self.input > self.input - 1:
-            raise InputError("cached prefix", self.cached, "leave at least one token of the prompt to read")
+        if self.cached_prefix * self.input > self.input - 1:
+            raise InputError("cached prefix", self.cached_prefix, "leave at least one token of the prompt to read")
         if not self.rate > 0:
             raise InputError("rate", self.rate, "write a positive number of requests per second")
 
     @property
     def read(self) -> float:
         """Tokens of a prompt that are not cached. [tokens]"""
-        return self.input * (1 - self.cached)
+        return self.input * (1 - self.cached_prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Space:
     variants: tuple[Variant, ...]
     chunks: tuple[float, ...] = (2048.0, 8192.0, 16384.0)
     """Tokens of prompts in one pass at most. [tokens]"""
-    drafted: tuple[float, ...] = (0.0,)
+    draft_tokens: tuple[float, ...] = (0.0,)
     """Tokens speculated with each step. [tokens]"""
     engine: str = ""
     """Family of the engine whose account of memory counts; none for the bound."""
@@ -116,7 +116,7 @@ class Space:
     @property
     def server(self) -> EngineStart:
         """How engines are started, but for their part of the memory and their budget."""
-        own = self.draft is None and any(self.drafted)
+        own = self.draft is None and any(self.draft_tokens)
         return EngineStart(family=self.engine, graphs=self.graphs, speculative=own, draft=self.draft)
 
     def __post_init__(self) -> None:

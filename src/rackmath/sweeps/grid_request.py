@@ -22,7 +22,7 @@ _SAME = ("model", "on", "gpus", "layout", "phase", "weights", "kv", "engine", "y
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRequest:
-    """Every combination of batches, contexts, cached and drafted tokens of one model on one system."""
+    """Every combination of batches, contexts, cached tokens and draft tokens of one model on one system."""
 
     model: Annotated[
         str, Option(help="Catalogue name, path of a config.json or folder.", metavar="MODEL", argument=True)
@@ -32,8 +32,20 @@ class SweepRequest:
     batch: Annotated[str, Option(help="Sequences of the deployment: 1,2,4 or from:to:count, spaced by equal ratios.")]
     context: Annotated[str, Option(help="Tokens of context of a sequence: values as of --batch.")]
     gpus: Annotated[int | None, options.GPUS.but(help="Accelerators; the rest becomes data-parallel.")] = None
-    cached: Annotated[str, Option(help="Tokens of a prompt that are cached: values as of --batch; prefill only.")] = "0"
-    drafted: Annotated[str, Option(help="Tokens drafted before each step: values as of --batch; decode only.")] = "0"
+    cached_tokens: Annotated[
+        str,
+        Option(
+            help="Tokens of a prompt that are cached: values as of --batch; prefill only.",
+            names=("--cached-tokens", "--cached"),
+        ),
+    ] = "0"
+    draft_tokens: Annotated[
+        str,
+        Option(
+            help="Tokens drafted before each step: values as of --batch; decode only.",
+            names=options.DRAFT_TOKENS.names,
+        ),
+    ] = "0"
     phase: Annotated[str, Option(help="Kind of the passes.", kind=kinds.choice("decode", "prefill"))] = "decode"
     weights: Annotated[str | None, Option(help="Format of the linear layers (default: the config's).")] = None
     kv: Annotated[str | None, Option(help="Format of the cache (default: the config's).")] = None

@@ -18,7 +18,7 @@ from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.units import parse
 
-AXES = ("batch", "context", "cached", "drafted")
+AXES = ("batch", "context", "cached_tokens", "draft_tokens")
 SLICE = 2**18
 """Points of one chunk. [points]"""
 _MOST = 10**7
@@ -55,7 +55,7 @@ def evaluated(case: Mapping[str, Any], axes: Mapping[str, Sequence[float]], star
     case : mapping
         model, on, gpus, layout, phase, weights, kv, engine, year, ideal.
     axes : mapping
-        Values of batch, context, cached and drafted.
+        Values of batch, context, cached_tokens and draft_tokens.
 
     Errors: :class:`InputError` for what is unknown or out of range.
     """
@@ -76,9 +76,9 @@ def evaluated(case: Mapping[str, Any], axes: Mapping[str, Sequence[float]], star
         layout,
         batch=point["batch"],
         context=point["context"],
-        cached=point["cached"],
-        drafted=point["drafted"],
-        accepted=constants_file.scheduling_of(engine).accepted(point["drafted"]) if phase == "decode" else None,
+        cached_tokens=point["cached_tokens"],
+        draft_tokens=point["draft_tokens"],
+        accepted=constants_file.scheduling_of(engine).accepted(point["draft_tokens"]) if phase == "decode" else None,
         phase=phase,
         losses=None if case["ideal"] else constants_file.losses_of(system, engine, question_of(phase, engine)),
         threads=False,

@@ -50,7 +50,7 @@ def answer(
         "tpot": steady.mean_of_requests,
         "tpot_median": steady.median_of_requests,
         # Load generators time messages: one brings all tokens that a step of drafts yields.
-        "itl": step * k.serving.accepted(group.array("drafted")),
+        "itl": step * k.serving.accepted(group.array("draft_tokens")),
         "speed": 1 / step,
         "ttft": first,
         "ttft_median": steady.median_to_first_token,
@@ -74,8 +74,8 @@ def _service(
         concurrency=group.array("load"),
         input=group.array("input"),
         output=np.maximum(group.array("output"), 1.0),
-        cached=group.array("cached"),
-        drafted=group.array("drafted"),
+        cached_tokens=group.array("cached_tokens"),
+        draft_tokens=group.array("draft_tokens"),
         looks=group.array("looks"),
         max_num_seqs=group.array("max_num_seqs"),
         max_num_batched_tokens=group.array("max_num_batched_tokens"),
@@ -125,7 +125,9 @@ def _passes(group: Group, timer: Timer, s: Scheduling) -> tuple[Array, Array]:
     length, output, context = group.array("input"), group.array("output"), group.array("context")
     latency = group.latency
     if group.kind == "decode":
-        step = timer("decode", layout, batch, context, group.array("drafted")) / s.accepted(group.array("drafted"))
+        step = timer("decode", layout, batch, context, group.array("draft_tokens")) / s.accepted(
+            group.array("draft_tokens")
+        )
         return np.where(latency, step, batch * workers / step), batch
     before = np.maximum(context - length / 2, 0.0) if group.kind == "prefill" else np.zeros_like(length)
     prompt = timer("prefill", layout, batch, np.maximum(before + length, 1.0), 0.0, before)

@@ -36,7 +36,7 @@ def beyond_users(questions: Sequence[Question]) -> dict[str, float]:
     for run in runs.values():
         rates = [rate for q in run if (rate := _tokens_per_second(q)) is not None]
         for q in run:
-            per_token = q.quantity == "tpot" or (q.quantity == "itl" and not q.drafted)
+            per_token = q.quantity == "tpot" or (q.quantity == "itl" and not q.draft_tokens)
             if per_token and q.row.statistic in ("", "mean") and rates and q.row.value:
                 share = max(rates) * q.row.value / q.load
                 if share > TOLERANCE:

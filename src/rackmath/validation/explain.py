@@ -102,7 +102,7 @@ def _passes(q: Question, constants: Constants, batch: float) -> Iterator[tuple[s
             layout,
             batch=max(at, 1.0),
             context=context,
-            drafted=q.drafted,
+            draft_tokens=q.draft_tokens,
             draft=q.draft,
             losses=losses,
         )
@@ -116,7 +116,7 @@ def _passes(q: Question, constants: Constants, batch: float) -> Iterator[tuple[s
             reader,
             batch=alone,
             context=q.input,
-            cached=q.cached,
+            cached_tokens=q.cached_tokens,
             phase="prefill",
             draft=q.draft,
             losses=losses,

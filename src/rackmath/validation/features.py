@@ -100,20 +100,32 @@ class Recorder:
         self.made: list[tuple[PassWork, Array, bool]] = []
 
     def __call__(
-        self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+        self,
+        phase: str,
+        layout: Layout,
+        batch: Number,
+        context: Number,
+        draft_tokens: Number,
+        cached_tokens: Number = 0.0,
     ) -> Number:
         """Keep the pass; return its ideal seconds, which only set what is asked next."""
         size = len(self.group.questions)
         wide = {n: _wide(v, size) for n, v in widths(layout).items()}
         hidden = self.group.two_batch
-        loads = {"batch": batch, "context": context, "drafted": drafted, "cached": cached, "two_batch": hidden}
+        loads = {
+            "batch": batch,
+            "context": context,
+            "draft_tokens": draft_tokens,
+            "cached_tokens": cached_tokens,
+            "two_batch": hidden,
+        }
         point = {**wide, **{n: _wide(v, size) for n, v in loads.items()}}
         ideal = self._kept(self.group.architecture, phase, point, 1.0)
         if self.group.draft is None:
             return ideal
         own = widths(draft_layout(self.group.draft, layout))
-        drafts = {**point, **{n: _wide(v, size) for n, v in own.items()}, "drafted": np.zeros(size)}
-        return ideal + self._kept(self.group.draft, phase, drafts, drafted if phase == "decode" else 1.0)
+        drafts = {**point, **{n: _wide(v, size) for n, v in own.items()}, "draft_tokens": np.zeros(size)}
+        return ideal + self._kept(self.group.draft, phase, drafts, draft_tokens if phase == "decode" else 1.0)
 
     def _kept(self, architecture: Architecture, phase: str, point: Mapping[str, Array], times: Number) -> Array:
         """Keep a pass that is made so many times; return the ideal seconds of all. (questions,) [s]"""
@@ -227,7 +239,13 @@ class RecordedTimer:
         self.drafting = drafting
 
     def __call__(
-        self, phase: str, layout: Layout, batch: Number, context: Number, drafted: Number, cached: Number = 0.0
+        self,
+        phase: str,
+        layout: Layout,
+        batch: Number,
+        context: Number,
+        draft_tokens: Number,
+        cached_tokens: Number = 0.0,
     ) -> Number:
         """Return the next recorded pass's seconds."""
         start, stop = self.left.pop(0)

@@ -51,5 +51,5 @@ def _start(q: Question) -> EngineStart:
         tokens=q.max_num_batched_tokens,
         sequences=q.row.max_num_seqs,
         graphs=not q.row.flag("eager"),
-        speculative=q.drafted > 0,
+        speculative=q.draft_tokens > 0,
     )

@@ -41,8 +41,8 @@ def configuration(question: Question) -> Configuration:
         input=prompt,
         output=question.output,
         gpus=gpus,
-        cached=question.cached / question.input if question.input else 0.0,
-        drafted=question.drafted,
+        cached_prefix=question.cached_tokens / question.input if question.input else 0.0,
+        draft_tokens=question.draft_tokens,
     )
 
 

@@ -52,7 +52,7 @@ class Question:
     """Requests of the whole deployment, for the kind open. [requests/s]"""
     input: float
     output: float
-    cached: float
+    cached_tokens: float
     """Tokens of a prompt that the cache holds. [tokens]"""
     max_num_seqs: float
     """Sequences that an engine runs at once at most. [sequences]"""
@@ -61,7 +61,7 @@ class Question:
     varied: bool
     """Whether lengths differ from request to request."""
     context: float
-    drafted: float
+    draft_tokens: float
     looks: float
     """Steps from one look of the engine at new requests to the next. [steps]"""
     scale: float
@@ -81,7 +81,7 @@ class Question:
     @property
     def draft(self) -> Architecture | None:
         """Head that drafts tokens, a typical one of the model; None where its own layers do, or what costs nothing."""
-        by_head = self.row.speculative == "eagle" and self.drafted > 0 and not self.architecture.mtp
+        by_head = self.row.speculative == "eagle" and self.draft_tokens > 0 and not self.architecture.mtp
         return typical_head(self.architecture) if by_head else None
 
 
@@ -126,7 +126,7 @@ def question(row: Row) -> Question:
         rate=row.request_rate or 0.0,
         input=length or 0.0,
         output=row.output_mean or 0.0,
-        cached=_cached(row, length or 0.0),
+        cached_tokens=_cached(row, length or 0.0),
         max_num_seqs=sequences_of_stages(
             row.family, row.max_num_seqs or default_max_num_seqs(row.family, system.chip), float(answer.layout.pipeline)
         )
@@ -134,7 +134,7 @@ def question(row: Row) -> Question:
         max_num_batched_tokens=row.max_num_batched_tokens or default_max_num_batched_tokens(row.family, system.chip),
         varied=_varied(row),
         context=context or 0.0,
-        drafted=_drafted(row),
+        draft_tokens=_draft_tokens(row),
         looks=max(row.scheduler_interval or 1.0, 1.0),
         scale=_scale(row, quantity),
         limits=limits,
@@ -241,12 +241,12 @@ def _training(row: Row, system: System) -> Question:
         rate=0.0,
         input=row.sequence_length or 1.0,
         output=0.0,
-        cached=0.0,
+        cached_tokens=0.0,
         max_num_seqs=float("inf"),
         max_num_batched_tokens=default_max_num_batched_tokens(row.family, system.chip),
         varied=False,
         context=row.sequence_length or 1.0,
-        drafted=0.0,
+        draft_tokens=0.0,
         looks=1.0,
         scale=_scale(row, "tokens"),
         assumed=assumed,
@@ -269,7 +269,7 @@ def _usual_cache(row: Row) -> str:
     return "fp8" if narrow and row.family == "trtllm" else ""
 
 
-def _drafted(row: Row) -> float:
+def _draft_tokens(row: Row) -> float:
     """Tokens speculated per step, as far as the row says."""
     if row.speculative in ("", "none"):
         return 0.0

@@ -33,8 +33,8 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
             # All at once, each of whom asks one time.
             requests = round(q.load)
     fields |= {"input": round(q.input, 2), "output": round(q.output, 2), "length_cv": _spread(q)}
-    if q.cached:
-        fields["cached_prefix"] = round(min(q.cached / q.input, 1.0), 4)
+    if q.cached_tokens:
+        fields["cached_prefix"] = round(min(q.cached_tokens / q.input, 1.0), 4)
     if requests:
         fields["requests"] = round(requests)
     if isfinite(q.max_num_seqs):
@@ -45,7 +45,7 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
         fields["max_num_batched_tokens"] = round(q.max_num_batched_tokens)
     if q.looks > 1:
         fields["scheduler_recv_interval"] = round(q.looks)
-    if q.drafted:
+    if q.draft_tokens:
         fields |= _drafts(q)
     if row.family in constants_file.FAMILIES:
         fields["engine"] = row.family
@@ -54,13 +54,13 @@ def simulation_fields(q: Question) -> Mapping[str, Any] | None:
 
 def _drafts(q: Question) -> Mapping[str, Any]:
     """What drafts: the model's own layers, else a head of EAGLE where the row says so, else a source without a cost."""
-    drafted = {"drafted": round(q.drafted)}
+    draft_tokens = {"draft_tokens": round(q.draft_tokens)}
     if q.architecture.mtp:
-        return drafted
+        return draft_tokens
     if q.draft is not None:
-        return drafted | {"draft_model": EAGLE3}
+        return draft_tokens | {"draft_model": EAGLE3}
     acceptance = constants_file.scheduling_of(engine_at(q.system.chip, q.row.family, q.row.when)).acceptance
-    return drafted | {"acceptance": f"{acceptance:.4g}"}
+    return draft_tokens | {"acceptance": f"{acceptance:.4g}"}
 
 
 def _spread(q: Question) -> float:

@@ -163,7 +163,7 @@ class Reference:
         began = self.clock
         stalled, self.stall = self.stall, 0.0
         time = stalled
-        written = len(self.running) * (1 + int(self.b.drafted))
+        written = len(self.running) * (1 + int(self.b.draft_tokens))
         both = min(tokens + written, self.b.max_num_batched_tokens)
         if tokens:
             pairs = sum(n * one.stored + n * (n + 1) / 2 for one, n in parts)
@@ -296,7 +296,7 @@ class Reference:
         """What the next step reads."""
         left = self.b.max_num_batched_tokens
         if self.b.policy in ("chunked", "fixed-interval", "unchunked"):
-            left -= len(self.running) * (1 + self.b.drafted)
+            left -= len(self.running) * (1 + self.b.draft_tokens)
         parts: list[tuple[One, int]] = []
         for one in self.reading:
             n = min(one.todo, left)
@@ -310,7 +310,9 @@ class Reference:
 
     def left(self) -> int:
         return (
-            self.b.max_num_batched_tokens - len(self.running) * (1 + self.b.drafted) - sum(n for _, n in self.parts())
+            self.b.max_num_batched_tokens
+            - len(self.running) * (1 + self.b.draft_tokens)
+            - sum(n for _, n in self.parts())
         )
 
     def take(self, one: One) -> bool:

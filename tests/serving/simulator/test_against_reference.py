@@ -35,7 +35,7 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
         st.sampled_from(["chunked", "prefill-first", "decode-first", "static", "fixed-interval", "unchunked"])
     )
     preemption = "reserve" if policy == "static" else draw(st.sampled_from(["recompute", "swap", "reserve"]))
-    drafted = draw(st.sampled_from([0, 0, 2])) if preemption == "reserve" else 0
+    draft_tokens = draw(st.sampled_from([0, 0, 2])) if preemption == "reserve" else 0
     block = draw(st.sampled_from([1, 4, 16]))
     longest = draw(st.sampled_from([20, 120]))
     max_num_seqs = draw(st.integers(1, 8))
@@ -49,13 +49,13 @@ def systems(draw: st.DrawFn, limited: bool = True) -> tuple[Arrivals, Batching]:
         output=output.astype(np.int32),
         rank=random.integers(0, draw(st.integers(1, 3)), count).astype(np.int32),
     )
-    scheduling = draw(st.sampled_from(["priority", "vtc"])) if policy != "static" and not drafted else "priority"
+    scheduling = draw(st.sampled_from(["priority", "vtc"])) if policy != "static" and not draft_tokens else "priority"
     weights = (1.0, 4.0, 0.5)[: int(work.rank.max()) + 1] if scheduling == "vtc" and draw(st.booleans()) else ()
     looks = draw(st.sampled_from([1, 1, 2, 9]))
     limit = draw(st.sampled_from([None, 1, 4])) if limited and looks == 1 else None
     batching = Batching(
-        policy=policy, preemption=preemption, scheduling=scheduling, class_weights=weights, max_num_batched_tokens=max(max_num_seqs * (1 + drafted), draw(st.sampled_from([8, 64, 512]))),
-        max_num_seqs=max_num_seqs, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=looks, queue_limit=limit, drafted=drafted, acceptance=(0.7, 0.4)[:drafted],
+        policy=policy, preemption=preemption, scheduling=scheduling, class_weights=weights, max_num_batched_tokens=max(max_num_seqs * (1 + draft_tokens), draw(st.sampled_from([8, 64, 512]))),
+        max_num_seqs=max_num_seqs, block=block, memory=blocks * block, ahead=draw(st.booleans()), looks=looks, queue_limit=limit, draft_tokens=draft_tokens, acceptance=(0.7, 0.4)[:draft_tokens],
         share=draw(st.sampled_from([1.0, 0.6])), start=draw(st.sampled_from([0.0, 0.02])), captured=draw(st.sampled_from([0, 16])), start_captured=draw(st.sampled_from([0.0, 0.005])), period=draw(st.sampled_from([0.004, 0.05])), host=draw(st.sampled_from([1e5, 1e9])),
     )  # fmt: skip
     return work, batching

@@ -402,7 +402,7 @@ def test_a_plan_is_ranked_by_its_slowest_users() -> None:
         [*SOME, "--tiers", "hbm"],
         [*SOME, "--tiers", "hbm=10furlongs"],
         [*SOME, "--acceptance", "0.5"],
-        [*SOME, "--drafted", "2"],
+        [*SOME, "--draft-tokens", "2"],
         [*SOME, "--layout", "tp3"],
         [*SOME, "--beside", "gpus=2 colour=red"],
         [*SOME, "--beside", "seats=2"],

@@ -296,8 +296,8 @@ def test_what_cannot_be_meant_is_refused() -> None:
     with pytest.raises(DoesNotFit, match="of 269 tokens"):
         simulate(some(), flat(0.1, 8), batching=Batching(max_num_seqs=8, memory=16))
     for bad in (
-        {"policy": "fifo"}, {"preemption": "hope"}, {"max_num_seqs": 0}, {"max_num_batched_tokens": 1}, {"drafted": 2}, {"share": -1.0},
-        {"policy": "static"}, {"drafted": 1, "acceptance": (0.5,)}, {"acceptance": (2.0,), "drafted": 1},
+        {"policy": "fifo"}, {"preemption": "hope"}, {"max_num_seqs": 0}, {"max_num_batched_tokens": 1}, {"draft_tokens": 2}, {"share": -1.0},
+        {"policy": "static"}, {"draft_tokens": 1, "acceptance": (0.5,)}, {"acceptance": (2.0,), "draft_tokens": 1},
     ):  # fmt: skip
         with pytest.raises(InputError):
             Batching(**bad)

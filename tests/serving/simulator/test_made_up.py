@@ -116,7 +116,7 @@ def test_a_resimulated_plan_keeps_every_option(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(plan_simulate, "replays", recorded)
     options = ["--cached-prefix", "0.5", "--usd-per-gpu-hour", "2.5", "--engine", "sglang", "--year", "2026", "--ttft", "2",
-               "--tpot", "0.05", "--drafted", "2", "--acceptance", "0.7", "--draft-model", "llama-3.2-1b"]  # fmt: skip
+               "--tpot", "0.05", "--draft-tokens", "2", "--acceptance", "0.7", "--draft-model", "llama-3.2-1b"]  # fmt: skip
     plan = [
         "plan",
         "llama-3.1-8b",
@@ -135,13 +135,13 @@ def test_a_resimulated_plan_keeps_every_option(monkeypatch: pytest.MonkeyPatch) 
     assert seen
     asked = PlanRequest(
         model="llama-3.1-8b", on="h100-sxm", gpus=2, input=1000, output=100, one_pool=True, cached_prefix=0.5,
-        usd_per_gpu_hour=2.5, engine="sglang", year=2026, ttft=2, tpot=0.05, drafted="2", acceptance="0.7",
+        usd_per_gpu_hour=2.5, engine="sglang", year=2026, ttft=2, tpot=0.05, draft_tokens="2", acceptance="0.7",
         draft_model="llama-3.2-1b",
     )  # fmt: skip
     # A point has its own accelerators, formats and drafts; the layout is the plan's answer.
-    chosen = {"gpus", "weights", "kv", "drafted"}
+    chosen = {"gpus", "weights", "kv", "draft_tokens"}
     shared = {f.name for f in fields(PlanRequest)} & {f.name for f in fields(SimulateRequest)} - chosen
     assert len(shared) > 10
     for request in seen:
         assert {name: getattr(request, name) for name in shared} == {name: getattr(asked, name) for name in shared}
-        assert (request.drafted, request.scheduler.preemption, request.poisson) == (2, "reserve", 2.0)
+        assert (request.draft_tokens, request.scheduler.preemption, request.poisson) == (2, "reserve", 2.0)

@@ -14,19 +14,26 @@ from tests.conftest import make_system
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b"])
 @pytest.mark.parametrize(
-    ("prompts", "length", "cached"), [(1, 2000, 0), (4, 2000, 0), (16, 500, 0), (64, 128, 0), (4, 2000, 1000)]
+    ("prompts", "length", "cached_tokens"), [(1, 2000, 0), (4, 2000, 0), (16, 500, 0), (64, 128, 0), (4, 2000, 1000)]
 )
-def test_prompts_of_one_step_attend_to_their_own_tokens(model: str, prompts: int, length: int, cached: int) -> None:
+def test_prompts_of_one_step_attend_to_their_own_tokens(
+    model: str, prompts: int, length: int, cached_tokens: int
+) -> None:
     """A step of 8,192 tokens reads four prompts of 2,000: each token attends to a thousand in the mean, not to 4,096."""
     system, layout = make_system(), Layout()
     timer = engine_timer(catalogue.model(model), system, None)
     tables = step_times(
-        layout, timer, max_num_seqs=8, max_num_batched_tokens=8192, drafted=0.0, shortest=100.0, longest=2100.0
+        layout, timer, max_num_seqs=8, max_num_batched_tokens=8192, draft_tokens=0.0, shortest=100.0, longest=2100.0
     )
     tokens = prompts * length
-    said = tables.prompt[tokens] + tables.pair * tokens * (cached + (length + 1) / 2)
+    said = tables.prompt[tokens] + tables.pair * tokens * (cached_tokens + (length + 1) / 2)
     engine = timer(
-        "prefill", layout, np.array([float(prompts)]), np.array([float(cached + length)]), 0.0, float(cached)
+        "prefill",
+        layout,
+        np.array([float(prompts)]),
+        np.array([float(cached_tokens + length)]),
+        0.0,
+        float(cached_tokens),
     )
     assert said == pytest.approx(float(np.asarray(engine)[0]), rel=0.04)
     assert tables.error < 0.04
@@ -36,7 +43,7 @@ def test_pieces_of_a_long_prompt_attend_to_those_before_them() -> None:
     system, layout = make_system(), Layout()
     timer = engine_timer(catalogue.model("llama-3.1-8b"), system, None)
     tables = step_times(
-        layout, timer, max_num_seqs=8, max_num_batched_tokens=2048, drafted=0.0, shortest=100.0, longest=32_000.0
+        layout, timer, max_num_seqs=8, max_num_batched_tokens=2048, draft_tokens=0.0, shortest=100.0, longest=32_000.0
     )
     for before in (0.0, 8192.0, 28_000.0):
         engine = timer("prefill", layout, 1.0, before + 2048.0, 0.0, before)
@@ -48,7 +55,7 @@ def test_decode_steps_are_those_of_all_groups_and_stages(layout: Layout) -> None
     """Eight sequences of each of two groups are a batch of sixteen; so are those of two stages."""
     timer = engine_timer(catalogue.model("llama-3.1-8b"), make_system(), None)
     tables = step_times(
-        layout, timer, max_num_seqs=64, max_num_batched_tokens=512, drafted=0.0, shortest=100.0, longest=4000.0
+        layout, timer, max_num_seqs=64, max_num_batched_tokens=512, draft_tokens=0.0, shortest=100.0, longest=4000.0
     )
     assert tables.base[0] == tables.slope[0] == tables.prompt[0] == 0
     for batch in (1, 8, 64):

@@ -39,7 +39,7 @@ def batching_of(
         preemption=r.scheduler.preemption,
         max_num_batched_tokens=tokens,
         max_num_seqs=micro_batch_sequences(
-            r.engine, _max_num_seqs(r, system.chip, drafts.drafted, tokens), int(layout.pipeline)
+            r.engine, _max_num_seqs(r, system.chip, drafts.draft_tokens, tokens), int(layout.pipeline)
         ),
         queue_limit=r.max_queued_requests,
         block=r.scheduler.block,
@@ -47,7 +47,7 @@ def batching_of(
         looks=r.scheduler_recv_interval,
         scheduling=r.scheduling_policy,
         class_weights=tuple(numbers(r.class_weights, "--class-weights", 1e-6, 1e6)),
-        drafted=drafts.drafted,
+        draft_tokens=drafts.draft_tokens,
         acceptance=drafts.chances,
         share=share,
         start=0.0 if scheduling is None else float(started(0.0, architecture, scheduling, inf)),
@@ -67,11 +67,11 @@ def max_num_batched_tokens_of(r: SimulateRequest, chip: Chip) -> int:
     return int(default_max_num_batched_tokens(r.engine, chip))
 
 
-def _max_num_seqs(r: SimulateRequest, chip: Chip, drafted: int, tokens: int) -> int:
+def _max_num_seqs(r: SimulateRequest, chip: Chip, draft_tokens: int, tokens: int) -> int:
     """Sequences of a step at most; those that the engine itself takes are no more than the step has tokens for."""
     if r.max_num_seqs is not None:
         return r.max_num_seqs
-    return max(int(min(default_max_num_seqs(r.engine, chip), _UNBOUNDED, tokens / (1 + drafted))), 1)
+    return max(int(min(default_max_num_seqs(r.engine, chip), _UNBOUNDED, tokens / (1 + draft_tokens))), 1)
 
 
 def _frontend(r: SimulateRequest, scheduling: Scheduling | None) -> float:

@@ -238,14 +238,14 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
             gpus=float(gpus),
             input=float(work.prompt.mean()),
             output=float(work.output.mean()),
-            cached=r.cached_prefix,
+            cached_prefix=r.cached_prefix,
             layout=layout_text(None, layout),
         )
         losses = at.corrected(losses)
     timer = engine_timer(architecture, system, losses, draft=draft)
     system.require_network(gpus)
     scheduling = None if software is None else constants_file.scheduling_of(software)
-    drafts = drafting(architecture, engine, r.drafted, r.acceptance, draft)
+    drafts = drafting(architecture, engine, r.draft_tokens, r.acceptance, draft)
     batching = batching_of(r, architecture, system, layout, scheduling, drafts)
     deployment = deploy(architecture, system, layout, timer, batching, work, server)
     return ReplicaGroup(
@@ -273,7 +273,7 @@ def _server(r: SimulateRequest, chip: Chip, draft: Architecture | None) -> Engin
         tokens=float(max_num_batched_tokens_of(r, chip)),
         sequences=r.max_num_seqs,
         graphs=not r.enforce_eager,
-        speculative=draft is None and r.drafted > 0,
+        speculative=draft is None and r.draft_tokens > 0,
         draft=draft,
     )
 

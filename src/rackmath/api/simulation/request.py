@@ -194,7 +194,9 @@ class SimulateRequest(FleetFields):
         int,
         Option(help="Decode steps after which SGLang looks at new requests again.", kind=kinds.whole(1, 1000)),
     ] = 1
-    drafted: Annotated[int, options.DRAFTED.but(help="Tokens that a step speculates.", kind=kinds.whole())] = 0
+    draft_tokens: Annotated[
+        int, options.DRAFT_TOKENS.but(help="Tokens that a step speculates.", kind=kinds.whole())
+    ] = 0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
     period: Annotated[
@@ -247,7 +249,11 @@ class SimulateRequest(FleetFields):
     def scheduler(self) -> Scheduler:
         """How replicas fill their steps: as asked, else as the engine does."""
         return scheduler(
-            self.engine, policy=self.policy, preemption=self.preemption, block=self.block_size, drafted=self.drafted
+            self.engine,
+            policy=self.policy,
+            preemption=self.preemption,
+            block=self.block_size,
+            draft_tokens=self.draft_tokens,
         )
 
     @property

@@ -61,7 +61,7 @@ def task_facts(
             "requests": float(tasks.requests.mean()),
             "input_tokens": float(tasks.prompt.mean()),
             "output_tokens": float(tasks.output.mean()),
-            "cached_share": float(tasks.cached.sum() / tasks.prompt.sum()),
+            "cached_share": float(tasks.cached_tokens.sum() / tasks.prompt.sum()),
             "time": times["whole"],
             "service_time": times["service"],
             "queueing_time": times["queueing"],

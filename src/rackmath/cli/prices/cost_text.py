@@ -61,7 +61,7 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
         )
     margin = facts["margin"]
     if margin is not None:
-        cached = "" if margin["cached"] is None else f", cached {margin['cached']:.0%}"
+        cached_input = "" if margin["cached_input"] is None else f", cached {margin['cached_input']:.0%}"
         render.show_pairs(
             f"against the list of {margin['sold_as']} at {margin['provider']}",
             [
@@ -69,7 +69,7 @@ def show_cost(facts: Mapping[str, Any], explain: bool) -> None:
                     "gross margin",
                     f"{margin['margin']:.0%}: {margin['cost']:.3g} $ of {margin['revenue']:.3g} $ a request",
                 ),
-                ("by kind", f"input {margin['input']:.0%}{cached}, output {margin['output']:.0%}"),
+                ("by kind", f"input {margin['input']:.0%}{cached_input}, output {margin['output']:.0%}"),
             ],
         )
     if explain:

@@ -74,7 +74,7 @@ def _summary(decoded: DecodedPrice) -> str:
 
 def _offers(offers: Sequence[Offer]) -> str:
     rows = [
-        (offer.provider, _price(offer.input), _price(offer.cached), _price(offer.output))
+        (offer.provider, _price(offer.input), _price(offer.cached_input), _price(offer.output))
         for offer in sorted(offers, key=lambda offer: (offer.input or 0.0, offer.output or 0.0))
     ]
     return _table(("host", ">input", ">cached", ">output"), rows, "USD per million tokens")

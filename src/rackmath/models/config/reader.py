@@ -99,9 +99,9 @@ def read_config(
         source="config.json",
         model_type=known_type or "",
     )
-    drafted = fields.optional("draft_vocab_size", kind="vocabulary", low=1)
-    if drafted is not None:
-        architecture = as_head(architecture, fields.integer("target_hidden_size", default=hidden), drafted)
+    draft_tokens = fields.optional("draft_vocab_size", kind="vocabulary", low=1)
+    if draft_tokens is not None:
+        architecture = as_head(architecture, fields.integer("target_hidden_size", default=hidden), draft_tokens)
     total = total_params(architecture)
     if total > _LARGEST_MODEL:
         raise InputError(

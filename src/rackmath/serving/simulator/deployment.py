@@ -108,7 +108,7 @@ def deploy(
         timer,
         max_num_seqs=batching.max_num_seqs,
         max_num_batched_tokens=batching.max_num_batched_tokens,
-        drafted=float(batching.drafted),
+        draft_tokens=float(batching.draft_tokens),
         shortest=float(np.quantile(work.prompt, 0.05)),
         longest=longest,
         images=float(images_time(architecture, layout, timer)),

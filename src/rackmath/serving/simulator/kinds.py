@@ -38,7 +38,7 @@ def check(kinds: Sequence[ReplicaKind], work: Arrivals, q: Requests, fixed: Sequ
     """
     batching = kinds[0].batching
     for other in kinds[1:]:
-        for name in ("policy", "preemption", "block", "ahead", "drafted", "acceptance"):
+        for name in ("policy", "preemption", "block", "ahead", "draft_tokens", "acceptance"):
             if getattr(other.batching, name) != getattr(batching, name):
                 raise InputError(name, getattr(other.batching, name), "kinds of replicas differ in size and speed only")
     served = {kind.service for kind in kinds}
@@ -91,7 +91,7 @@ def fixed_of(kind: ReplicaKind, work: Arrivals, cache: PrefixCache) -> RunConsta
             np.arange(batching.max_num_batched_tokens + 1) <= batching.captured, batching.start_captured, batching.start
         ).astype(float),
         images=times.images,
-        verified=1 + batching.drafted,
+        verified=1 + batching.draft_tokens,
         ahead=batching.ahead,
         looks=batching.looks,
         period=batching.period,

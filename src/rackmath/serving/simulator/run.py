@@ -262,11 +262,11 @@ def _requests(work: Arrivals, start: NDArray[np.int64], batching: Batching, flee
     rest = work.output.astype(np.int64) - 1
     mean, variance = batching.yields
     steps = rest
-    if batching.drafted:
+    if batching.draft_tokens:
         # Renewal theory: the steps that yield m tokens are normal around m / mean.
         noise = np.random.default_rng(fleet.seed + 1).standard_normal(count)
         draws = np.round(rest / mean + noise * np.sqrt(rest * variance / mean**3))
-        steps = np.clip(draws, -(-rest // (1 + batching.drafted)), rest).astype(np.int64)
+        steps = np.clip(draws, -(-rest // (1 + batching.draft_tokens)), rest).astype(np.int64)
     q = state.requests(
         arrival=work.arrival.copy() if ready is None else ready.copy(),
         prompt=work.prompt,

@@ -73,10 +73,10 @@ class Batching:
     scheduling: str = "priority"
     class_weights: tuple[float, ...] = ()
     """Service of each class relative to others under vtc; all alike where empty. (classes,)"""
-    drafted: int = 0
+    draft_tokens: int = 0
     """Tokens that a step speculates for each sequence. [tokens]"""
     acceptance: tuple[float, ...] = ()
-    """Chance that the draft at each position is accepted, given that those before it were. (drafted,)"""
+    """Chance that the draft at each position is accepted, given that those before it were. (draft_tokens,)"""
     share: float = 1.0
     """Part of a prompt's work that decode steps beside it wait for. [1]"""
     start: float = 0.0
@@ -111,7 +111,7 @@ class Batching:
             ("cache", self.memory, 1, 1 << 50),
             ("--max-queued-requests", 1 if self.queue_limit is None else self.queue_limit, 1, 1e9),
             ("--scheduler-recv-interval", self.looks, 1, 1000),
-            ("--drafted", self.drafted, 0, 64),
+            ("--draft-tokens", self.draft_tokens, 0, 64),
             ("--share", self.share, 0, 1024),
             ("start", self.start, 0, 1e4),
             ("start_captured", self.start_captured, 0, 1e4),
@@ -124,12 +124,12 @@ class Batching:
         if self.queue_limit is not None and self.looks > 1:
             way_out = "a queue is counted at every step: leave --scheduler-recv-interval at 1"
             raise InputError("--max-queued-requests", self.queue_limit, way_out)
-        if len(self.acceptance) != self.drafted or not all(0 <= a <= 1 for a in self.acceptance):
+        if len(self.acceptance) != self.draft_tokens or not all(0 <= a <= 1 for a in self.acceptance):
             raise InputError(
-                "--acceptance", self.acceptance, f"write {self.drafted} chances from 0 to 1, one per draft"
+                "--acceptance", self.acceptance, f"write {self.draft_tokens} chances from 0 to 1, one per draft"
             )
         mixes = self.policy in ("chunked", "fixed-interval", "unchunked")
-        if mixes and self.max_num_batched_tokens < self.max_num_seqs * (1 + self.drafted):
+        if mixes and self.max_num_batched_tokens < self.max_num_seqs * (1 + self.draft_tokens):
             raise InputError(
                 "--max-num-batched-tokens",
                 self.max_num_batched_tokens,
@@ -143,7 +143,7 @@ class Batching:
             raise InputError(
                 "--preemption", "retract", "SGLang retracts as it reads prompts first: --policy prefill-first"
             )
-        if self.drafted and self.preemption != "reserve":
+        if self.draft_tokens and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "drafts need blocks for whole answers: write reserve")
 
     @property

@@ -80,7 +80,7 @@ class Tasks:
     """[tokens]"""
     output: F
     """[tokens]"""
-    cached: F
+    cached_tokens: F
     """Tokens of its prompts that caches had. [tokens]"""
 
 
@@ -113,7 +113,7 @@ def task_times(work: Arrivals, outcome: Outcome, outside: float) -> Tasks:
         requests=np.bincount(work.task, minlength=count).astype(np.int32),
         prompt=np.bincount(work.task, work.prompt, count).astype(np.float64),
         output=np.bincount(work.task, work.output, count).astype(np.float64),
-        cached=np.bincount(work.task, q["hit"], count).astype(np.float64),
+        cached_tokens=np.bincount(work.task, q["hit"], count).astype(np.float64),
     )
 
 

@@ -39,7 +39,7 @@ def step_times(
     *,
     max_num_seqs: int,
     max_num_batched_tokens: int,
-    drafted: float,
+    draft_tokens: float,
     shortest: float,
     longest: float,
     images: float = 0.0,
@@ -66,7 +66,9 @@ def step_times(
     batch = np.arange(1.0, max_num_seqs + 1.0)
     contexts = np.unique(np.round(np.linspace(max(shortest, 1.0), max(longest, 2.0), _CONTEXTS)))
     decode = np.asarray(
-        timer("decode", layout, (batch * turns)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], drafted)
+        timer(
+            "decode", layout, (batch * turns)[:, None] + 0.0 * contexts, contexts + 0.0 * batch[:, None], draft_tokens
+        )
     )
     base, slope = _lines(batch[:, None] * contexts, decode)
     fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts

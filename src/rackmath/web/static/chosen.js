@@ -13,7 +13,7 @@ export async function choose(view, point) {
 
 async function card(view, point) {
   const rows = [
-    ["batch", point.batch], ["weights, cache", `${point.weights}, ${point.kv}`], ["drafted", point.drafted],
+    ["batch", point.batch], ["weights, cache", `${point.weights}, ${point.kv}`], ["draft tokens", point.draft_tokens],
     ["tokens/s per accelerator", short(point.tokens_per_second_per_gpu)], ["tokens/s of a user", short(point.tokens_per_second_per_user)],
     ["first token [s]", short(point.time_to_first_token)], ["per token [ms]", short(point.time_per_output_token * 1e3)],
     ["$ per million", point.usd_per_million_output_tokens === null ? "" : short(point.usd_per_million_output_tokens)],
@@ -24,7 +24,7 @@ async function card(view, point) {
   const widths = Object.fromEntries([...layout.matchAll(/([a-z]+)(\d+)/g)].map(([, key, width]) => [key, Number(width)]));
   const question = new URLSearchParams({
     model: asked.get("model") ?? facts.model, on: asked.get("on") ?? facts.system, layout, batch: point.batch, weights: point.weights, kv: point.kv,
-    gpus: widths.tp * (widths.pp ?? 1) * (widths.dp ?? 1), drafted: point.drafted, engine: asked.get("engine") ?? "sglang",
+    gpus: widths.tp * (widths.pp ?? 1) * (widths.dp ?? 1), draft_tokens: point.draft_tokens, engine: asked.get("engine") ?? "sglang",
     context: Math.round(Number(asked.get("input")) + Number(asked.get("output")) / 2),
   });
   const response = await fetch(`/api/estimate?${question}`);

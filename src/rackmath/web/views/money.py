@@ -47,7 +47,7 @@ def page(i: PageInputs) -> PageContent:
     rows = [
         (
             model["model"],
-            *(_dollars(model[key]) for key in ("input", "cached", "output")),
+            *(_dollars(model[key]) for key in ("input", "cached_input", "output")),
             ", ".join(f"{r['kind']} {r['value']:.3g}" for r in model["ratios"]),
         )
         for model in result["models"]
@@ -114,7 +114,7 @@ class DecodeInputs(Inputs):
 
     model: str = text("", "a model of several hosts, instead of prices", hint="kimi-k2.6")
     input: float = slider(0.6, 0.005, 50, "input", unit="$ per million")
-    cached: float | None = number(None, 0.0005, 50, "cached input", unit="$ per million")
+    cached_input: float | None = number(None, 0.0005, 50, "cached input", unit="$ per million")
     output: float = slider(2.5, 0.01, 200, "output", unit="$ per million")
     speed: float | None = number(None, 1, 5000, "speed that a reader sees", unit="tokens/s")
     cliff: float | None = number(None, 1000, 1e8, "context at which the price steps", unit="tokens")
@@ -127,7 +127,7 @@ def decode(i: DecodeInputs) -> PageContent:
             raise InputError("model", i.model, "write a name that genai-prices knows, or leave it empty")
         values = values_of(i, "model", "speed", "cliff")
     else:
-        values = values_of(i, "input", "cached", "output", "speed", "cliff")
+        values = values_of(i, "input", "cached_input", "output", "speed", "cliff")
     answer = answered("prices decode", PriceRequest(**values))
     f = answer.facts[0]
     scales = (

@@ -45,7 +45,7 @@ class EstimateInputs(OtherEngineInputs):
     kv: Literal[_CACHES] = choice("", "cache, or the config's")  # type: ignore[valid-type]
     engine: Literal[FAMILIES] = choice(DEFAULT_ENGINE, "engine")  # type: ignore[valid-type]
     year: float = slider(NOW, 2022, 2027, "when its version is from", log=False)
-    drafted: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
+    draft_tokens: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
     ideal: bool = ticked(False, "the pure bound")
     picture: Literal["batch", "step", "rack", "roofline", "memory"] = choice("batch", "picture")
 
@@ -54,7 +54,7 @@ def estimate(i: EstimateInputs) -> PageContent:
     """Time with its range, what binds, memory, cost."""
     fields = ["model", "on", "gpus", "layout", "batch", "context", "phase", "weights", "kv", "engine", "year", "ideal"]
     if i.phase == "decode":
-        fields.append("drafted")
+        fields.append("draft_tokens")
     answer = answered("estimate", EstimateRequest(**values_of(i, *fields)))
     f = answer.facts
     return PageContent(
