@@ -129,15 +129,15 @@ def _base(law: LossLaw, loss: float | None, params: float | None, tokens: float 
 
 
 def _facts(law: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any]:
-    computed = budget(law, *base, life)
-    best = cheapest(law, computed.loss, life)
-    plain = cheapest(law, computed.loss, Life())
+    optimum = budget(law, *base, life)
+    best = cheapest(law, optimum.loss, life)
+    plain = cheapest(law, optimum.loss, Life())
     facts: dict[str, Any] = {
         "law": law.name,
         **_plain(best),
         "heuristic": None,
         "compute_optimal": _plain(budget(law, plain.params, plain.tokens, life)),
-        "given": _plain(computed),
+        "given": _plain(optimum),
         "inference_over_pretrain": best.cost_inference / best.cost_pretrain,
         "equal_cost_overtraining": at_equal_cost(law),
         "at_10x": split(law, 10.0),
@@ -150,7 +150,7 @@ def _facts(law: LossLaw, base: tuple[float, float], life: Life) -> dict[str, Any
     }
     if life.read > 0:
         try:
-            facts["heuristic"] = _plain(equal_costs(law, computed.loss, life))
+            facts["heuristic"] = _plain(equal_costs(law, optimum.loss, life))
             facts["heuristic"]["over_best"] = facts["heuristic"]["total"] / best.total
         except InputError as error:
             facts["heuristic_fails"] = error.way_out
@@ -209,14 +209,14 @@ def _energy(
         return energy_of_run(seconds, bandwidth * seconds, use.mfu * efficiency * seconds, chip, grid)
 
     trained = part((facts["cost_pretrain"] + facts["cost_rl"]) / rate, 1.0)
-    read = part(flops * life.prompt_tokens / use.prefill / rate, use.prefill)
+    prompts = part(flops * life.prompt_tokens / use.prefill / rate, use.prefill)
     seconds = flops * life.answer_tokens / use.decode / rate
     ends = (0.0, 1.0) if use.bandwidth is None else (use.bandwidth, use.bandwidth)
-    written = part(seconds, use.decode, (ends[0] + ends[1]) / 2)
+    answers = part(seconds, use.decode, (ends[0] + ends[1]) / 2)
     least, most = (part(seconds, use.decode, end) for end in ends)
-    if written and least and most:
-        written["kwh_range"] = [least["kwh_range"][0], most["kwh_range"][1]]
-    return energy_of_parts([trained, read, written])
+    if answers and least and most:
+        answers["kwh_range"] = [least["kwh_range"][0], most["kwh_range"][1]]
+    return energy_of_parts([trained, prompts, answers])
 
 
 def _written_note(use: Efficiency) -> str:

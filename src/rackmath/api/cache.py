@@ -154,13 +154,13 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
         }
     # A heavy tail with half of its uses within ``reuse``: shape 1, the border of a finite mean.
     survival = pareto(reuse, 1.0)
-    kept = {}
+    break_evens = {}
     for c in costs:
         if c.hold <= 0 or again <= c.retrieve:
             continue
         saved = again - c.retrieve
         best = best_lifetime(c.hold, saved, survival, 1e9)
-        kept[c.name] = {"break_even": ski_rental(c.hold, saved), "best": None if best.keep == inf else best.keep}
+        break_evens[c.name] = {"break_even": ski_rental(c.hold, saved), "best": None if best.keep == inf else best.keep}
     device = min((c for c in costs if c.hold > 0 and c.retrieve > 0), key=lambda c: c.cost(3600.0), default=None)
     return {
         "model": model,
@@ -182,7 +182,7 @@ def _facts(model: str, system: str, costs: list[TierCost], context: float, reuse
         "rents": {
             name: {c.name: rent / (c.hold * 3600 * 1e6) for c in costs if c.hold > 0} for name, rent in RENTS.items()
         },
-        "keep": kept,
+        "keep": break_evens,
         "prompt": {
             str(f): prompt_cost(again, again if device is None else device.retrieve, f) * 1e6
             for f in (0.0, 0.5, 0.9, 0.99)

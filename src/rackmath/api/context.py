@@ -95,21 +95,21 @@ def _model_facts(
     except DoesNotFit as error:
         return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": []}
     layouts = list(candidate_layouts(model, gpus))
-    read = estimate(
+    prompt_passes = estimate(
         model, system, stack_layouts(layouts, 2), batch=1.0, context=contexts, phase="prefill", losses=reads
     )
-    usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(read.memory.fits).any(axis=0), np.nan, 1.0)
-    quickest = np.where(np.asarray(read.memory.fits), np.asarray(read.time), np.inf).min(axis=0)
+    usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(prompt_passes.memory.fits).any(axis=0), np.nan, 1.0)
+    quickest = np.where(np.asarray(prompt_passes.memory.fits), np.asarray(prompt_passes.time), np.inf).min(axis=0)
     busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
     wide = estimate(model, system, busy, batch=float(busy.data), context=contexts, phase="prefill", losses=reads)
-    spent = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
+    gpu_seconds = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
     energy = energy_of_tokens(curve.gpu_seconds, curve.memory_time, curve.compute_time, system.chip)
     return _context_facts(name, curve, price) | {
         "joules_per_token": energy,
         "fits": True,
         "reason": "",
         "read_time": quickest * usable,
-        "read_cost": spent * usable * (1.0 if price is None else price),
+        "read_cost": gpu_seconds * usable * (1.0 if price is None else price),
         "trained_to": model.max_context,
         "warnings": _beyond(name, model.max_context, contexts),
     }

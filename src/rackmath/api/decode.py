@@ -172,8 +172,8 @@ def _offers(
     source: str | None, values: tuple[float | None, float | None, float | None], speed: float | None, at: date | None
 ) -> list[list[Offer]]:
     """Offers per model, from the one place that the user named."""
-    priced = any(value is not None for value in values)
-    if source is not None and priced:
+    has_price = any(value is not None for value in values)
+    if source is not None and has_price:
         raise InputError("--input", values, "give prices or MODEL|FILE.csv, not both")
     if source is not None and source.lower().endswith(".csv"):
         if at is not None:
@@ -184,7 +184,7 @@ def _offers(
         return offers
     if source is not None:
         return [price_book.published(source, at)]
-    if not priced and speed is None:
+    if not has_price and speed is None:
         raise InputError("MODEL", "", "name a model, a table, or give --input, --output or --speed")
     year = units.decimal_year(at) if at else None
     return [

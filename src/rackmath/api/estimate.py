@@ -87,10 +87,10 @@ def corrected_results(results: Sequence[EstimateResult]) -> list[EstimateResult]
         for i, (r, layout) in enumerate((result.request, result.layout) for result in results)
         if not (r.ideal or r.no_evidence or r.enforce_eager or layout.ffn > 0)
     ]
-    asked = [results[i] for i in places]
-    nearest = near_each([configuration_of_pass(e.request, e.architecture, e.system, e.layout) for e in asked])
+    questions = [results[i] for i in places]
+    nearest = near_each([configuration_of_pass(e.request, e.architecture, e.system, e.layout) for e in questions])
     answers = list(results)
-    for i, e, at in zip(places, asked, nearest, strict=True):
+    for i, e, at in zip(places, questions, nearest, strict=True):
         phase = e.request.phase
         settings = {**e.settings, "losses": corrected(e.settings["losses"], {phase: at}, phase)}
         step = timed_again(e.computed, e.architecture, e.system, e.layout, settings)

@@ -50,9 +50,9 @@ def by_model(rows: Sequence[Row], most: int = 0) -> tuple[list[str], dict[str, d
     models: defaultdict[str, dict[str, Row]] = defaultdict(dict)
     for row in sorted(rows, key=lambda row: (-row["total_params"], row["model"])):
         models[row["model"]][row["weights"]] = row
-    shown = dict(list(models.items())[: most or None])
-    texts = {text for by_format in shown.values() for text in by_format}
-    return sorted(texts, key=lambda text: (-_bits(text), text)), shown
+    first_models = dict(list(models.items())[: most or None])
+    texts = {text for by_format in first_models.values() for text in by_format}
+    return sorted(texts, key=lambda text: (-_bits(text), text)), first_models
 
 
 def speed_range(rows: Iterable[Row]) -> tuple[float, float]:

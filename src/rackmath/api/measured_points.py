@@ -67,10 +67,10 @@ def measured_services(
     rates = frame.filter(
         pl.col("metric").is_in(["output_throughput", "total_throughput"]) & pl.col("per").is_in(["gpu", "system"])
     ).unique("run_id", keep="first", maintain_order=True)
-    written = pl.when(pl.col("metric") == "output_throughput").then(1.0)
-    written = written.otherwise(pl.col("at_output") / (pl.col("at_input") + pl.col("at_output")))
+    output_share = pl.when(pl.col("metric") == "output_throughput").then(1.0)
+    output_share = output_share.otherwise(pl.col("at_output") / (pl.col("at_input") + pl.col("at_output")))
     share = pl.when(pl.col("per") == "gpu").then(1.0).otherwise(1 / pl.col("at_gpus"))
-    rates = rates.select("run_id", tokens_per_second_per_gpu=pl.col("value") * written * share)
+    rates = rates.select("run_id", tokens_per_second_per_gpu=pl.col("value") * output_share * share)
     joint_table = speeds.join(rates, on="run_id").with_columns(tokens_per_second_per_user=1 / pl.col("value"))
     columns = ("tokens_per_second_per_user", "tokens_per_second_per_gpu", *_NAMED)
     return joint_table.sort("id").head(_MOST).select(*columns).to_dicts()

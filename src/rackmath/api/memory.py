@@ -262,8 +262,8 @@ def _figure(f: dict[str, Any]) -> Figure:
         "graphs": f["graph_bytes"],
         "cache": f["cache_bytes"],
     }
-    used = sum(parts.values())
-    parts["left free"] = max(f["visible_bytes"] - used, 0.0)
+    total = sum(parts.values())
+    parts["left free"] = max(f["visible_bytes"] - total, 0.0)
     sizes = [size / 2**30 for size in parts.values()]
     names = [f"{name} {size:.2f}" for name, size in zip(parts, sizes, strict=True)]
     series = [Series(name="memory", x=names, y=sizes, kind="bars", named=False)]

@@ -85,7 +85,7 @@ def _clip(encoder: AudioEncoder) -> dict[str, float]:
 
 def model_facts(a: Architecture) -> dict[str, Any]:
     """Counts of a model under the keys of the contract."""
-    form, stored = a.cache_format, counts.weight_bytes(a)
+    form, weight_bytes = a.cache_format, counts.weight_bytes(a)
     return {
         "name": a.name,
         "total_params": counts.total_params(a),
@@ -103,9 +103,9 @@ def model_facts(a: Architecture) -> dict[str, Any]:
         "state_elements": cache.state_elements(a),
         "state_bytes": cache.state_bytes(a, form),
         "state_bytes_served": cache.state_bytes(a),
-        "weight_bytes": sum(stored.values()),
-        "weight_bytes_by_class": stored,
-        "bits_per_weight": 8 * sum(stored.values()) / counts.total_params(a),
+        "weight_bytes": sum(weight_bytes.values()),
+        "weight_bytes_by_class": weight_bytes,
+        "bits_per_weight": 8 * sum(weight_bytes.values()) / counts.total_params(a),
         "elements_by_format": {
             role: {form.name: elements for form, elements in formats.items()}
             for role, formats in counts.elements_by_format(a).items()

@@ -55,10 +55,10 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
     write = search.layouts[int(p.layout[place])]
     if p.prefill[place] < 0:
         return [(server(write, "", float(p.batch[place])), units)]
-    read = search.layouts[int(p.prefill[place])]
-    together = max(1.0, chunk // work.read) * float(read.data)
+    prefill = search.layouts[int(p.prefill[place])]
+    together = max(1.0, chunk // work.read) * float(prefill.data)
     return [
-        (server(read, "prefill", together), units * int(p.prefill_workers[place])),
+        (server(prefill, "prefill", together), units * int(p.prefill_workers[place])),
         (server(write, "decode", float(p.batch[place])), units * int(p.workers[place])),
     ]
 

@@ -115,10 +115,10 @@ class PointFacts:
         p, layouts = self.search.points, self.search.layouts
         if p.prefill[place] < 0:
             return None
-        read, write = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
+        prefill, write = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
         return {
-            "read": read.text(),
-            "reading_gpus": float(p.units[place] * p.prefill_workers[place]) * float(read.gpus),
+            "read": prefill.text(),
+            "reading_gpus": float(p.units[place] * p.prefill_workers[place]) * float(prefill.gpus),
             "write": write.text(),
         }
 

@@ -92,7 +92,7 @@ def run_rl(r: RlRequest) -> Result:
     system.require_network(r.gpus)
     layouts = list(candidate_layouts(architecture, r.rollout_gpus))
     version = constants_file.engine_of(system, r.engine, r.year)
-    read = read_token(architecture, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
+    prompt_seconds = read_token(architecture, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
     steps_of = constants_file.range_of(system, version, "time per token")
     recipe = Recipe(sequences=divisible(r.rollouts * r.training_share), length=r.prompt + r.answer)
     train = training_rate(architecture, system, r.gpus, recipe, framework=r.framework, year=r.year)
@@ -110,7 +110,7 @@ def run_rl(r: RlRequest) -> Result:
             flops_read=flops / 3,
             flops_train=flops,
         )
-        for factor, row, t in zip((1.0, *steps_of), read, train, strict=True)
+        for factor, row, t in zip((1.0, *steps_of), prompt_seconds, train, strict=True)
     )
     price = catalogue.price_of(system, r.usd_per_gpu_hour)
     facts = {

@@ -154,8 +154,8 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
         points = list(zip(plan.points, map(int, plan.plan.frontier), strict=True))
         fast_points = [(p, i) for p, i in points if request.tpot is None or p["time_per_output_token"] <= request.tpot]
         fast_points.sort(key=lambda entry: -entry[0]["tokens_per_second_per_gpu"])
-        planned = [] if plan.best is None or best is None else [(plan.best.planned, best)]
-        for point, place in [*planned, *fast_points]:
+        best_points = [] if plan.best is None or best is None else [(plan.best.planned, best)]
+        for point, place in [*best_points, *fast_points]:
             key = (
                 *(point[name] for name in ("layout", "weights", "kv")),
                 str(point["draft_tokens"]),
@@ -164,8 +164,8 @@ def _fleets(plans: Sequence[PlanResult], rate: float, box: int) -> list[_Candida
             boxes = max(round(point["billed_gpus"] / box), 1)
             copies = Copies(request=request, point=point, boxes=boxes, rate=rate)
             distinct.setdefault(key, _Candidate(copies=copies, plan=plan, place=place))
-    ranked = sorted(distinct.values(), key=_per_request)
-    by_pools = ([c for c in ranked if bool(c.copies.point["pools"]) == pools] for pools in (True, False))
+    cheapest_first = sorted(distinct.values(), key=_per_request)
+    by_pools = ([c for c in cheapest_first if bool(c.copies.point["pools"]) == pools] for pools in (True, False))
     first_candidates = (c for kind, most in zip(by_pools, _TRIED, strict=True) for c in kind[:most])
     return sorted(first_candidates, key=_per_request)
 

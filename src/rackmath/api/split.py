@@ -188,7 +188,7 @@ def _way(
 
     room = fits(cards, sizes, counts)
     value, low, high = (sum(total(0, end)) for end in ("time", "time_low", "time_high"))
-    read = prompt_time(total(1, "time"), ceil(r.context / _PIECE))
+    prompt_seconds = prompt_time(total(1, "time"), ceil(r.context / _PIECE))
     return {
         "by": name,
         "layers": counts,
@@ -198,6 +198,6 @@ def _way(
         "time_range": [low, high] if room else None,
         "tokens_per_second": r.batch / value if room else None,
         "card_times": total(0, "time"),
-        "prompt_tokens_per_second": r.batch * r.context / read if room else None,
+        "prompt_tokens_per_second": r.batch * r.context / prompt_seconds if room else None,
         "flags": f"--split-mode layer --tensor-split {','.join(str(share) for share in tensor_split(counts))}",
     }

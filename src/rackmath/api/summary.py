@@ -30,9 +30,9 @@ def plan_summary(facts: Mapping[str, Any]) -> list[str]:
         return [f"No deployment keeps the limits: {facts['reason']}."]
     price = best["usd_per_million_output_tokens"]
     cost = _cost(price, best["tokens_per_second_per_gpu"])
-    used = f"{best['gpus']:.0f} of {facts['gpus']:,} {facts['system']}"
+    accelerators = f"{best['gpus']:.0f} of {facts['gpus']:,} {facts['system']}"
     return [
-        f"{cost}, {best['tokens_per_second_per_user']:.3g} tokens/s for each user, on {used}.",
+        f"{cost}, {best['tokens_per_second_per_user']:.3g} tokens/s for each user, on {accelerators}.",
         f"{_BINDING.get(best['bound_by'], best['bound_by'].capitalize())} takes most of a step; "
         f"{_stop(best['stopped_by'])} keeps its batches from growing.",
         *_cheaper(best, facts["frontier"]),

@@ -153,13 +153,13 @@ def _facts(
     """Curve, page, rates and energy; ``pace``: time per token and the fast tier's speed; ``used``: parts of time."""
     slowest, fast = pace
     contexts = np.geomspace(_SHORTEST, demand.longest, int(np.log10(demand.longest / _SHORTEST) * _PER_DECADE) + 2)
-    read = readers.at(contexts, demand.parts(contexts), demand.hit)
-    written = answers.at(contexts, slowest)
-    costs = curve(contexts, read, written, price, used, margin)
+    prompt_costs = readers.at(contexts, demand.parts(contexts), demand.hit)
+    answer_costs = answers.at(contexts, slowest)
+    costs = curve(contexts, prompt_costs, answer_costs, price, used, margin)
     here = np.array([demand.context])
     usual = answers.at(here, slowest)
     standard = float(usual.gpu_seconds[0])
-    exact = readers.at(*demand.lengths(), demand.hit, read.layout)
+    exact = readers.at(*demand.lengths(), demand.hit, prompt_costs.layout)
     page = rational_page(
         costs,
         demand,
@@ -172,9 +172,9 @@ def _facts(
         "model": answers.architecture.name,
         "system": answers.system.name,
         "gpus": answers.gpus,
-        "prefill_layout": read.layout.text(),
+        "prefill_layout": prompt_costs.layout.text(),
         "curve": costs,
-        "servable_to": written.servable_to,
+        "servable_to": answer_costs.servable_to,
         "page": page,
         "rates": _rates(exact, demand, usual),
         "energy": _energy(exact, demand, usual, used, answers.system.chip, grid),
@@ -277,11 +277,11 @@ def _energy(
     share = parts * lengths / np.sum(parts * lengths)
     times_read = (exact.seconds, exact.low, exact.high, exact.memory_time, exact.compute_time)
     times_written = (written.gpu_seconds, written.low, written.high, written.memory_time, written.compute_time)
-    read, answer = [float(t @ share) for t in times_read], [float(t[0]) for t in times_written]
+    prompt_seconds, answer = [float(t @ share) for t in times_read], [float(t[0]) for t in times_written]
     return {
         kind: energy_of_service(total, memory, compute, (low / total, high / total), chip, grid, part)
         for kind, (total, low, high, memory, compute), part in zip(
-            ("input", "output"), (read, answer), used, strict=True
+            ("input", "output"), (prompt_seconds, answer), used, strict=True
         )
     }
 

@@ -246,7 +246,7 @@ def _facts(
     rate = recipe.sequences * recipe.length / step
     again = repeated(architecture, options.recompute[at], recipe.length)
     peak = system.chip.rate(system.chip.runs_at(architecture.format.compute))
-    used = float(layout.gpus) * float(options.context[at])
+    accelerators = float(layout.gpus) * float(options.context[at])
     return {
         "model": architecture.name,
         "system": system.name,
@@ -261,9 +261,9 @@ def _facts(
         "step_time": step,
         "tokens_per_second": rate,
         "flops_per_token": flops,
-        "tflops_per_gpu": rate * flops / used / 1e12,
-        "mfu": rate * flops / used / peak,
-        "hfu": rate * flops * (1 + again / 3) / used / peak,
+        "tflops_per_gpu": rate * flops / accelerators / 1e12,
+        "mfu": rate * flops / accelerators / peak,
+        "hfu": rate * flops * (1 + again / 3) / accelerators / peak,
         "seconds": r.tokens / rate,
         "range": [low, high],
         **_memory(memory_use, at),
@@ -284,13 +284,13 @@ def _bill(facts: dict[str, Any], system: System, r: TrainRequest, useful: float)
         return dict.fromkeys(("days", "days_range", "gpu_hours", "usd", *_ENERGY))
     seconds, price = facts["seconds"] / useful, catalogue.price_of(system, r.usd_per_gpu_hour)
     low, high = facts["range"]
-    used = seconds * r.gpus
-    energy = energy_of_run(used, 0.0, facts["hfu"] * used, system.chip, r.grid)
+    gpu_seconds = seconds * r.gpus
+    energy = energy_of_run(gpu_seconds, 0.0, facts["hfu"] * gpu_seconds, system.chip, r.grid)
     return {
         "days": seconds / _DAY,
         "days_range": [seconds * low / _DAY, seconds * high / _DAY],
-        "gpu_hours": used / 3600,
-        "usd": None if price is None else used * price,
+        "gpu_hours": gpu_seconds / 3600,
+        "usd": None if price is None else gpu_seconds * price,
         "power_per_gpu": energy and energy["power_per_gpu"],
         "energy_mwh": energy and energy["kwh"] / 1000,
         "energy_mwh_range": energy and [kwh / 1000 for kwh in energy["kwh_range"]],

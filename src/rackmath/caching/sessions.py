@@ -75,21 +75,21 @@ def turns(session: Session) -> Turns:
     prefixes: list[float] = []
     outputs: list[float] = []
     summaries: list[bool] = []
-    context, written = session.instructions, 0.0
+    context, cached_tokens = session.instructions, 0.0
     for _ in range(session.turns):
         if session.compact_at is not None and context + session.turn_tokens + session.output > session.compact_at:
             # The summary is a call like another: it reads all, and what it says replaces it.
             prompts.append(context)
-            prefixes.append(written)
+            prefixes.append(cached_tokens)
             outputs.append(session.compact_to)
             summaries.append(True)
-            context, written = session.instructions + session.compact_to, session.instructions
+            context, cached_tokens = session.instructions + session.compact_to, session.instructions
         prompt = context + session.turn_tokens
         prompts.append(prompt)
-        prefixes.append(written)
+        prefixes.append(cached_tokens)
         outputs.append(session.output)
         summaries.append(False)
-        context, written = prompt + session.output, prompt
+        context, cached_tokens = prompt + session.output, prompt
     hit = 1.0 if session.keep > 0 and session.think_time == 0 else 0.0
     if session.think_time > 0:
         hit = 1 - exp(-session.keep / session.think_time)

@@ -40,8 +40,8 @@ def request_options(
             return request(**{field.name: values.pop(field.name) for field in fields})
 
         def called(**values: Any) -> Any:
-            typed = request_made(values)
-            return command(typed, **values)
+            request = request_made(values)
+            return command(request, **values)
 
         called.request = request_made  # type: ignore[attr-defined]
         called.__doc__, called.__name__ = command.__doc__, command.__name__

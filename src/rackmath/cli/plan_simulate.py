@@ -70,15 +70,15 @@ def show_resimulated(rows: Sequence[Mapping[str, Any]], traffic: str, percentile
 
 def _chosen(result: PlanResult) -> list[Mapping[str, Any]]:
     """The point of most throughput of each deployment and format, of those that keep the limit on average."""
-    limit, planned = result.question.request.tpot, result.best
-    points: list[Mapping[str, Any]] = [*result.points, *([planned.planned] if planned else [])]
+    limit, best_point = result.question.request.tpot, result.best
+    points: list[Mapping[str, Any]] = [*result.points, *([best_point.planned] if best_point else [])]
     fast_points = [point for point in points if limit is None or point["time_per_output_token"] <= limit]
     best: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for point in sorted(fast_points or points, key=lambda p: -p["tokens_per_second_per_gpu"]):
         best.setdefault(_deployment(point), point)
-    if planned:
+    if best_point:
         # The plan's own choice is always among them, at its own batch.
-        own = {_deployment(planned.planned): planned.planned}
+        own = {_deployment(best_point.planned): best_point.planned}
         best = own | best | own
     return list(best.values())[:MOST]
 

@@ -101,16 +101,17 @@ def _session(request: QuizRequest, limit: int) -> None:
         when = f"the next is due on {soonest.astimezone():%Y-%m-%d at %H:%M}" if soonest else "no card is of this kind"
         render.show_lines("nothing is due", [when, "--list shows all"])
         return
-    asked = right = 0
+    questions = right = 0
     for number, card in enumerate(cards, start=1):
         render.show_lines(f"{number} of {len(cards)}, {CHAPTERS[card.chapter - 1].title}: {card.id}", [card.question])
         rating = _asked(card)
         if rating is None:
             break
         progress = _kept(progress, card, rating)
-        asked, right = asked + 1, right + (rating > _WRONG)
+        questions, right = questions + 1, right + (rating > _WRONG)
     render.show_lines(
-        f"{right} of {asked} known", [f"kept in {quiz_files.progress_path()}" if asked else "no card was answered"]
+        f"{right} of {questions} known",
+        [f"kept in {quiz_files.progress_path()}" if questions else "no card was answered"],
     )
 
 
@@ -131,19 +132,19 @@ def _asked(card: Card) -> int | None:
         render.show_lines("", sketched(card.draw()))
     render.show_lines(card.answer if card.kind == "why" else "", [card.why])
     ratings = ", ".join(f"{value} {name}" for value, name in quiz_files.RATINGS.items())
-    while (typed := _line(f"how well was it known? {ratings}: ")) is not None:
-        if typed.isdecimal() and int(typed) in quiz_files.RATINGS:
-            return int(typed)
+    while (line := _line(f"how well was it known? {ratings}: ")) is not None:
+        if line.isdecimal() and int(line) in quiz_files.RATINGS:
+            return int(line)
     return None
 
 
 def _number(card: Card) -> int | None:
-    while (typed := _line("a number, Enter for the answer, q ends: ")) is not None:
-        if typed == "":
+    while (line := _line("a number, Enter for the answer, q ends: ")) is not None:
+        if line == "":
             render.show_lines(card.answer, [card.why])
             return _WRONG
         try:
-            facts = check_facts(card.id, typed)
+            facts = check_facts(card.id, line)
         except InputError as error:
             render.show_lines("", [str(error)])
             continue

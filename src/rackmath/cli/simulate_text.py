@@ -130,10 +130,10 @@ def _energy(facts: Mapping[str, Any]) -> str:
 
 def load_text(facts: Mapping[str, Any]) -> str:
     """Offered and served rates, and whether the queue grows."""
-    offered, served = facts["offered_rate"], facts["served_rate"]
+    offered, answer_rate = facts["offered_rate"], facts["served_rate"]
     if offered is None:
-        return f"all requests at once, {served:.3g} served per second"
-    rates = f"{offered:.3g} requests/s offered, {served:.3g} served"
+        return f"all requests at once, {answer_rate:.3g} served per second"
+    rates = f"{offered:.3g} requests/s offered, {answer_rate:.3g} served"
     if "tasks" in facts and facts["steady"] is not None:
         tasks = facts["tasks"]
         rates = f"{tasks['offered_rate']:.3g} tasks/s offered, {tasks['served_rate']:.3g} served; {rates}"
@@ -172,9 +172,9 @@ _OF_TASKS = (
 )
 
 
-def _task_row(told: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    ends = " to ".join(show(end, "s") for end in told.get("p99_range", []))
-    return name, *(show(told[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
+def _task_row(spread: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    ends = " to ".join(show(end, "s") for end in spread.get("p99_range", []))
+    return name, *(show(spread[p], "s") for p in ("mean", "p50", "p90", "p99")), ends
 
 
 def _task_pairs(tasks: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -138,17 +138,19 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
     joined: dict[str, OperatorTime] = {}
     for op in (*operators(architecture, work), *adapter_operators(architecture, work)):
         part, cache_part = operator_share(op, layout)
-        read = part
+        read_share = part
         if op.kind == "experts" and architecture.routing is not None and op.parts is not None:
             tokens = work.tokens if work.expert_tokens is None else work.expert_tokens
-            part, read = (share / layout.expert_slices for share in rank_shares(architecture, op.parts, layout, tokens))
+            part, read_share = (
+                share / layout.expert_slices for share in rank_shares(architecture, op.parts, layout, tokens)
+            )
         scale = op.count * (uneven if op.layered else 1.0)
         per_byte = scale / chip.memory_bandwidth
         outputs, inputs = _sides(op, layout)
         operator_time = OperatorTime(
             operator=op,
             compute=op.flops * part * (scale / chip.rate(op.compute)),
-            weights=op.weight_bytes * read * per_byte,
+            weights=op.weight_bytes * read_share * per_byte,
             cache=(op.cache_read + op.cache_written) * cache_part * per_byte,
             activations=op.activation_bytes * part * per_byte,
             scores=op.scores * part * per_byte,
@@ -156,7 +158,7 @@ def timed_operators(architecture: Architecture, work: Pass, layout: Layout, syst
             outputs=outputs,
             inputs=inputs,
             launches=0.0 if op.kind == "other" else scale,
-            matrices=op.matrices * scale * _parts_held(op, read, cache_part, layout),
+            matrices=op.matrices * scale * _parts_held(op, read_share, cache_part, layout),
         )
         if not op.kernel:
             yield operator_time

@@ -204,22 +204,22 @@ class _Call:
         gathered_work = gathered(a, self.system, self.phase, point, self.absorbed)
         k = self.losses or Losses()
         if np.any(gathered_work.layout.apart):
-            spent = apart_time(gathered_work.work, gathered_work.micro_batches, gathered_work.layout, self.losses)
+            times = apart_time(gathered_work.work, gathered_work.micro_batches, gathered_work.layout, self.losses)
             k = k if self.losses is None else wider(k, *APART_UNMEASURED)
         else:
-            spent = pass_time(gathered_work.work, self.losses).times(gathered_work.passes)
-        lost = dict(spent.lost)
+            times = pass_time(gathered_work.work, self.losses).times(gathered_work.passes)
+        lost = dict(times.lost)
         if self.losses is not None:
             lost["host"] = lost["host"] + adapter_loads(a, self.system, self.phase, gathered_work)
-        total = sum(spent.terms.values(), 0.0)
+        total = sum(times.terms.values(), 0.0)
         of_adapters = adapter_time(gathered_work, k) if a.adapters is not None and self.losses is not None else 0.0
         return Estimate(
             **times_with(k, self.phase, total, lost, of_adapters),
             time_ideal=total,
-            time_overlapped=spent.overlapped,
-            terms=spent.terms,
-            compute_time=spent.compute,
-            memory_time=spent.traffic,
+            time_overlapped=times.overlapped,
+            terms=times.terms,
+            compute_time=times.compute,
+            memory_time=times.traffic,
             memory=memory(
                 a,
                 gathered_work.layout,
@@ -232,7 +232,7 @@ class _Call:
             gpus=gathered_work.layout.gpus,
             layout=gathered_work.layout,
             basis=k.basis,
-            busy=spent.busy,
+            busy=times.busy,
             micro_batches=gathered_work.micro_batches,
             assumptions=(
                 *pass_assumptions(a, self.system, self.phase, self.absorbed),

@@ -69,5 +69,5 @@ def _label(r: RankMemory) -> str:
 
 def _crossing(t: LinkTraffic) -> str:
     link = "scale-up links" if t.scale_up else "scale-out links"
-    spent = f"{show(t.wire, 's')} on the wire, {show(t.latency, 's')} latency"
-    return f"{t.name}: {t.ranks:,} accelerators over {link}, {spent}"
+    seconds = f"{show(t.wire, 's')} on the wire, {show(t.latency, 's')} latency"
+    return f"{t.name}: {t.ranks:,} accelerators over {link}, {seconds}"

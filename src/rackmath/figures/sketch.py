@@ -27,16 +27,16 @@ def sketched(figure: Figure) -> list[str]:
 
 
 def _points(panel: Panel) -> list[str]:
-    drawn = [s for s in panel.series if len(s.x)]
-    if not drawn:
+    curves = [s for s in panel.series if len(s.x)]
+    if not curves:
         return []
     across, up = _scale(panel.log_across), _scale(panel.log_up)
-    x = [across(np.asarray(s.x, dtype=float)) for s in drawn]
-    y = [up(np.asarray(s.y, dtype=float)) for s in drawn]
+    x = [across(np.asarray(s.x, dtype=float)) for s in curves]
+    y = [up(np.asarray(s.y, dtype=float)) for s in curves]
     left, right = _ends(x, panel.log_across)
     low, high = _ends(y, panel.log_up)
     grid = [[" "] * (WIDE + 1) for _ in range(HIGH + 1)]
-    for i, s in enumerate(drawn):
+    for i, s in enumerate(curves):
         mark = "@" if s.kind == "mark" else _mark(panel.series, s)
         columns, rows = _densified(x[i], y[i], s.kind == "line")
         at = np.round(WIDE * (columns - left) / (right - left)).astype(int)
@@ -52,7 +52,7 @@ def _points(panel: Panel) -> list[str]:
     scale = f"{show(float(first))}{'':4}{panel.across}{' (log)' if panel.log_across else ''}"
     lines.append(f"  {'':>9} +{'-' * WIDE}")
     lines.append(f"  {'':>10} {scale}{show(float(last)):>{max(WIDE - len(scale), 1)}}")
-    named = [s for s in drawn if s.named]
+    named = [s for s in curves if s.named]
     if len(named) > 1:
         lines += [f"  {'':>10} {'@' if s.kind == 'mark' else _mark(panel.series, s)} {s.name}" for s in named]
     return lines

@@ -40,16 +40,16 @@ def write_figure(figure: Figure, path: Path) -> None:
     except OSError as error:
         raise InputError("--plot", str(path), f"cannot be written: {error.strerror}") from error
     os.close(handle)
-    written = Path(name)
+    target = Path(name)
     try:
         if path.suffix.lower() == ".html":
-            plotly_figure(figure).write_html(written, include_plotlyjs=True, full_html=True)
+            plotly_figure(figure).write_html(target, include_plotlyjs=True, full_html=True)
         else:
-            write_still(figure, written)
+            write_still(figure, target)
         # mkstemp makes files that only their owner reads.
-        written.chmod(0o644)
-        written.replace(path)
+        target.chmod(0o644)
+        target.replace(path)
     except OSError as error:
         raise InputError("--plot", str(path), f"cannot be written: {error.strerror}") from error
     finally:
-        written.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)

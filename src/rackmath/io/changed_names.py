@@ -16,8 +16,8 @@ _CHANGED = re.compile(r"^(.+?)\[(.*)\]$")
 def changed_name(name: str, *changes: tuple[str, str]) -> str:
     """A name with changes behind it, after those that it has, as the catalogue reads it."""
     base, before = with_changes(name)
-    written = ";".join(f"{key}={value}" for key, value in (*before, *changes))
-    return f"{base}[{written}]" if written else base
+    suffix = ";".join(f"{key}={value}" for key, value in (*before, *changes))
+    return f"{base}[{suffix}]" if suffix else base
 
 
 def with_changes(name: str) -> tuple[str, list[tuple[str, str]]]:

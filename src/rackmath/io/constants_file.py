@@ -144,8 +144,8 @@ def unseen(known: Constants, system: System, engine: EngineVersion, phase: str) 
 def scheduling_of(engine: EngineVersion) -> Scheduling:
     """How an engine mixes prompts and answers."""
     shipped_constants = constants()
-    fitted = {name: shipped_constants.value(name, engine) for name in OF_SCHEDULING}
-    return Scheduling(**fitted, **scheduling_rules(engine))
+    values = {name: shipped_constants.value(name, engine) for name in OF_SCHEDULING}
+    return Scheduling(**values, **scheduling_rules(engine))
 
 
 def _values(table: Mapping[str, Mapping[str, _MemberMove]]) -> dict[str, dict[str, float]]:

@@ -41,12 +41,12 @@ def stem_of(name: str) -> str | None:
         stem = stems("systems", ".toml").get(key) or aliases().get(key)
         if stem is not None:
             return stem
-    named = _named(name)
-    choices = [(other, stem) for other, stem in _catalogue_names() if other.words == named.words]
-    if named.capacity is None:
+    match = _named(name)
+    choices = [(other, stem) for other, stem in _catalogue_names() if other.words == match.words]
+    if match.capacity is None:
         choices = sorted(choices, key=lambda choice: choice[0].capacity is not None)
     else:
-        choices = [(other, stem) for other, stem in choices if _holds(stem, named.capacity)]
+        choices = [(other, stem) for other, stem in choices if _holds(stem, match.capacity)]
     return choices[0][1] if choices else None
 
 

@@ -103,12 +103,12 @@ def _counts(usage: dict[str, Any], field: str) -> tuple[float, float, float, flo
         if cached_tokens > prompt:
             raise InputError(f"{field} cached_tokens", cached_tokens, f"is more than the prompt of {prompt:,.0f}")
         return prompt - cached_tokens, cached_tokens, 0.0, 0.0, completion
-    written = _count(usage, "cache_creation_input_tokens", field)
+    write_tokens = _count(usage, "cache_creation_input_tokens", field)
     kinds = usage.get("cache_creation")
     hour = _count(cast(dict[str, Any], kinds), "ephemeral_1h_input_tokens", field) if isinstance(kinds, dict) else 0.0
-    if hour > written:
-        raise InputError(f"{field} ephemeral_1h_input_tokens", hour, f"is more than all {written:,.0f} written")
-    return prompt, _count(usage, "cache_read_input_tokens", field), written - hour, hour, completion
+    if hour > write_tokens:
+        raise InputError(f"{field} ephemeral_1h_input_tokens", hour, f"is more than all {write_tokens:,.0f} written")
+    return prompt, _count(usage, "cache_read_input_tokens", field), write_tokens - hour, hour, completion
 
 
 def _count(usage: dict[str, Any], name: str, field: str) -> float:

@@ -125,32 +125,32 @@ def _measured(where: Path, size: int, budget: TimeLimit) -> tuple[Sequence[int],
     bandwidths: dict[str, list[Timing]] = {}
     with tempfile.TemporaryDirectory(dir=where) as inside:
         path = Path(inside) / "blocks"
-        written = _write(path, size, budget.part(0.4))
-        if written < size:
-            budget.omitted.append(f"{(size - written) / 2**20:,.0f} of {size / 2**20:,.0f} MiB of the file")
+        file_bytes = _write(path, size, budget.part(0.4))
+        if file_bytes < size:
+            budget.omitted.append(f"{(size - file_bytes) / 2**20:,.0f} of {size / 2**20:,.0f} MiB of the file")
         readers = (("RAM", _from_ram), ("mapped file", _from_map), ("disk", _from_disk))
         for place, (name, reader) in enumerate(readers):
             part = budget.part(1 / (len(readers) - place))
             part.say(f"blocks from {name}")
-            bandwidths[name] = reader(path, [block for block in BLOCKS if block <= written], part)
+            bandwidths[name] = reader(path, [block for block in BLOCKS if block <= file_bytes], part)
     blocks = BLOCKS[: min(len(timings) for timings in bandwidths.values())]
     return blocks, {name: timings[: len(blocks)] for name, timings in bandwidths.items()}
 
 
 def _write(path: Path, size: int, budget: TimeLimit) -> int:
     """Write random bytes until the file has its size or the time has passed, and say how many there are."""
-    written = 0
+    total = 0
     with path.open("wb") as file:
-        while written < size and (not written or budget.left):
-            written += file.write(os.urandom(min(BLOCKS[-1], size - written)))
+        while total < size and (not total or budget.left):
+            total += file.write(os.urandom(min(BLOCKS[-1], size - total)))
             file.flush()
             os.fsync(file.fileno())
-    return written
+    return total
 
 
 def _tier(name: str, capacity: float, seconds: float, block: int) -> MemoryTier:
-    priced = catalogue.tiers()[_PRICES[name]]
-    return MemoryTier(name=name, capacity=capacity, bandwidth=block / seconds, price=priced.price)
+    price = catalogue.tiers()[_PRICES[name]]
+    return MemoryTier(name=name, capacity=capacity, bandwidth=block / seconds, price=price.price)
 
 
 def _affine(blocks: Sequence[int], timings: list[Timing]) -> list[float]:

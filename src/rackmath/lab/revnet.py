@@ -55,14 +55,14 @@ def experiment(
         seconds = budget.each(sum(other >= depth for other in sorted_depths) * len(WAYS), _MOST)
         depths.append(depth)
         network = Network(depth, _WIDTH, _HEADS).to(machine.device)
-        stored = gradients(network, x, "standard")
+        standard = gradients(network, x, "standard")
         for way in WAYS:
             budget.say(f"{depth} layers, {way}")
             _with_gradients(network)
             peaks[way].append(float(peak_bytes(lambda n=network, w=way: _step(n, x, w), machine.device)))
             saved[way].append(float(kept(network, x, way)))
             times[way].append(timed(lambda n=network, w=way: _step(n, x, w), machine.device, seconds=seconds).median)
-            error = float((gradients(network, x, way) - stored).norm() / stored.norm())
+            error = float((gradients(network, x, way) - standard).norm() / standard.norm())
             wrong[way] = max(wrong.get(way, 0.0), error)
         for streams, functions in ARITHMETIC:
             budget.say(f"{depth} layers, inverse in {streams}")

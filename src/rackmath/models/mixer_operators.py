@@ -119,14 +119,14 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
     width = a.cache_format.bytes_per_element
     per_token = m.kv_heads * (m.key_dim + m.value_dim)
     pair = 2 * m.query_heads * (m.key_dim + m.value_dim)
-    written = per_token if m.stores else 0
+    write_bytes = per_token if m.stores else 0
     if m.cross:
         # Text queries meet vision tokens, which a text pass does not have.
         pairs: Number = 0.0 * context
         keys: Number = 0.0 * context
-        written = 0
+        write_bytes = 0
     elif m.bidirectional:
-        pairs, keys, written = new * context, context, 0
+        pairs, keys, write_bytes = new * context, context, 0
     elif m.chunk:
         pairs = chunk_pairs(new, context, m.chunk)
         keys = _chunk_keys(new, context, m.chunk)
@@ -136,7 +136,7 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         keys = visible_keys(new, context, limit)
         if m.blocks:
             keys = minimum(context, new * minimum(context, m.blocks.visible))
-            written += m.blocks.dim
+            write_bytes += m.blocks.dim
     return Traffic(
         name="attention",
         role="attention",
@@ -148,7 +148,7 @@ def _grouped(m: Grouped, a: Architecture, sequences: Number, new: Number, contex
         scores=sequences * m.query_heads * pairs,
         flops=sequences * pair * pairs,
         read=sequences * keys * per_token * width,
-        written=sequences * new * written * width,
+        written=sequences * new * write_bytes * width,
         activations=sequences * new * m.query_heads * (m.key_dim + m.value_dim) * ACTIVATION_BYTES,
     )
 
@@ -168,13 +168,13 @@ def _latent(m: Latent, a: Architecture, sequences: Number, new: Number, context:
     else:
         pair = 2 * m.query_heads * (m.nope_dim + m.rope_dim + m.value_dim)
     pairs, keys = visible_pairs(new, context), context
-    flops, read = pair * pairs, keys * entry
+    flops, read_bytes = pair * pairs, keys * entry
     if m.indexer:
         topk = m.indexer.topk
         # Queries choose for themselves; together they read at most everything.
         flops = pair * visible_pairs(new, context, topk)
-        read = minimum(context, new * minimum(context, topk)) * entry
-    stored = mixer_cache(m).growing
+        read_bytes = minimum(context, new * minimum(context, topk)) * entry
+    entry_bytes = mixer_cache(m).growing
     return Traffic(
         name="attention",
         role="attention",
@@ -184,8 +184,8 @@ def _latent(m: Latent, a: Architecture, sequences: Number, new: Number, context:
         kind=core_kind(m),
         head=float(m.query_heads) if m.indexer else inf,
         flops=sequences * flops,
-        read=sequences * read * width,
-        written=sequences * new * stored * width,
+        read=sequences * read_bytes * width,
+        written=sequences * new * entry_bytes * width,
         activations=sequences * new * m.query_heads * (entry + m.value_dim) * ACTIVATION_BYTES,
     )
 
@@ -195,7 +195,7 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
     pair = 4 * m.query_heads * m.head_dim
     flops = pair * visible_pairs(new, context, m.window)
     entries = visible_keys(new, context, m.window) * m.head_dim
-    written: Number = m.head_dim
+    write_bytes: Number = m.head_dim
     if m.ratio:
         compressed, blocks = visible_pairs(new, context) / m.ratio, context / m.ratio
         if m.indexer:
@@ -205,7 +205,7 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
         else:
             flops = flops + pair * compressed
             entries = entries + blocks * m.head_dim
-        written = written + mixer_cache(m).growing_per_token
+        write_bytes = write_bytes + mixer_cache(m).growing_per_token
     return Traffic(
         name="attention",
         role="attention",
@@ -216,6 +216,6 @@ def _compressed(m: Compressed, a: Architecture, sequences: Number, new: Number, 
         head=float(m.query_heads),
         flops=sequences * flops,
         read=sequences * entries * width,
-        written=sequences * new * written * width,
+        written=sequences * new * write_bytes * width,
         activations=sequences * new * 2 * m.query_heads * m.head_dim * ACTIVATION_BYTES,
     )

@@ -155,13 +155,13 @@ def ending(
     room = held_as_launched(architecture, system, [layout], [chunk], space.server, work.input + work.output)[0, 0]
     pooled = bool(p.prefill[place] >= 0)
     sequences = float(p.batch[place]) if pooled else float(p.concurrency[place])
-    used = {
+    shares = {
         "time to first token": float(p.time_to_first_token[place]) / limits.time_to_first_token,
         "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,
         "memory": sequences / max(float(room), 1.0),
     }
-    name = max(used, key=lambda n: used[n])
-    return Ending(stopped_by=name, use=used[name])
+    name = max(shares, key=lambda n: shares[n])
+    return Ending(stopped_by=name, use=shares[name])
 
 
 def describe(layouts: Sequence[Layout], points: Points, place: int) -> str:
@@ -169,5 +169,5 @@ def describe(layouts: Sequence[Layout], points: Points, place: int) -> str:
     text = layouts[int(points.layout[place])].text()
     if points.prefill[place] < 0:
         return text
-    read = layouts[int(points.prefill[place])].text()
-    return f"{points.prefill_workers[place]:g} x {read} read, {points.workers[place]:g} x {text} write"
+    prefill = layouts[int(points.prefill[place])].text()
+    return f"{points.prefill_workers[place]:g} x {prefill} read, {points.workers[place]:g} x {text} write"

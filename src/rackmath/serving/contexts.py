@@ -95,8 +95,8 @@ def cost_against_context(
     time = np.broadcast_to(np.asarray(cost.time), shape)
     fits = np.broadcast_to(np.asarray(cost.memory.fits), shape)
     good = fits & (time <= slowest)
-    spent = np.where(good, time * gpus / batches, np.inf)
-    flat = np.moveaxis(spent, 1, 0).reshape(len(contexts), -1)
+    gpu_seconds = np.where(good, time * gpus / batches, np.inf)
+    flat = np.moveaxis(gpu_seconds, 1, 0).reshape(len(contexts), -1)
     place = flat.argmin(axis=1)
     servable = np.isfinite(flat[np.arange(len(contexts)), place])
     if not servable[0]:
@@ -114,7 +114,7 @@ def cost_against_context(
     low, high, memory_time, compute_time = (np.broadcast_to(np.asarray(t) * gpus / batches, shape) for t in times)
     return ContextCost(
         contexts=contexts,
-        gpu_seconds=np.where(servable, spent[cheapest_place], np.nan),
+        gpu_seconds=np.where(servable, gpu_seconds[cheapest_place], np.nan),
         low=np.where(servable, low[cheapest_place], np.nan),
         high=np.where(servable, high[cheapest_place], np.nan),
         batch=np.where(servable, batches[at_batch], np.nan),

@@ -91,8 +91,8 @@ def corrected(
             "use more --gpus or shorter prompts, or --no-evidence for what is computed alone",
         )
     points, factors = points.taken(fitting), factors.taken(fitting)
-    served, enough = rented(points, work, space)
-    return replace(result, points=served, corrections=factors.taken(enough))
+    deployments, enough = rented(points, work, space)
+    return replace(result, points=deployments, corrections=factors.taken(enough))
 
 
 def _near_frontier(points: Points, limits: Limits) -> Ints:

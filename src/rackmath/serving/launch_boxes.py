@@ -121,16 +121,16 @@ def _placed(workers: Sequence[tuple[LaunchedWorker, int]], system: System) -> li
     """Fill boxes with servers in order; one that is larger than a box has boxes of its own."""
     size = box_size(system)
     places: list[_ServerPlace] = []
-    box, used, slot = 0, 0, 0
+    box, offset, slot = 0, 0, 0
     for server, many in workers:
         gpus = int(server.layout.gpus)
         for _ in range(many):
-            if used + min(gpus, size) > size:
-                box, used, slot = box + 1, 0, 0
+            if offset + min(gpus, size) > size:
+                box, offset, slot = box + 1, 0, 0
             span = ceil(gpus / size)
-            devices = tuple(range(used, used + gpus)) if span == 1 else tuple(range(size))
+            devices = tuple(range(offset, offset + gpus)) if span == 1 else tuple(range(size))
             places.append(_ServerPlace(server=server, boxes=tuple(range(box, box + span)), devices=devices, slot=slot))
-            used, slot = (used + gpus, slot + 1) if span == 1 else (size, slot + 1)
+            offset, slot = (offset + gpus, slot + 1) if span == 1 else (size, slot + 1)
             box += span - 1
     hosts = {p.server.afd_part.pair: p.boxes[0] for p in places if p.server.afd_part and p.server.role == FFN}
     return [replace(p, experts_box=hosts[p.server.afd_part.pair]) if p.server.afd_part else p for p in places]

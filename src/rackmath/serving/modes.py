@@ -205,5 +205,5 @@ def _reread(
     timer = engine_timer(space.variants[int(p.variant[standard])].architecture, system, losses)
     again = PlanWorkload(input=work.input + work.output / 2, output=work.output)
     _, full, _ = reading_time(layout, again.input, again.input - again.read, float(p.chunk[standard]), timer)
-    spent = float(full) * float(layout.gpus) / float(layout.data)
-    return spent * float(p.per_gpu[standard])
+    gpu_seconds = float(full) * float(layout.gpus) / float(layout.data)
+    return gpu_seconds * float(p.per_gpu[standard])

@@ -85,7 +85,7 @@ def offload(
     used = memory(architecture, layout, sequences, context, sequences, capacity)
     excess = (float(used.total) - USABLE * capacity) * ranks
     everything = list(_moves(architecture, sequences, context))
-    read = sum(move.read for move in everything) + _head(architecture)
+    bytes_read = sum(move.read for move in everything) + _head(architecture)
     moves: list[_Move] = []
     for move in everything:
         if excess <= 0 and not (all_experts and move.experts):
@@ -98,7 +98,7 @@ def offload(
         layers=sum(not move.experts for move in moves),
         bytes=sum(move.size for move in moves),
         read=read_bytes,
-        read_share=read_bytes / read if read else 0.0,
+        read_share=read_bytes / bytes_read if bytes_read else 0.0,
         fits=excess <= 0,
     )
 

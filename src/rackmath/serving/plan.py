@@ -114,12 +114,12 @@ def plan(
             seconds_by_use={},
             losers=(),
         )
-    spent = gpu_seconds(system, work, space, search_result, winner, losses, scheduling)
+    winner_seconds = gpu_seconds(system, work, space, search_result, winner, losses, scheduling)
     losers = tuple(
         Alternative(
             place=place,
             behind=1 - float(search_result.points.per_gpu[place] / search_result.points.per_gpu[winner]),
-            spends=loses_by(spent, gpu_seconds(system, work, space, search_result, place, losses, scheduling)),
+            spends=loses_by(winner_seconds, gpu_seconds(system, work, space, search_result, place, losses, scheduling)),
             ending=ending(system, work, limits, space, search_result, place),
         )
         for place in _others_to_show(search_result, limits, winner)
@@ -130,7 +130,7 @@ def plan(
         frontier=frontier(search_result.points, limits),
         best=winner,
         ending=ending(system, work, limits, space, search_result, winner),
-        seconds_by_use=spent,
+        seconds_by_use=winner_seconds,
         losers=losers,
     )
 

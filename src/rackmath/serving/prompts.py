@@ -39,15 +39,15 @@ def reading_time(
     tuple of Number
         Time alone, time per prompt in a full pass, prompts in a full pass.
     """
-    read = maximum(length - cached_tokens, 1.0)
-    pieces = ceiling(read / chunk)
-    per_piece = read / pieces
+    new_tokens = maximum(length - cached_tokens, 1.0)
+    pieces = ceiling(new_tokens / chunk)
+    per_piece = new_tokens / pieces
     context = cached_tokens + per_piece * (pieces - 1) / 2
     stages = layout.pipeline * 1.0
     alone = (
         timer("prefill", layout, layout.data * 1.0, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
     )
-    together = maximum(np.floor(minimum(chunk / read, maximum(present, 1.0))), 1.0)
+    together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present, 1.0))), 1.0)
     full = timer("prefill", layout, layout.data * together, context + per_piece, 0.0, context) / together
     return alone, np.where(together > 1, full, alone), together
 
@@ -76,9 +76,9 @@ def time_beside(
     arriving : Number
         Prompts that come to one group in the time of a step, in the mean. [prompts]
     """
-    read = maximum(length - cached_tokens, 1.0)
-    pieces = ceiling(read / chunk)
-    per_piece = read / pieces
+    new_tokens = maximum(length - cached_tokens, 1.0)
+    pieces = ceiling(new_tokens / chunk)
+    per_piece = new_tokens / pieces
     context = cached_tokens + per_piece * (pieces - 1) / 2
     often = maximum(arriving * pieces, 1e-6)
     together = maximum(minimum(often / -np.expm1(-often), chunk / per_piece), 1.0)

@@ -19,14 +19,14 @@ def rented(points: Points, work: PlanWorkload, space: Space) -> tuple[Points, Ma
 
     Errors: :class:`DoesNotFit` where none can.
     """
-    served, enough = _serving(points, work)
-    if not len(served):
+    deployments, enough = _serving(points, work)
+    if not len(deployments):
         raise DoesNotFit(
             f"no deployment on up to {space.gpus} accelerators serves {work.rate:g} requests per second;"
             f" the most is {float(points.rate.max()):.3g}",
             "use more --gpus or a lower --rate",
         )
-    return _in_boxes(served, space), enough
+    return _in_boxes(deployments, space), enough
 
 
 def requests_per_billed(points: Points, work: PlanWorkload, space: Space) -> Array:
@@ -34,9 +34,9 @@ def requests_per_billed(points: Points, work: PlanWorkload, space: Space) -> Arr
 
     Those rank by the most that they serve, below all others. (points,) [requests/s]
     """
-    served, enough = _serving(points, work)
+    deployments, enough = _serving(points, work)
     rates = points.rate * _UNSERVED
-    rates[enough] = _in_boxes(served, space).per_gpu
+    rates[enough] = _in_boxes(deployments, space).per_gpu
     return rates
 
 
@@ -47,12 +47,12 @@ def _serving(points: Points, work: PlanWorkload) -> tuple[Points, Mask]:
     per_unit = points.rate / points.units
     unit_count = np.ceil(work.rate / per_unit * (1 - 1e-12))
     enough = unit_count <= points.units
-    served, units = points.taken(enough), unit_count[enough]
-    part = units / served.units
-    encoders = _whole(served.encoders * part)
-    gpus = (served.gpus - served.encoders) * part + encoders
-    rate = np.full(len(served), work.rate)
-    return replace(served, units=units, encoders=encoders, gpus=gpus, rate=rate), enough
+    deployments, units = points.taken(enough), unit_count[enough]
+    part = units / deployments.units
+    encoders = _whole(deployments.encoders * part)
+    gpus = (deployments.gpus - deployments.encoders) * part + encoders
+    rate = np.full(len(deployments), work.rate)
+    return replace(deployments, units=units, encoders=encoders, gpus=gpus, rate=rate), enough
 
 
 def _in_boxes(points: Points, space: Space) -> Points:

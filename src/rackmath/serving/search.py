@@ -88,8 +88,8 @@ def search(
         count, fitting = count + n, fitting + good
         pool = encoded_apart(pool, system, space, apart, losses)
         rates = requests_per_billed(pool, work, space)
-        kept = undominated_in_groups(pool, rates, limits.time_to_first_token, pool.layout)
-        parts.append(_placed(pool.taken(kept), place, start))
+        frontier = undominated_in_groups(pool, rates, limits.time_to_first_token, pool.layout)
+        parts.append(_placed(pool.taken(frontier), place, start))
         if space.pools:
             decode, prefill = _options(grid, scheduling)
             if space.afd:
@@ -104,8 +104,8 @@ def search(
             f"no deployment on up to {space.gpus} accelerators of {system.name} holds the model and one request",
             "use more --gpus, narrower --weights or --kv, or shorter prompts",
         )
-    served, _ = rented(points, work, space)
-    return SearchResult(points=served, layouts=tuple(layouts), evaluated=count, fitting=fitting)
+    deployments, _ = rented(points, work, space)
+    return SearchResult(points=deployments, layouts=tuple(layouts), evaluated=count, fitting=fitting)
 
 
 def _ways(space: Space) -> Iterator[tuple[int, Variant, Architecture | None]]:

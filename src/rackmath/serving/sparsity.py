@@ -51,7 +51,7 @@ def cost_by_sparsity(
     """
     layout = Layout(tensor=system.domain)
     user_counts = np.asarray(users, dtype=float)
-    spent, times, batches = (np.full((len(totals), len(users)), np.inf) for _ in range(3))
+    gpu_seconds, times, batches = (np.full((len(totals), len(users)), np.inf) for _ in range(3))
     for i, (total, active) in enumerate(zip(totals, actives, strict=True)):
         model = from_totals(f"{total:g}", total, active, kv_bytes_per_token, weights=form)
         free = system.domain_capacity - total * form.bytes_per_element
@@ -60,13 +60,13 @@ def cost_by_sparsity(
             continue
         batch = np.minimum(user_counts, room)
         # Few users read only the experts that they choose: as many as they are, at most all.
-        read = np.minimum(total, active * batch)
+        parameters = np.minimum(total, active * batch)
         cost = estimate(model, system, layout, batch=batch, context=context)
-        weights = np.asarray(cost.terms["weights"]) * read / total
+        weights = np.asarray(cost.terms["weights"]) * parameters / total
         rest = np.asarray(cost.time) - np.asarray(cost.terms["weights"])
         times[i] = rest + weights
         batches[i] = batch
-        spent[i] = times[i] * system.domain / batch
-    places = spent.argmin(axis=0)
-    best = tuple(int(p) if np.isfinite(spent[p, j]) else None for j, p in enumerate(places))
-    return SparsityCost(gpu_seconds=spent, time=times, batch=batches, best=best)
+        gpu_seconds[i] = times[i] * system.domain / batch
+    places = gpu_seconds.argmin(axis=0)
+    best = tuple(int(p) if np.isfinite(gpu_seconds[p, j]) else None for j, p in enumerate(places))
+    return SparsityCost(gpu_seconds=gpu_seconds, time=times, batch=batches, best=best)

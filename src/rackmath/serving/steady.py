@@ -61,9 +61,9 @@ def closed_loop(
     capacity = capacity_of(architecture, system, layout, load)
     lone = decode_time(layout, load, 1.0, timer) if load.wave else 0.0
 
-    def at(batch: Number, added: Number) -> Steady:
+    def at(batch: Number, extra_time: Number) -> Steady:
         step = decode_time(layout, load, batch, timer)
-        beside = waited_beside(architecture, load, batch / layout.data, prompt, added, step, s)
+        beside = waited_beside(architecture, load, batch / layout.data, prompt, extra_time, step, s)
         times = PassTimes(step, prompt, alone, beside, lone, together)
         return settled(times, capacity, load, layout.data, s, layout.pipeline)
 
@@ -72,9 +72,9 @@ def closed_loop(
     limit = admitted(load, capacity)
     state = at(limit, added_by_prompt(architecture, layout, load, limit, timer, s))
     # What a prompt adds hardly depends on the batch, so that it need not be asked in every round.
-    added = added_by_prompt(architecture, layout, load, state.running, timer, s)
+    extra_time = added_by_prompt(architecture, layout, load, state.running, timer, s)
     for _ in range(_ROUNDS - 1):
-        state = at(state.running, added)
+        state = at(state.running, extra_time)
     return state
 
 
@@ -94,7 +94,7 @@ def disaggregated(
     :func:`closed_loop`.
     """
     prompt, alone, together = prompt_times(architecture, prefill.layout, load, timer, s)
-    served = prefill.workers * prefill.layout.data / prompt
+    prompt_rate = prefill.workers * prefill.layout.data / prompt
     gpus = prefill.workers * prefill.layout.gpus + decode.workers * decode.layout.gpus
     transfer = transfer_time(architecture, system, prefill.layout, decode.layout, load.input, gpus)
     capacity = decode.workers * capacity_of(architecture, system, decode.layout, load)
@@ -102,7 +102,7 @@ def disaggregated(
     def at(batch: Number) -> Steady:
         step = decode_time(decode.layout, load, maximum(batch / decode.workers, 1.0), timer)
         return settled_pools(
-            PassTimes(step, prompt, alone, 0.0, together=together), served, capacity, load, s, transfer
+            PassTimes(step, prompt, alone, 0.0, together=together), prompt_rate, capacity, load, s, transfer
         )
 
     if running is not None:
@@ -209,9 +209,11 @@ def added_by_prompt(
     """What one prompt adds to decode steps of so many sequences where a pass mixes both. [s]"""
     tokens = running * (1 + load.draft_tokens)
     arriving = prompts_of_a_step(running, load.output, load.draft_tokens, layout.data, s)
-    read = time_beside(layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer)
+    prompt_seconds = time_beside(
+        layout, load.input, load.cached_tokens, load.max_num_batched_tokens, tokens, arriving, timer
+    )
     # The step that takes in a prompt's first piece waits for its images.
-    return read + images_time(architecture, layout, timer)
+    return prompt_seconds + images_time(architecture, layout, timer)
 
 
 def waited_beside(

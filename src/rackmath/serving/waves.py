@@ -114,10 +114,10 @@ def _ending(
     _, rest = _rounds(load.concurrency / limit)
     last = np.where(np.greater(load.varied, 0) | (rest == 0), limit, rest * limit)
     waited = (load.concurrency - last) / loop.rate
-    read = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(last, groups) * turn
+    prompt_seconds = s.arrival + t.alone + others(load.concurrency, groups) * reception + others(last, groups) * turn
     step = t.lone_step + (t.step - t.lone_step) * minimum(last / running, 1.0)
     tail = load.varied * load.output * np.log(maximum(load.concurrency, 3.0)) * t.lone_step
-    return waited + read + load.output * step / s.accepted(load.draft_tokens) + tail
+    return waited + prompt_seconds + load.output * step / s.accepted(load.draft_tokens) + tail
 
 
 def _of_tokens(

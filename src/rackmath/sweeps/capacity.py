@@ -121,8 +121,8 @@ class _Search:
 
     def _kept(self, facts: Mapping[str, Any]) -> bool:
         """Whether a run keeps all limits, and refuses no more requests than a percentile leaves out."""
-        refused = facts.get("refused", {"share": 0.0})["share"]
-        return 100 * (1 - refused) >= float(self.percentile.removeprefix("p")) and all(
+        refused_share = facts.get("refused", {"share": 0.0})["share"]
+        return 100 * (1 - refused_share) >= float(self.percentile.removeprefix("p")) and all(
             facts[key] is None or facts[key][self.percentile] <= limit for _, key, limit in self.limits
         )
 

@@ -60,10 +60,12 @@ def winners(rows: Sequence[Row], keys: Sequence[str] = ()) -> Iterator[CheapestR
     for row in rows:
         groups.setdefault((row["model"], *(row[key] for key in question_keys)), []).append(row)
     for (_, *values), members in groups.items():
-        priced = sorted((row for row in members if _cost(row) < inf), key=_cost)
-        if len(members) > 1 and priced:
-            second = priced[1] if len(priced) > 1 else None
-            yield CheapestRow(row=priced[0], question=dict(zip(question_keys, values, strict=True)), second=second)
+        cheapest_first = sorted((row for row in members if _cost(row) < inf), key=_cost)
+        if len(members) > 1 and cheapest_first:
+            second = cheapest_first[1] if len(cheapest_first) > 1 else None
+            yield CheapestRow(
+                row=cheapest_first[0], question=dict(zip(question_keys, values, strict=True)), second=second
+            )
 
 
 def _cost(row: Row) -> float:

@@ -64,9 +64,9 @@ def windows_of(r: SimulateRequest, count: int) -> list[dict[str, Any]]:
     result: list[dict[str, Any]] = []
     for i in range(count):
         begin = i * length - lead
-        expected = arrivals_until(r, begin + lead + length) - arrivals_until(r, begin)
+        arrivals = arrivals_until(r, begin + lead + length) - arrivals_until(r, begin)
         # So many more that the load goes on beyond the end, whatever is drawn.
-        requests = ceil(expected + 6 * sqrt(expected) * max(r.interarrival_cv, 1.0) + LEAST)
+        requests = ceil(arrivals + 6 * sqrt(arrivals) * max(r.interarrival_cv, 1.0) + LEAST)
         part = replace(
             r, requests=requests, day_start=(r.day_start + begin) % DAY, seed=(r.seed + 7_919 * (i + 1)) % 2**63
         )
@@ -99,18 +99,18 @@ def window(request: Mapping[str, Any], lead: float, length: float) -> dict[str, 
     outcomes = run(setup)
     times, arrival = user_times(setup, outcomes), setup.work.arrival
     inside = (arrival >= lead) & (arrival < lead + length)
-    served = inside & outcomes[-1].answered
-    early = served & (arrival < lead + _EARLY * length)
+    is_answered = inside & outcomes[-1].answered
+    early = is_answered & (arrival < lead + _EARLY * length)
     within = good(times, r.ttft or inf, r.tpot or inf)
     facts = facts_of(setup, outcomes)
     row: dict[str, Any] = {
         "requests": int(inside.sum()),
         "good": int(within[inside].sum()),
-        "tokens": int(setup.work.output[served].sum()),
-        "refused": int((inside & ~served).sum()),
+        "tokens": int(setup.work.output[is_answered].sum()),
+        "refused": int((inside & ~is_answered).sum()),
         "simulated": len(setup.work),
         "early": float(times.whole[early].mean()) if early.any() else None,
-        "late": float(times.whole[served & ~early].mean()) if (served & ~early).any() else None,
+        "late": float(times.whole[is_answered & ~early].mean()) if (is_answered & ~early).any() else None,
         "facts": json.dumps({name: facts[name] for name in ("model", "system", "layout", "replicas")}),
         "usd_per_million_tokens": facts["usd_per_million_tokens"],
         "joules_per_token": facts["joules_per_token"],

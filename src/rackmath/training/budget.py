@@ -46,8 +46,8 @@ class Life:
     @property
     def read(self) -> float:
         """Expected inference, as tokens read at the cost of training's FLOPs. [tokens]"""
-        spent = self.prompt_tokens / self.prefill_efficiency + self.answer_tokens / self.decode_efficiency
-        return self.success * spent
+        prompt_work = self.prompt_tokens / self.prefill_efficiency + self.answer_tokens / self.decode_efficiency
+        return self.success * prompt_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

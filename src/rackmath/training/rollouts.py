@@ -182,8 +182,8 @@ def loop_cost(
         reading = per_replica * loop.prompt * servers.read
         generation, trained = reading + float(writing[layout]), training / trainers
         time = max(generation + refresh, trained) if loop.lag else generation + refresh + trained
-        written = many * servers.gpus * float(writing[layout])
-        spent = written + many * servers.gpus * reading
+        writing_seconds = many * servers.gpus * float(writing[layout])
+        gpu_seconds = writing_seconds + many * servers.gpus * reading
         return LoopCost(
             time=time,
             reading_time=reading,
@@ -195,8 +195,8 @@ def loop_cost(
             at_once=float(min(servers.sequences[layout], per_replica * flight)),
             layout=layout,
             trainers=trainers,
-            writing_share=spent / (spent + training),
-            decode_efficiency=(loop.rollouts * loop.answer * flops_read / written) / (flops_train / train),
+            writing_share=gpu_seconds / (gpu_seconds + training),
+            decode_efficiency=(loop.rollouts * loop.answer * flops_read / writing_seconds) / (flops_train / train),
         )
 
     if not loop.lag:

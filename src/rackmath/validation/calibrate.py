@@ -118,9 +118,9 @@ def calibrate(
     if shipped is None:
         return _from_scratch(questions, refusals, progress)
     own_priors = [_narrowed(p, shipped, spread or {}) for p in _shipped_priors(shipped, questions)]
-    fitted = fit(questions, weights(questions), own_priors, progress=progress, rounds=2, shrink=False)
+    fit_result = fit(questions, weights(questions), own_priors, progress=progress, rounds=2, shrink=False)
     constants = replace(
-        fitted.constants,
+        fit_result.constants,
         ranges=shipped.ranges,
         chips=_chips(questions) | shipped.chips,
         evidence=shipped.evidence,
@@ -128,7 +128,7 @@ def calibrate(
     )
     return Calibration(
         constants=constants,
-        fitted=fitted,
+        fitted=fit_result,
         questions=tuple(questions),
         left_out={},
         without={},
@@ -139,17 +139,17 @@ def calibrate(
 def _from_scratch(
     questions: list[Question], others: list[tuple[str, str]], progress: Callable[[str], None]
 ) -> Calibration:
-    timed = kernel_files.timed_generations()
-    own_priors, in_fit = priors(questions, timed), has_place(questions, timed)
+    timed_kinds = kernel_files.timed_generations()
+    own_priors, in_fit = priors(questions, timed_kinds), has_place(questions, timed_kinds)
     first = at_centres(questions, own_priors)
-    fitted = fit(questions, weights(questions) * in_fit, own_priors, progress=progress, first=first)
+    fit_result = fit(questions, weights(questions) * in_fit, own_priors, progress=progress, first=first)
     values: dict[str, Array] = {}
     without: dict[str, dict[float, Constants]] = {}
     for grouping in GROUPINGS:
         progress(f"leaving out: {grouping}")
-        values[grouping], without[grouping] = left_out(questions, in_fit, fitted.priors, grouping, first)
+        values[grouping], without[grouping] = left_out(questions, in_fit, fit_result.priors, grouping, first)
     constants = replace(
-        fitted.constants,
+        fit_result.constants,
         ranges=fitted_ranges(questions, values),
         chips=_chips(questions),
         evidence=row_groups([(engine_of(q), phase_of(q), q.row.when) for q in questions]),
@@ -157,7 +157,7 @@ def _from_scratch(
     )
     return Calibration(
         constants=constants,
-        fitted=fitted,
+        fitted=fit_result,
         questions=tuple(questions),
         left_out=values,
         without=without,

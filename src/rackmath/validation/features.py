@@ -226,8 +226,8 @@ def _collectives(placed: Sequence[_CallPlace]) -> PassWork:
 
 def _with_kernels(placed: Sequence[_CallPlace]) -> CollectiveSeconds:
     """Seconds of the collectives of all passes with each chip's kernels."""
-    timed = [(p, collectives_time(p.work, p.kernels)) for p in placed]
-    return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in timed]) for i in range(4)))
+    kernel_times = [(p, collectives_time(p.work, p.kernels)) for p in placed]
+    return CollectiveSeconds(*(np.concatenate([p.wide(c[i]) for p, c in kernel_times]) for i in range(4)))
 
 
 class RecordedTimer:

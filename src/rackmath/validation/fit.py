@@ -111,13 +111,13 @@ def fit(
     theta = _centres(priors) if start is None else as_vector(start, priors)
     measured = np.log(np.array([q.row.value for q in questions], dtype=float))
     curvature = np.eye(len(theta))
-    begun = first or Start.of(questions, as_constants(theta, priors), _names(priors))
-    begun = replace(begun, problem=begun.problem.of_weights(weights))
+    first_start = first or Start.of(questions, as_constants(theta, priors), _names(priors))
+    first_start = replace(first_start, problem=first_start.problem.of_weights(weights))
     for turn in range(rounds):
         if turn:
             constants = as_constants(theta, priors)
-            begun = Start.at(begun.problem.again(constants), constants, _names(priors))
-        theta, curvature = _minimised(begun, theta, priors, measured, weights, iterations)
+            first_start = Start.at(first_start.problem.again(constants), constants, _names(priors))
+        theta, curvature = _minimised(first_start, theta, priors, measured, weights, iterations)
         if shrink:
             priors = shrunk(priors, theta, np.asarray(np.linalg.pinv(curvature), dtype=float))
         progress(f"round {turn + 1} of {rounds}")

@@ -22,6 +22,6 @@ def rows_of(path: Path, columns: Sequence[str], field: str) -> list[dict[str, st
     """
     if path.suffix == ".json":
         data = tables.read_json(path, field)
-        read = guidellm_json.rows_of if guidellm_json.is_report(data) else bench_json.rows_of
-        return read(data, columns_of(columns))
+        reader = guidellm_json.rows_of if guidellm_json.is_report(data) else bench_json.rows_of
+        return reader(data, columns_of(columns))
     return tables.read_csv(path, field, NEEDED)

@@ -69,8 +69,8 @@ def causes(
     spreads = np.array([[_spread(constants, term, engine) for term in terms] for engine in engines])
     rows, places = (index.ravel() for index in np.indices(spreads.shape))
     every = _Moved(questions, constants, terms, rows, places)
-    moved = every.predicted(spreads.ravel(), np.arange(spreads.size))
-    effects = moved.reshape(spreads.shape) - base[:, None]
+    shifts = every.predicted(spreads.ravel(), np.arange(spreads.size))
+    effects = shifts.reshape(spreads.shape) - base[:, None]
     parts = effects**2 / np.maximum(np.sum(effects**2, axis=1, keepdims=True), _SMALLEST)
     order = np.argsort(-parts, axis=1, kind="stable")[:, :_MOST]
     likely = [(row, int(place)) for row, named in enumerate(order) for place in named if parts[row, place] > _LEAST]

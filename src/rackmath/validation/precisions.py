@@ -49,9 +49,9 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "", file
     if form is not None:
         latent = any(isinstance(m, (Latent, Compressed)) for layer, _ in model.groups for m in layer.mixers)
         model = requantise(model, weights=weight_format(form), keep_attention=latent and form == "nvfp4")
-    stored = re.match(r"(fp8|bf16|fp16|f16|int8|fp4|nvfp4)", cache.lower())
-    if stored:
-        model = requantise(model, cache=cache_format(stored.group(1)))
+    match = re.match(r"(fp8|bf16|fp16|f16|int8|fp4|nvfp4)", cache.lower())
+    if match:
+        model = requantise(model, cache=cache_format(match.group(1)))
     return model
 
 

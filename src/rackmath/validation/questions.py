@@ -168,8 +168,8 @@ def _model(row: Row) -> str:
     The format of weights in a name, as of ``Llama-3.1-8B-Instruct-FP8``, is what the column says.
     """
     for name in (row.model, row.model_hf):
-        stored = without_format(name) if row.weights else None
-        name = name if stored is None or stem_of(name) else stored[0]
+        base_name = without_format(name) if row.weights else None
+        name = name if base_name is None or stem_of(name) else base_name[0]
         try:
             catalogue.model(name)
         except InputError:

@@ -89,11 +89,11 @@ class SameOrigin:
             return (
                 f"this board does not answer to the name {host[:80]!r}: ask it by its address, or start it with --host"
             )
-        computed = scope["path"].startswith(_COMPUTED)
+        is_computation = scope["path"].startswith(_COMPUTED)
         write = scope["method"] not in _SAFE_METHODS
         origin = headers.get("origin")
         cross_origin = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
-        if (computed or write) and (cross_origin or headers.get("sec-fetch-site") in _CROSS_ORIGIN):
+        if (is_computation or write) and (cross_origin or headers.get("sec-fetch-site") in _CROSS_ORIGIN):
             return "this board answers its own pages only, and this request comes from a page of another site"
         if write and not compare_digest(headers.get(TOKEN, "").encode(), self.token.encode()):
             return f"a file is sent with the header {TOKEN}, whose value stands in the board's pages"

@@ -62,9 +62,9 @@ class ViewWidget(anywidget.AnyWidget):
 
     def __init__(self, view: View, values: Mapping[str, Any]) -> None:
         self.view = view
-        written = {name: str(value) for name, value in values.items()}
+        texts = {name: str(value) for name, value in values.items()}
         self.shown: PageContent | None = None
-        super().__init__(title=view.title, controls=controls(view.inputs, written), values=written)
+        super().__init__(title=view.title, controls=controls(view.inputs, texts), values=texts)
         self._answer()
         self.observe(lambda _: self._answer(), "values")
 

@@ -69,10 +69,10 @@ def _scaling_note(setup: Setup) -> list[str]:
         if rules.metric in units
         else (f"as many replicas as keep {rules.limit:.3g} s per token")
     )
-    read = _loading_text(setup)
+    loading_time = _loading_text(setup)
     return [
         f"autoscaler: every {rules.interval:g} s it aims at {aim}, "
-        f"between {rules.least} and {rules.most} replicas; a replica starts in {rules.startup:.4g} s{read}, "
+        f"between {rules.least} and {rules.most} replicas; a replica starts in {rules.startup:.4g} s{loading_time}, "
         f"scale-down waits for {rules.window:g} s of lower load"
     ]
 

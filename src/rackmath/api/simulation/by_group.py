@@ -30,8 +30,8 @@ def dollars_per_million(
     """
     if any(member.price is None for member in members):
         return None
-    spent = sum(float(t) * (member.price or 0.0) for member, t in zip(members, seconds, strict=True))
-    return (spent + more) / max(tokens, 1e-9) * 1e6
+    dollars = sum(float(t) * (member.price or 0.0) for member, t in zip(members, seconds, strict=True))
+    return (dollars + more) / max(tokens, 1e-9) * 1e6
 
 
 def spread_facts(values: Any) -> dict[str, Any] | None:

@@ -34,12 +34,12 @@ def energy_of_simulation(
     Prompts go to the first pool, answers are written by the last; kinds share them as their busy time. While it
     writes, a replica reads as in a step of its mean batch. An accelerator that waits is taken to be running.
     """
-    served = outcomes[-1].answered
-    prompts = float(setup.work.prompt[served].sum()) - float(outcomes[0].requests["hit"].sum())
-    written = float(setup.work.output[served].sum())
+    is_answered = outcomes[-1].answered
+    prompts = float(setup.work.prompt[is_answered].sum()) - float(outcomes[0].requests["hit"].sum())
+    output_tokens = float(setup.work.output[is_answered].sum())
     kwh, low, high = 0.0, 0.0, 0.0
     for place, (outcome, pool) in enumerate(zip(outcomes, setup.pools, strict=True)):
-        tokens = (prompts if place == 0 else 0.0) + (written if place == len(setup.pools) - 1 else 0.0)
+        tokens = (prompts if place == 0 else 0.0) + (output_tokens if place == len(setup.pools) - 1 else 0.0)
         for kind, group in enumerate(pool):
             share = float(busy[place][kind]) / max(float(busy[place].sum()), 1e-9)
             bandwidth_share = _bandwidth_share(setup, group, outcome, kind) if place == len(setup.pools) - 1 else 0.0
@@ -57,7 +57,7 @@ def energy_of_simulation(
     return {
         "energy_kwh": kwh,
         "energy_kwh_range": [low, high],
-        "joules_per_token": kwh * KILOWATT_HOUR / max(written, 1.0),
+        "joules_per_token": kwh * KILOWATT_HOUR / max(output_tokens, 1.0),
         "kg_co2": None if grid is None else kwh * grid / 1000,
     }
 

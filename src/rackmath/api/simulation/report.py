@@ -103,14 +103,14 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
     users = _users(setup, outcomes, tasks)
     times, rates, sample = users.times, users.rates, users.sample
     queued = (times if len(outcomes) == 1 else request_times(first, 0.0, setup.work.output)).queueing
-    written = float(setup.work.output[last.answered].sum())
+    output_tokens = float(setup.work.output[last.answered].sum())
     own, writers = last.replicas.own, setup.pools[-1]
     work = float(own["busy"].sum())
     blocks = _each(writers, last, [group.batching.memory // group.batching.block for group in writers])
     pools = list(zip(outcomes, setup.pools, strict=True))
-    spent = [_gpu_seconds(outcome, pool, outcome.replica_seconds) for outcome, pool in pools]
+    pool_seconds = [_gpu_seconds(outcome, pool, outcome.replica_seconds) for outcome, pool in pools]
     busy = [_gpu_seconds(outcome, pool, outcome.replicas.own["busy"]) for outcome, pool in pools]
-    paid = np.concatenate(spent)
+    paid = np.concatenate(pool_seconds)
     rent = _rent(setup, first, span)
     cost = rent + _encoders_cost(setup, span)
     return {
@@ -140,10 +140,10 @@ def _of_requests(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | Non
         "most_replicas": max(group.most_replicas for group in outcomes),
         "mean_replicas": float(last.replica_seconds.sum()) / span,
         "span": span,
-        **energy_of_simulation(setup, outcomes, spent, busy),
+        **energy_of_simulation(setup, outcomes, pool_seconds, busy),
         "tier_bytes": _held(setup, first),
         "usd_tiers": rent,
-        "usd_per_million_tokens": dollars_per_million(members, paid, written, cost),
+        "usd_per_million_tokens": dollars_per_million(members, paid, output_tokens, cost),
         **_encoders(setup, rates),
         "table_error": max(group.deployment.times.error for group in members),
         "services": service_facts(setup, last, times, users.within_limits, paid, sample)
@@ -171,11 +171,11 @@ def _counted(
 
 def _rates(setup: Setup, outcomes: tuple[Outcome, ...], tasks: Tasks | None) -> Balance:
     """Rates of requests, and whether they keep up; where there are tasks, whether those do."""
-    served = outcomes[-1].answered
-    q, send_times = outcomes[-1].requests[served], outcomes[0].requests["arrival"]
+    is_answered = outcomes[-1].answered
+    q, send_times = outcomes[-1].requests[is_answered], outcomes[0].requests["arrival"]
     closed = setup.request.users is not None
-    rates = balance(send_times[served], q["first"], q["finish"], setup.work.output[served], closed=closed)
-    if rates.offered is not None and not served.all():
+    rates = balance(send_times[is_answered], q["first"], q["finish"], setup.work.output[is_answered], closed=closed)
+    if rates.offered is not None and not is_answered.all():
         rates = replace(rates, offered=rates.offered * (len(send_times) - 1) / max(len(q) - 1, 1))
     return rates if tasks is None else replace(rates, steady=task_rates(tasks).steady)
 
@@ -184,8 +184,8 @@ def _leaves(r: SimulateRequest, rates: Balance, arrival: F, times: RequestTimes)
     """When the mean time to the first token leaves its limit, where a load that is not steady has one. [s]"""
     if r.ttft is None or rates.steady is not False:
         return None
-    served = np.isfinite(times.whole)
-    return leaves_limit(arrival[served], times.first[served], r.ttft)
+    is_answered = np.isfinite(times.whole)
+    return leaves_limit(arrival[is_answered], times.first[is_answered], r.ttft)
 
 
 def _each(pool: tuple[ReplicaGroup, ...], outcome: Outcome, values: list[float]) -> F:

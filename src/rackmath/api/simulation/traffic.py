@@ -136,11 +136,11 @@ def _begun(work: Arrivals, request: TrafficRequest, random: np.random.Generator)
 
     Errors: :class:`InputError` for tasks that nobody begins, and for requests of a trace that come by themselves.
     """
-    asked = {"--poisson": request.rate, "--users": request.users}
-    ways = [name for name, value in asked.items() if value is not None]
+    starts = {"--poisson": request.rate, "--users": request.users}
+    ways = [name for name, value in starts.items() if value is not None]
     if work.task is None:
         if ways:
-            raise InputError(ways[0], asked[ways[0]], "requests of this trace come when it says: give one of the two")
+            raise InputError(ways[0], starts[ways[0]], "requests of this trace come when it says: give one of the two")
         return work
     if request.rate is not None:
         return beginning_at(work, _arrivals(request, request.rate, work.tasks, random))

@@ -85,7 +85,7 @@ def _lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ", ".join(f"{kind} {price:.3g}" for kind, price in zip(("input", "output"), side, strict=True))
         for side in (tiers.below, tiers.above)
     )
-    written = [
+    write_ratios = [
         (f"{rate.write:.4g} (x{rate.write / page.input:.4g} of input), in {rate.tier}")
         for rate in (page.minutes, page.hour)
     ]
@@ -96,8 +96,8 @@ def _lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("above", f"{high} (x{multiples[0]:.3g}, x{multiples[1]:.3g})"),
         ("requests overpay", f"{tiers.overcharge:.0%} in the mean; without tiers {tiers.flat_overcharge:.0%}"),
         ("cached input", f"{page.minutes.read:.2g}: {loaded}; from {page.minutes.tier}"),
-        ("write, 5 minutes", written[0]),
-        ("write, 1 hour", written[1]),
+        ("write, 5 minutes", write_ratios[0]),
+        ("write, 1 hour", write_ratios[1]),
         ("storage", f"{page.hour.storage:.2g} per hour in {page.hour.tier}"),
     ]
     if page.batch is not None:

@@ -54,9 +54,9 @@ def show_market(pages: Sequence[Mapping[str, Any]]) -> None:
     ]
     render.show_table("medians over models", [*heads, "cliffs (models)"], rows)
     kinds: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for priced in pages:
+    for page_facts in pages:
         own: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        for reading in priced["readings"]:
+        for reading in page_facts["readings"]:
             for entry in reading["hypotheses"]:
                 own[reading["kind"], entry["hypothesis"]].append(entry["log10_bayes_factor"])
         for (kind, hypothesis), values in own.items():

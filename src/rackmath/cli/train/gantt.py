@@ -50,16 +50,16 @@ def save_gantt(timeline: Timeline, path: Path) -> None:
         raise InputError("--plot", many, f"operations are more than a picture shows, {_MOST:,}: take fewer")
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".svg" if path.suffix == ".html" else path.suffix)
     os.close(handle)
-    written = Path(name)
+    target = Path(name)
     try:
-        _draw(timeline, written)
+        _draw(timeline, target)
         if path.suffix == ".html":
-            text = written.read_text(encoding="utf-8")
-            written.write_text(_page(timeline, text[text.index("<svg") :]), encoding="utf-8")
-        written.chmod(0o644)
-        written.replace(path)
+            text = target.read_text(encoding="utf-8")
+            target.write_text(_page(timeline, text[text.index("<svg") :]), encoding="utf-8")
+        target.chmod(0o644)
+        target.replace(path)
     finally:
-        written.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
 
 
 def _page(timeline: Timeline, picture: str) -> str:

@@ -225,8 +225,8 @@ def kernels() -> Figure:
     chip, side = catalogue.system("h100-sxm").chip, 8192.0
     rows = np.geomspace(1, 16_384, POINTS)
     flops, elements = 2 * rows * side * side, 2 * (side * side + 2 * rows * side)
-    compute, read = flops / chip.rate("bf16"), elements / chip.memory_bandwidth
-    load = KernelLoad(compute, read, rows, 2 / side, 1.0, side, 0.0)
+    compute, transfer = flops / chip.rate("bf16"), elements / chip.memory_bandwidth
+    load = KernelLoad(compute, transfer, rows, 2 / side, 1.0, side, 0.0)
     real = kernel_files.kernels(chip, "vllm").curve("product.wide").seconds(load).total
     return Figure(
         title="A 16-bit product of 8,192 x 8,192 on an H100",
@@ -237,7 +237,7 @@ def kernels() -> Figure:
                 log_across=True,
                 log_up=True,
                 series=[
-                    line("roofline", rows, compute / np.maximum(compute, read), 1),
+                    line("roofline", rows, compute / np.maximum(compute, transfer), 1),
                     line("published timings, as a curve", rows, compute / real, 0),
                 ],
             )

@@ -43,15 +43,15 @@ def model_weights(fields: Fields, hidden: int) -> Iterator[Weight]:
 
 def _compressed(fields: Fields, attention: Grouped, hidden: int, layer: int) -> tuple[Grouped, tuple[Weight, ...]]:
     """Queries and keys pass a depthwise and a grouped convolution; half of each value is the token before's."""
-    depthwise, grouped = (fields.integer(name) for name in COMPRESSED)
+    depthwise, group_kernel = (fields.integer(name) for name in COMPRESSED)
     heads = attention.query_heads + attention.kv_heads
     channels = heads * attention.key_dim
     router = fields.integer("router_hidden_size")
     slots = fields.integer("num_experts", kind="experts") + 1
-    weights = channels * (depthwise + grouped - 2) + attention.kv_heads * attention.value_dim // 2
+    weights = channels * (depthwise + group_kernel - 2) + attention.kv_heads * attention.value_dim // 2
     return replace(attention, convolution=weights), (
         vector("self_attn.conv_qk_depthwise", "attention", channels * (depthwise + 1), "heads"),
-        matrix("self_attn.conv_qk_grouped", "attention", attention.key_dim * grouped, channels, "heads"),
+        matrix("self_attn.conv_qk_grouped", "attention", attention.key_dim * group_kernel, channels, "heads"),
         vector("self_attn.conv_qk_grouped.bias", "attention", channels, "heads"),
         vector("self_attn.qk_norm.temp", "norm", attention.kv_heads),
         vector("residual_scales", "other", 8 * hidden),

@@ -157,7 +157,7 @@ def two_pools(
     if work.graph is not None:
         raise InputError("--prefill-gpus", "closed loop", "two pools take traces and open arrivals only")
     at_end: list[Snapshot] = []
-    read = simulate(
+    prefill = simulate(
         replace(work, output=np.ones_like(work.output)),
         readers.times,
         batching=readers.batching,
@@ -170,11 +170,11 @@ def two_pools(
         finished=at_end.append,
         code=code,
     )
-    ready = read.requests["first"] + transfer(work.prompt.astype(float))
+    ready = prefill.requests["first"] + transfer(work.prompt.astype(float))
     order = np.argsort(ready, kind="stable")
     later = Arrivals(arrival=ready[order], prompt=work.prompt[order], output=work.output[order], rank=work.rank[order])
     checkpoint = None if resume is None else _part("write", resume)
-    written = simulate(
+    decode = simulate(
         later,
         writers.times,
         batching=writers.batching,
@@ -188,9 +188,9 @@ def two_pools(
     )
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
-    requests = written.requests[back]
-    requests["first"] = read.requests["first"]
-    return PoolResults(prefill=read, decode=replace(written, requests=requests))
+    requests = decode.requests[back]
+    requests["first"] = prefill.requests["first"]
+    return PoolResults(prefill=prefill, decode=replace(decode, requests=requests))
 
 
 def _named(pool: str, snapshot: Snapshot) -> Snapshot:

@@ -128,8 +128,8 @@ class Events:
     def paid(self, end: float, most: int) -> NDArray[np.float64]:
         """Seconds of each replica until the end. (most,) [s]"""
         values = np.zeros(most)
-        for r, spent in self.bill.items():
-            values[r] += spent
+        for r, seconds in self.bill.items():
+            values[r] += seconds
         for r, since in self.since.items():
             values[r] += max(end - since, 0.0)
         return values
@@ -137,7 +137,7 @@ class Events:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything that is still to happen, as arrays that a file keeps exactly."""
         result = self.random.bit_generator.state
-        drawn = (result["state"]["state"], result["state"]["inc"], result["has_uint32"], result["uinteger"])
+        generator = (result["state"]["state"], result["state"]["inc"], result["has_uint32"], result["uinteger"])
         return {
             "heap": np.array(self.heap).reshape(-1, 3),
             "counts": np.array([self.failures, self.peak]),
@@ -149,7 +149,7 @@ class Events:
             "since": np.array(sorted(self.since.items())).reshape(-1, 2),
             **({} if self.upgrade is None else self.upgrade.arrays()),
             # The generator's state has 128 bits: as digits, for no array holds it.
-            "random": np.array([str(part) for part in drawn]),
+            "random": np.array([str(part) for part in generator]),
         }
 
     def put_back(self, kept: Mapping[str, NDArray[Any]]) -> None:

@@ -62,9 +62,9 @@ def passed_on(arrival: F, first: F, place: I4, *, frontend: F, reception: F) -> 
             # What comes at one time is received before first tokens are passed on.
             order = np.argsort(come, kind="stable")
             before = np.cumsum(seconds[order]) - seconds[order]
-            begun = np.empty_like(come)
-            begun[order] = np.maximum.accumulate(come[order] - before) + before
-            passed[group] = begun[len(group) :]
+            starts = np.empty_like(come)
+            starts[order] = np.maximum.accumulate(come[order] - before) + before
+            passed[group] = starts[len(group) :]
     return passed
 
 

@@ -48,8 +48,8 @@ def _objects(records: NDArray[Any]) -> NDArray[Any]:
 
 
 def _write_back(records: NDArray[Any], objects: NDArray[Any]) -> None:
-    read = _record(records.dtype)[1]
-    records[...] = np.array([read(item) for item in objects.ravel()], records.dtype).reshape(records.shape)
+    values_of = _record(records.dtype)[1]
+    records[...] = np.array([values_of(item) for item in objects.ravel()], records.dtype).reshape(records.shape)
 
 
 def _lists(fixed: RunConstants) -> RunConstants:

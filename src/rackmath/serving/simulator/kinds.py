@@ -41,10 +41,10 @@ def check(kinds: Sequence[ReplicaKind], work: Arrivals, q: Requests, fixed: Sequ
         for name in ("policy", "preemption", "block", "ahead", "draft_tokens", "acceptance"):
             if getattr(other.batching, name) != getattr(batching, name):
                 raise InputError(name, getattr(other.batching, name), "kinds of replicas differ in size and speed only")
-    served = {kind.service for kind in kinds}
+    offers = {kind.service for kind in kinds}
     services = {0} if work.service is None else set(np.unique(work.service).tolist())
-    if services - served:
-        raise InputError("service", min(services - served), "no replica serves such requests")
+    if services - offers:
+        raise InputError("service", min(services - offers), "no replica serves such requests")
     tokens = q["prompt"] + q["steps"] * q["growth"]
     for kind, f in zip(kinds, fixed, strict=True):
         places = np.flatnonzero(q["service"] == kind.service)

@@ -125,8 +125,8 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
     are those who look prefixes up, in blocks of ``block`` tokens; what each of their tiers gave stands apart.
     Counts of waiting and decoding requests are those at the beginning of a bin. (bins,)
     """
-    served = outcome.answered
-    q, output = outcome.requests[served], output[served]
+    is_answered = outcome.answered
+    q, output = outcome.requests[is_answered], output[is_answered]
     edges = np.linspace(0.0, max(outcome.end, 1e-9), bins + 1)
     width = edges[1] - edges[0]
 
@@ -138,7 +138,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
     token_counts = spread_over(q["first"], q["finish"], rest, edges) + np.histogram(q["first"], edges)[0]
     admitted = q["admitted"]
     tokens = np.histogram(admitted, edges, weights=q["prompt"].astype(float))[0]
-    found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][served].astype(float))[0]
+    found_before = np.histogram(admitted, edges, weights=readers.requests["hit"][is_answered].astype(float))[0]
     return {
         "time": edges[:-1],
         "arrivals": np.histogram(outcome.requests["arrival"], edges)[0] / width,
@@ -149,7 +149,7 @@ def series(outcome: Outcome, output: NDArray[np.int32], readers: Outcome, block:
         "cached_share": np.divide(found_before, tokens, out=np.zeros_like(tokens), where=tokens > 0),
         **{
             f"cached_share_{name}": np.divide(
-                np.histogram(admitted, edges, weights=blocks[served] * float(block))[0],
+                np.histogram(admitted, edges, weights=blocks[is_answered] * float(block))[0],
                 tokens,
                 out=np.zeros_like(tokens),
                 where=tokens > 0,

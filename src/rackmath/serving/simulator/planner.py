@@ -53,15 +53,15 @@ def observed(q: Requests, since: float, now: float) -> IntervalMeans:
     # Whoever came longer ago has ended, or is beyond all limits.
     q = q[np.searchsorted(q["arrival"], since - _LONGEST) : end]
     arrivals = q["arrival"] >= since
-    written = q["steps"] * q["growth"] + 1
+    output_tokens = q["steps"] * q["growth"] + 1
     first_tokens = (q["first"] > since) & (q["first"] <= now)
-    endings = (q["finish"] > since) & (q["finish"] <= now) & (written > 1)
+    endings = (q["finish"] > since) & (q["finish"] <= now) & (output_tokens > 1)
     return IntervalMeans(
         rate=rate,
         prompt=_mean(q["prompt"][arrivals]),
-        answer=_mean(written[arrivals]),
+        answer=_mean(output_tokens[arrivals]),
         first=_mean((q["first"] - q["arrival"])[first_tokens]),
-        per_token=_mean((q["finish"] - q["first"])[endings] / (written[endings] - 1)),
+        per_token=_mean((q["finish"] - q["first"])[endings] / (output_tokens[endings] - 1)),
     )
 
 

@@ -45,8 +45,8 @@ def best(
         if router == DYNAMO:
             score = -dynamo_cost(s, r, f.block, unread, blocks_of(f, q[i].prompt))
         else:
-            used = 1 - me.free / f.blocks
-            score = llm_d_score(1 - unread / max(q[i].todo, 1), me.waiting, least, most, used)
+            usage = 1 - me.free / f.blocks
+            score = llm_d_score(1 - unread / max(q[i].todo, 1), me.waiting, least, most, usage)
         if place == NONE or score > value:
             place, value, tokens = r, score, unread
     if router == DYNAMO:

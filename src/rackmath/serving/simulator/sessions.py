@@ -42,17 +42,17 @@ def agents(
             raise InputError(name, value, f"write 1 to {LONGEST:,}")
     count = len(sessions)
     outputs = lengths(output, spread, count * turns, random).reshape(count, turns)
-    added = np.zeros_like(outputs)
+    new_tokens = np.zeros_like(outputs)
     if turn_tokens:
-        added = lengths(turn_tokens, spread, count * turns, random).reshape(count, turns)
+        new_tokens = lengths(turn_tokens, spread, count * turns, random).reshape(count, turns)
     prefixes = lengths(first, spread, count, random)
-    before = np.cumsum(outputs + added, axis=1)[:, :-1]
+    before = np.cumsum(outputs + new_tokens, axis=1)[:, :-1]
     prompt = prefixes[:, None] + np.concatenate([np.zeros((count, 1), outputs.dtype), before], axis=1)
     # The last token of an answer is written, not read: it is in no cache.
-    whole, stored = prompt // block, (prompt + outputs - 1) // block
-    start = np.concatenate(([0], np.cumsum(stored.reshape(-1))))
-    most = int(stored.max())
-    orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in stored[s]]
+    whole, stored_blocks = prompt // block, (prompt + outputs - 1) // block
+    start = np.concatenate(([0], np.cumsum(stored_blocks.reshape(-1))))
+    most = int(stored_blocks.max())
+    orders: list[I8] = [s * most + np.arange(int(n)) for s in range(count) for n in stored_blocks[s]]
     arrival = np.full((count, turns), np.nan)
     arrival[:, 0] = sessions
     work = Arrivals(
@@ -62,7 +62,7 @@ def agents(
         rank=np.zeros(count * turns, np.int32),
         start=start.astype(np.int64),
         blocks=np.concatenate(orders) if most else no_blocks(),
-        answer_blocks=(stored - whole).reshape(-1).astype(np.int32),
+        answer_blocks=(stored_blocks - whole).reshape(-1).astype(np.int32),
         block=block,
         graph=_turns(count, turns, users or count, thinking(think_time, count * turns, random)),
         task=np.repeat(np.arange(count, dtype=np.int32), turns),

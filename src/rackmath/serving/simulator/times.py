@@ -71,7 +71,7 @@ def step_times(
         )
     )
     base, slope = _lines(batch[:, None] * contexts, decode)
-    fitted = base[:, None] + slope[:, None] * batch[:, None] * contexts
+    by_table = base[:, None] + slope[:, None] * batch[:, None] * contexts
     budget, whole = max_num_batched_tokens, max(longest, 1.0)
 
     def reading(tokens: F, before: F) -> F:
@@ -92,7 +92,7 @@ def step_times(
     plain = np.maximum(alone - pair * pairs(lengths, np.zeros(lengths.size)), 0.0)
     prompt = np.concatenate(([0.0], np.interp(np.arange(1.0, budget + 1.0), lengths, plain)))
     between = np.unique(np.round(np.sqrt(lengths[:-1] * lengths[1:]))).astype(float)
-    errors = [np.max(np.abs(fitted / decode - 1))]
+    errors = [np.max(np.abs(by_table / decode - 1))]
     for tokens, prior in ((full, before), (between, np.zeros(between.size))):
         # A budget of one token has no length between its ends.
         if tokens.size:

@@ -265,12 +265,12 @@ def renumbered(work: Arrivals) -> tuple[I8, I4, int]:
     """Starts, ids from 0 on, and how many there are: what arrays can be indexed by."""
     if not len(work.start):
         return np.zeros(len(work) + 1, np.int64), np.zeros(0, np.int32), 0
-    used = work.blocks[: work.start[-1]]
+    blocks = work.blocks[: work.start[-1]]
     if work.service is not None:
         # The same text has another cache under every model.
-        used = numbered(used)[0] * (int(work.service.max()) + 1)
-        used = used + np.repeat(work.service, np.diff(work.start))
-    ids, count = numbered(used)
+        blocks = numbered(blocks)[0] * (int(work.service.max()) + 1)
+        blocks = blocks + np.repeat(work.service, np.diff(work.start))
+    ids, count = numbered(blocks)
     return work.start, ids.astype(np.int32), count
 
 

@@ -116,9 +116,9 @@ def memory_shares(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights and activations as parts of an accelerator's memory, by layout and budget. (layouts, budgets) [1]"""
     tokens = np.array(budgets, dtype=float)
-    used = memory(architecture, stack_layouts(layouts, 2), 0.0, 1.0, tokens, system.chip.memory_capacity)
+    account = memory(architecture, stack_layouts(layouts, 2), 0.0, 1.0, tokens, system.chip.memory_capacity)
     shape = len(layouts), len(tokens)
     return (
-        np.broadcast_to(np.asarray(used.weights) / used.capacity, shape),
-        np.broadcast_to(np.asarray(used.activations) / used.capacity, shape),
+        np.broadcast_to(np.asarray(account.weights) / account.capacity, shape),
+        np.broadcast_to(np.asarray(account.activations) / account.capacity, shape),
     )

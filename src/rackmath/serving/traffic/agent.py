@@ -151,13 +151,13 @@ class _Requests:
     def request(self, history: _History, answer: int, waits: list[tuple[int, float]]) -> int:
         """Send a context; returns the number of the request."""
         # The last token of an answer is written, not read: it is in no cache.
-        whole, stored = history.length // self.block, (history.length + answer - 1) // self.block
-        history.names = np.concatenate((history.names, self.names(max(stored - len(history.names), 0))))
+        whole, stored_blocks = history.length // self.block, (history.length + answer - 1) // self.block
+        history.names = np.concatenate((history.names, self.names(max(stored_blocks - len(history.names), 0))))
         self.edges += [(source, len(self.prompt), delay) for source, delay in waits]
         self.prompt.append(history.length)
         self.output.append(answer)
-        self.answer_blocks.append(stored - whole)
-        self.blocks.append(history.names[:stored])
+        self.answer_blocks.append(stored_blocks - whole)
+        self.blocks.append(history.names[:stored_blocks])
         return len(self.prompt) - 1
 
 

@@ -37,10 +37,10 @@ def length_classes(
     logs = logs + width * (random.random(logs.shape) - 0.5)
     best, least = (np.ones(1), logs.mean(0)[None], _covariances(logs, np.ones((len(logs), 1)))), np.inf
     for count in range(1, min(_MOST, max(len(logs) // 50, 1)) + 1):
-        fitted, likelihood = _fitted(logs, count)
+        classes, likelihood = _fitted(logs, count)
         criterion = (_PARAMETERS * count - 1) * np.log(len(logs)) - 2 * len(logs) * likelihood
         if criterion < least:
-            best, least = fitted, criterion
+            best, least = classes, criterion
     shares, means, covariances = best
     order = np.argsort(-shares, kind="stable")
     return [_class(float(shares[k]), means[k], covariances[k]) for k in order]

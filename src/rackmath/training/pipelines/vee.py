@@ -90,12 +90,12 @@ def _repeated(hops: tuple[int, int, int, int], ranks: int, microbatches: int) ->
         stages = rank, 2 * ranks - 1 - rank
         makers = (forward, stages[0]), (forward, stages[1]), (inputs, stages[1]), (inputs, stages[0])
         placed = [*zip(times, makers, strict=True), *_weights_of(times, stages)]
-        timed = [
+        passes = [
             (time + _UNITS * micro, make(stage, micro))
             for time, (make, stage) in placed
             for micro in range(microbatches)
         ]
-        orders.append(tuple(op for _, op in sorted(timed)))
+        orders.append(tuple(op for _, op in sorted(passes)))
     return orders
 
 

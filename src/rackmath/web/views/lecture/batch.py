@@ -49,10 +49,10 @@ def batch(i: BatchInputs) -> PageContent:
         "M": i.bandwidth * 1e12,
     }
     across = np.geomspace(1, 100_000, POINTS)
-    read = ("N_total", "w", "L", "kv", "M")
+    names = ("N_total", "w", "L", "kv", "M")
     time = curve("step-time", B=across, **own_values)
     compute = curve("compute-time", B=across, N_active=own_values["N_active"], C=own_values["C"])
-    memory = curve("memory-time", B=across, **{name: own_values[name] for name in read})
+    memory = curve("memory-time", B=across, **{name: own_values[name] for name in names})
     sparsity = float(curve("sparsity", N_total=own_values["N_total"], N_active=own_values["N_active"]))
     ratio = float(curve("hardware-ratio", F=i.flops * 1e15, M=own_values["M"], w=i.stored))
     l_star = float(
