@@ -202,6 +202,11 @@ def test_the_address_of_a_page_is_its_state(client: TestClient) -> None:
     assert 'name="estimate.batch" value="512"' in text
     assert '<option value="llama-3.1-8b" selected>' in text
     assert "llama-3.1-8b --on=h200-sxm --gpus=8 --batch=512" in text
+    for address, control in (
+        ("/estimate?estimate.drafted=2", 'name="estimate.draft_tokens" value="2"'),
+        ("/prices?decode.cached=0.3", 'name="decode.cached_input" value="0.3"'),
+    ):
+        assert control in client.get(address).text, "a link from before its field was renamed"
     wrong = client.get("/estimate?estimate.batch=-4")
     assert wrong.status_code == 200
     assert "batch: " in wrong.text

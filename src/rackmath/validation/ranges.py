@@ -161,8 +161,8 @@ def coverage_by_others(
 
 def _fitted(rows: _Rows) -> Table:
     """Ranges of some rows, as wide as rows of a further source need them."""
-    stretched = _stretch(rows)
-    return {name: _factors(table, stretched) for name, table in _tables(rows).items()}
+    factor = _stretch(rows)
+    return {name: _factors(table, factor) for name, table in _tables(rows).items()}
 
 
 def _tables(rows: _Rows) -> dict[str, dict[str, tuple[float, float]]]:
@@ -267,9 +267,9 @@ def _widened(low: float, high: float) -> tuple[float, float]:
     return low**_WIDER, high**_WIDER
 
 
-def _factors(table: Mapping[str, tuple[float, float]], stretched: float = 1.0) -> dict[str, tuple[float, float]]:
+def _factors(table: Mapping[str, tuple[float, float]], factor: float = 1.0) -> dict[str, tuple[float, float]]:
     """Ends of ranges whose logarithms these are, by place."""
-    return {place: (exp(stretched * low), exp(stretched * high)) for place, (low, high) in table.items()}
+    return {place: (exp(factor * low), exp(factor * high)) for place, (low, high) in table.items()}
 
 
 def _wider(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:

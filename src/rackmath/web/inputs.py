@@ -27,6 +27,8 @@ class Inputs(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, protected_namespaces=())
     request_fields: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """What the request that a page puts calls its fields; links that were shared keep the page's own names."""
+    older_names: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Other names of the request's fields -> the page's own: those of links from before a field was renamed."""
 
 
 def _factor(title: str) -> Any:
@@ -85,6 +87,7 @@ def asking(
 
     def bound(question: type[Question]) -> type[Question]:
         names: dict[str, str] = {}
+        older: dict[str, str] = {}
         for name, field in question.model_fields.items():
             if name in own or name in OTHER_NUMBERS:
                 continue
@@ -93,7 +96,11 @@ def asking(
                 raise KeyError(f"{request.__name__} has no field {renamed.get(name, name)}")
             _bind(field, declared)
             names[name] = declared.name
+            older |= {typed.strip("-").replace("-", "_"): name for typed in declared.names[1:]}
         question.request_fields = MappingProxyType(names)
+        question.older_names = MappingProxyType(
+            {key: name for key, name in older.items() if key not in question.model_fields}
+        )
         question.model_rebuild(force=True)
         return question
 
