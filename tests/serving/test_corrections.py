@@ -14,7 +14,7 @@ from rackmath.errors import DoesNotFit
 from rackmath.io import catalogue
 from rackmath.serving import Scheduling
 from rackmath.serving.choice import best, frontier, gpu_seconds, within
-from rackmath.serving.corrections import _room, corrected
+from rackmath.serving.corrections import _near_frontier, _room, corrected
 from rackmath.serving.plan import plan, space_of
 from rackmath.serving.points import Corrections, Points
 from rackmath.serving.search import SearchResult, search
@@ -50,6 +50,27 @@ def refined(decode: float, prefill: float, work: PlanWorkload = WORK) -> tuple[S
 def key(p: Points, i: int) -> tuple[object, ...]:
     names = ("variant", "layout", "prefill", "workers", "prefill_workers", "batch", "chunk", "draft_tokens")
     return tuple(float(getattr(p, name)[i]) for name in names)
+
+
+def test_of_every_band_of_speed_the_nearest_points_are_corrected() -> None:
+    """Sixteen bands of equal width on a logarithm; in each the 24 points that lose least to the frontier, by hand."""
+    points = search(SYSTEM, WORK, LIMITS, SPACE, LOSSES, S).points
+    chosen = set(_near_frontier(points, LIMITS).tolist())
+    prompt, step, rate = points.time_to_first_token, points.time_per_output_token, points.per_gpu
+    inside = [i for i in range(len(points)) if prompt[i] <= 2.0 * 1.3]
+    behind = {i: max(rate[k] for k in inside if step[k] <= step[i]) / rate[i] for i in inside}
+    fastest, slowest = min(step[i] for i in inside), max(step[i] for i in inside)
+    bands: dict[int, list[int]] = {}
+    for i in inside:
+        if behind[i] <= 1.3:
+            bands.setdefault(int(16 * np.log(step[i] / fastest) / np.log(slowest / fastest)), []).append(i)
+    assert max(map(len, bands.values())) > 24
+    for members in bands.values():
+        members.sort(key=lambda i: behind[i])
+        beyond = behind[members[24]] if len(members) > 24 else np.inf
+        assert {i for i in members if behind[i] < beyond} <= chosen
+    # Beyond those of the bands: the frontier, and the best with other deployments.
+    assert len(chosen) <= sum(min(len(members), 24) for members in bands.values()) + len(frontier(points, LIMITS)) + 41
 
 
 def test_factors_of_one_change_nothing() -> None:

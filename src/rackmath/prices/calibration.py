@@ -102,8 +102,8 @@ def fit_market(
     slope = np.polyfit(speed[:, 0], speed[:, 1], 1)
     cache = np.log([model.cache for model in known])
     # Known at 16 bit, read at 8.
-    active_bytes = np.log([model.read / 2 for model in known])
-    crossover = active + np.log(1e9) - np.log(RIDGE) - active_bytes
+    read_bytes = np.log([model.read / 2 for model in known])
+    crossover = active + np.log(1e9) - np.log(RIDGE) - read_bytes
     center, cross = (float(np.average(logs, weights=weights)) for logs in (cache, crossover))
     contexts = np.log(attention)
     return Market(
