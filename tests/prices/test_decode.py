@@ -221,6 +221,17 @@ def test_sizes_of_a_kind_spread_as_far_as_a_new_one_may_lie(known: list[KnownMod
         assert kind.active_deviation**2 == pytest.approx(float(variance) * (1 + 1 / n))
 
 
+def test_the_spread_of_speeds_is_that_of_a_line_through_few_points(known: list[KnownModel]) -> None:
+    """Four points around a line of their logarithms, by hand: two of their four degrees of freedom are the line's."""
+    found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, STREAMS)
+    x, y = np.log(np.array(SPEEDS)).T
+    slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+    rest = y - y.mean() - slope * (x - x.mean())
+    assert found.speed_slope == pytest.approx(-slope)
+    assert found.speed == pytest.approx(float(y.mean() - slope * x.mean()))
+    assert found.speed_scale == pytest.approx(float(np.sqrt((rest**2).sum() / 2)))
+
+
 def test_the_spread_of_streams_is_their_root_mean_square(known: list[KnownModel]) -> None:
     found = fit_market(known, 2026.88, "", SPEEDS, CONTEXTS, (0.3, -0.4))
     assert found.stream_scale == pytest.approx(0.5 / 2**0.5)

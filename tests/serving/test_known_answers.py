@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from rackmath.engine import Layout
+from rackmath.io import catalogue
+from rackmath.models.architecture import Images
+from rackmath.models.images import Image
 from rackmath.serving import waits
 from rackmath.serving.load import Load, PassTimes, Scheduling
+from rackmath.serving.prompts import images_time
 from rackmath.serving.steady import settled, settled_pools
 
 PASSES = PassTimes(step=0.02, prompt=0.05, alone=0.08, beside=0.03)
@@ -80,3 +87,17 @@ def test_a_first_token_has_four_parts() -> None:
 def test_one_reader_of_random_prompts_keeps_them_waiting() -> None:
     """Three quarters busy: three halves of a prompt."""
     assert waits.queued(0.05, 0.75) == pytest.approx(1.5 * 0.05)
+
+
+def test_images_of_prompts_that_are_encoded_at_once_share_a_pass() -> None:
+    """Three prompts on each of two groups: (2 + 6 / 2) / 3 s a prompt; text alone takes none."""
+
+    def timer(phase: str, layout: Layout, batch: float, context: float, draft_tokens: float) -> float:
+        assert (phase, context, draft_tokens) == ("encode", 0.0, 0.0)
+        return 2.0 + batch / 2
+
+    seeing = replace(
+        catalogue.model("qwen3-vl-8b"), images=Images(count=1.0, image=Image(tiles=1, patches=4, tokens=1))
+    )
+    assert images_time(seeing, Layout(data=2), timer, 3.0) == pytest.approx(5 / 3)
+    assert images_time(catalogue.model("llama-3.1-8b"), Layout(data=2), timer, 3.0) == 0.0

@@ -44,11 +44,10 @@ def reading_time(
     per_piece = new_tokens / pieces
     context = cached_tokens + per_piece * (pieces - 1) / 2
     stages = layout.pipeline * 1.0
-    alone = (
-        timer("prefill", layout, layout.data * 1.0, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
-    )
+    groups = layout.data * 1.0
+    alone = timer("prefill", layout, groups, context + per_piece, 0.0, context) * (pieces + stages - 1) / stages
     together = maximum(np.floor(minimum(chunk / new_tokens, maximum(present, 1.0))), 1.0)
-    full = timer("prefill", layout, layout.data * together, context + per_piece, 0.0, context) / together
+    full = timer("prefill", layout, groups * together, context + per_piece, 0.0, context) / together
     return alone, np.where(together > 1, full, alone), together
 
 

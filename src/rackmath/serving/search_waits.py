@@ -32,5 +32,6 @@ def until_begun_of_users(step: Array, present: Array, unmet: Array, busy: Array,
     """
     whole = np.asarray(until_begun(step, 1.0, load.looks, s))
     share = present * whole / busy
-    few = np.where(share < 1, (present * (1 + unmet) - share) / np.where(share < 1, 1 - share, 1.0), np.inf)
+    running = present * (1 + unmet) - share
+    few = np.divide(running, 1 - share, out=np.full(np.shape(running), np.inf), where=share < 1)
     return whole * np.clip(few - 1, 0.0, 1.0)
