@@ -12,7 +12,7 @@ from rackmath.serving.workload import PlanWorkload
 
 
 def tokens_of_steps(batches: Array, layout: Layout, work: PlanWorkload, draft_tokens: Array, chunks: Array) -> Array:
-    """Tokens of a step of one group that reads a piece of a prompt. (layouts, batches, drafted, chunks)"""
+    """Tokens of a step of one group that reads a piece of a prompt. (layouts, batches, draft lengths, chunks)"""
     answers = batches[:, None, None] / layout.data * (1 + draft_tokens[:, None])
     return np.asarray(answers + np.minimum(work.read, chunks))
 
