@@ -245,6 +245,20 @@ def test_requests_that_are_none_are_refused(bad: dict[str, float]) -> None:
         PlanWorkload(**({"input": 100.0, "output": 10.0} | bad))
 
 
+def test_a_cache_leaves_at_least_one_token_of_a_prompt_to_read() -> None:
+    assert PlanWorkload(input=100.0, output=10.0, cached_prefix=0.99).read == pytest.approx(1.0)
+    with pytest.raises(InputError, match="leave at least one token"):
+        PlanWorkload(input=100.0, output=10.0, cached_prefix=0.991)
+
+
+def test_experts_stay_with_attention_unless_a_space_says_otherwise() -> None:
+    system, variants = catalogue.system("h100-sxm"), space("qwen3-30b-a3b", 8).variants
+    plain = search(system, WORK, Limits(), Space(gpus=8, variants=variants), LOSSES, USUAL)
+    assert not any(layout.ffn for layout in plain.layouts)
+    apart = search(system, WORK, Limits(), Space(gpus=8, variants=variants, afd=True), LOSSES, USUAL)
+    assert any(layout.ffn for layout in apart.layouts)
+
+
 def test_what_a_plan_spends_adds_up_and_losers_are_behind() -> None:
     limits = Limits(time_to_first_token=1.0, time_per_output_token=0.03)
     chosen = plan(catalogue.system("h100-sxm"), WORK, limits, space("qwen3-30b-a3b", 4), LOSSES, USUAL)
