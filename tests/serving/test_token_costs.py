@@ -77,6 +77,13 @@ def test_longer_prompts_than_are_taken_count_as_the_longest() -> None:
     assert Demand(prompt=5000.0, answer=600.0).context == 5300.0
 
 
+def test_a_spread_next_to_none_is_none() -> None:
+    """1e-320 divides to infinity: found by `tools/fuzz.py`, as a warning of ``prices cost --spread``."""
+    contexts = np.array([500.0, 1000.0, 3000.0, 10_000.0])
+    narrow, none = (Demand(prompt=2900.0, answer=1.0, spread=spread).parts(contexts) for spread in (1e-320, 0.0))
+    assert narrow.tolist() == none.tolist() == [0, 0, 1, 0]
+
+
 def test_all_requests_of_one_length_are_at_the_nearest_context() -> None:
     parts = Demand(prompt=2900.0, answer=1.0).parts(np.array([500.0, 1000.0, 3000.0, 10_000.0]))
     assert parts.tolist() == [0, 0, 1, 0]

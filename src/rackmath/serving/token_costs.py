@@ -57,7 +57,9 @@ class Demand:
         if self.spread == 0:
             return (np.arange(len(contexts)) == np.abs(np.log(contexts / self.prompt)).argmin()) * 1.0
         middle = log(self.prompt) - self.spread**2 / 2
-        edges = (np.log(np.sqrt(contexts[1:] * contexts[:-1])) - middle) / self.spread
+        # Edges that lie endlessly many deviations away have all of a narrow spread on one side.
+        with np.errstate(over="ignore"):
+            edges = (np.log(np.sqrt(contexts[1:] * contexts[:-1])) - middle) / self.spread
         below = np.array([(1 + erf(edge / sqrt(2))) / 2 for edge in edges.tolist()])
         return np.diff(np.concatenate([[0.0], below, [1.0]]))
 
