@@ -45,13 +45,13 @@ def test_what_is_asked_for_stands_in_the_place_of_the_engines_own(
 @pytest.mark.parametrize(
     ("on", "options", "step"),
     [
-        ("h100-sxm", {}, "1024 sequences and 8,192 tokens"),
-        ("h100-sxm", {"engine": "sglang"}, "4096 sequences and 8,192 tokens"),
-        ("h100-sxm", {"engine": "trtllm"}, "2048 sequences and 8,192 tokens"),
+        ("h100-sxm", {}, "1,024 sequences and 8,192 tokens"),
+        ("h100-sxm", {"engine": "sglang"}, "4,096 sequences and 8,192 tokens"),
+        ("h100-sxm", {"engine": "trtllm"}, "2,048 sequences and 8,192 tokens"),
         ("l40s", {}, "256 sequences and 2,048 tokens"),
         ("a100-sxm", {}, "256 sequences and 2,048 tokens"),
-        ("rtx-4090", {"engine": "sglang"}, "2048 sequences and 2,048 tokens"),
-        ("b200", {"engine": "sglang"}, "4096 sequences and 16,384 tokens"),
+        ("rtx-4090", {"engine": "sglang"}, "2,048 sequences and 2,048 tokens"),
+        ("b200", {"engine": "sglang"}, "4,096 sequences and 16,384 tokens"),
         # A step has a token for each of its sequences, and vLLM takes no more of them than that.
         ("l40s", {"max_num_batched_tokens": 128}, "128 sequences and 128 tokens"),
         ("l40s", {"max_num_seqs": 64}, "64 sequences and 2,048 tokens"),
@@ -71,11 +71,11 @@ def test_a_step_is_as_large_as_the_engine_makes_it_on_the_card(on: str, options:
             **options,  # type: ignore[arg-type]
         )
     )
-    assert any(f"a step at most {step}" in line for line in run.assumptions)
+    assert any(f"a step takes at most {step}" in line for line in run.assumptions)
 
 
 def test_more_sequences_than_the_engines_step_has_tokens_are_refused() -> None:
-    with pytest.raises(InputError, match="--max-num-batched-tokens = 2048: a step of 4096 sequences needs as many"):
+    with pytest.raises(InputError, match="--max-num-batched-tokens = 2048: 4096 sequences decode 4,096 tokens a step"):
         run_simulation(
             SimulateRequest(model="llama-3.1-8b", on="l40s", gpus=1, poisson=2, input=300, output=20, max_num_seqs=4096)
         )

@@ -54,6 +54,7 @@ def test_a_result_s_numbers_are_taken_over() -> None:
         model="llama-3.1-8b", on="h100-sxm", gpus=1, poisson=3.0, requests=200, input=300, output=20
     )
     assert widget(run).values["rate"] == "3.0"
+    assert widget("estimate", drafted=2).values["draft_tokens"] == "2", "a name from before its field was renamed"
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,7 @@ class EstimateRequest(PromptFields):
     batch: Annotated[float, Option(help="Sequences of the whole deployment.", kind=kinds.NUMBER)]
     context: Annotated[float, Option(help="Tokens that each new token sees; in prefill the prompt.", kind=kinds.NUMBER)]
     phase: Annotated[str, Option(help="What is timed.", kind=kinds.choice("decode", "prefill"))] = "decode"
-    cached_tokens: Annotated[
-        float,
-        Option(
-            help="Prefill: tokens of the prompt that are cached already.",
-            kind=kinds.NUMBER,
-            names=("--cached-tokens", "--cached"),
-        ),
-    ] = 0.0
+    cached_tokens: Annotated[float, options.CACHED_TOKENS] = 0.0
     weights: Annotated[str | None, options.WEIGHTS] = None
     kv: Annotated[str | None, options.CACHE] = None
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None

@@ -103,7 +103,7 @@ def read_fields(request: Any) -> None:
 
 
 def field_named(request: type, name: str) -> Field | None:
-    """A field by its own name or by one of its options, with or without hyphens before it; `_` stands for `-`."""
+    """A field by its own name or by one of its options, with or without hyphens before it; ``_`` stands for ``-``."""
     option_name = name.strip().lstrip("-").replace("_", "-")
     for entry in fields_of(request):
         if option_name in (entry.name.replace("_", "-"), *(typed.lstrip("-") for typed in entry.names)):

@@ -37,6 +37,11 @@ NO_EVIDENCE = Option(
     kind=kinds.FLAG,
 )
 IDEAL = Option(help="The pure bound, without an engine's losses.", kind=kinds.FLAG)
+CACHED_TOKENS = Option(
+    help="Prefill: tokens of the prompt that are cached already.",
+    kind=kinds.NUMBER,
+    names=("--cached-tokens", "--cached"),
+)
 DRAFT_TOKENS = Option(
     help="Tokens speculated and verified with each step.",
     kind=kinds.NUMBER,

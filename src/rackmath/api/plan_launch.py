@@ -52,14 +52,14 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
             encoder_data=variant.architecture.images is not None and variant.architecture.images.tp_mode == "data",
         )
 
-    write = search.layouts[int(p.layout[place])]
+    decode = search.layouts[int(p.layout[place])]
     if p.prefill[place] < 0:
-        return [(server(write, "", float(p.batch[place])), units)]
+        return [(server(decode, "", float(p.batch[place])), units)]
     prefill = search.layouts[int(p.prefill[place])]
     together = max(1.0, chunk // work.read) * float(prefill.data)
     return [
         (server(prefill, "prefill", together), units * int(p.prefill_workers[place])),
-        (server(write, "decode", float(p.batch[place])), units * int(p.workers[place])),
+        (server(decode, "decode", float(p.batch[place])), units * int(p.workers[place])),
     ]
 
 

@@ -115,11 +115,11 @@ class PointFacts:
         p, layouts = self.search.points, self.search.layouts
         if p.prefill[place] < 0:
             return None
-        prefill, write = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
+        prefill, decode = layouts[int(p.prefill[place])], layouts[int(p.layout[place])]
         return {
             "read": prefill.text(),
             "reading_gpus": float(p.units[place] * p.prefill_workers[place]) * float(prefill.gpus),
-            "write": write.text(),
+            "write": decode.text(),
         }
 
     def _bounds(

@@ -277,11 +277,11 @@ def _energy(
     share = parts * lengths / np.sum(parts * lengths)
     times_read = (exact.seconds, exact.low, exact.high, exact.memory_time, exact.compute_time)
     times_written = (written.gpu_seconds, written.low, written.high, written.memory_time, written.compute_time)
-    prompt_seconds, answer = [float(t @ share) for t in times_read], [float(t[0]) for t in times_written]
+    prompt_times, answer_times = [float(t @ share) for t in times_read], [float(t[0]) for t in times_written]
     return {
         kind: energy_of_service(total, memory, compute, (low / total, high / total), chip, grid, part)
         for kind, (total, low, high, memory, compute), part in zip(
-            ("input", "output"), (prompt_seconds, answer), used, strict=True
+            ("input", "output"), (prompt_times, answer_times), used, strict=True
         )
     }
 

@@ -122,7 +122,7 @@ def _why_fast(result: Modes) -> str:
     if p.layout[fast] != p.layout[standard] or p.prefill[fast] != p.prefill[standard]:
         changes.append("other parallelism")
     if p.draft_tokens[fast] != p.draft_tokens[standard]:
-        changes.append(f"{p.draft_tokens[standard]:.0f} to {p.draft_tokens[fast]:.0f} drafted")
+        changes.append(f"{p.draft_tokens[standard]:.0f} to {p.draft_tokens[fast]:.0f} draft tokens")
     if p.variant[fast] != p.variant[standard]:
         changes.append("other formats")
     return ", ".join(changes)

@@ -96,7 +96,7 @@ def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> Non
             (
                 "batch",
                 f"{best['batch']:.0f} sequences per worker, {best['concurrency']:.0f} requests in all; "
-                f"chunk {best['chunk']:.0f}, {best['draft_tokens']:.0f} drafted",
+                f"chunk {best['chunk']:.0f}, {best['draft_tokens']:.0f} draft tokens",
             ),
             ("tokens/s per GPU", _range(best, "tokens_per_second_per_gpu")),
             ("tokens/s per user", _range(best, "tokens_per_second_per_user")),

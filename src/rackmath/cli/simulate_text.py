@@ -130,10 +130,10 @@ def _energy(facts: Mapping[str, Any]) -> str:
 
 def load_text(facts: Mapping[str, Any]) -> str:
     """Offered and served rates, and whether the queue grows."""
-    offered, answer_rate = facts["offered_rate"], facts["served_rate"]
+    offered, completion_rate = facts["offered_rate"], facts["served_rate"]
     if offered is None:
-        return f"all requests at once, {answer_rate:.3g} served per second"
-    rates = f"{offered:.3g} requests/s offered, {answer_rate:.3g} served"
+        return f"all requests at once, {completion_rate:.3g} served per second"
+    rates = f"{offered:.3g} requests/s offered, {completion_rate:.3g} served"
     if "tasks" in facts and facts["steady"] is not None:
         tasks = facts["tasks"]
         rates = f"{tasks['offered_rate']:.3g} tasks/s offered, {tasks['served_rate']:.3g} served; {rates}"

@@ -36,7 +36,7 @@ class SweepRequest:
         str,
         Option(
             help="Tokens of a prompt that are cached: values as of --batch; prefill only.",
-            names=("--cached-tokens", "--cached"),
+            names=options.CACHED_TOKENS.names,
         ),
     ] = "0"
     draft_tokens: Annotated[

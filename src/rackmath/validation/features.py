@@ -238,15 +238,7 @@ class RecordedTimer:
         self.left = list(ranges)
         self.drafting = drafting
 
-    def __call__(
-        self,
-        phase: str,
-        layout: Layout,
-        batch: Number,
-        context: Number,
-        draft_tokens: Number,
-        cached_tokens: Number = 0.0,
-    ) -> Number:
+    def __call__(self, *_pass: object, **_fields: object) -> Number:
         """Return the next recorded pass's seconds."""
         start, stop = self.left.pop(0)
         if not self.drafting:

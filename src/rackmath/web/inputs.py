@@ -96,7 +96,7 @@ def asking(
                 raise KeyError(f"{request.__name__} has no field {renamed.get(name, name)}")
             _bind(field, declared)
             names[name] = declared.name
-            older |= {typed.strip("-").replace("-", "_"): name for typed in declared.names[1:]}
+            older |= {typed.lstrip("-").replace("-", "_"): name for typed in declared.names[1:]}
         question.request_fields = MappingProxyType(names)
         question.older_names = MappingProxyType(
             {key: name for key, name in older.items() if key not in question.model_fields}

@@ -101,6 +101,7 @@ def widget(subject: Any, **values: Any) -> ViewWidget:
     if name not in views():
         raise InputError("subject", name or type(subject).__name__, f"use one of {', '.join(views())}")
     view = views()[name]
+    values = {view.inputs.older_names.get(field, field): value for field, value in values.items()}
     for field in values:
         if field not in view.inputs.model_fields:
             raise InputError(field, values[field], f"{name} has {', '.join(view.inputs.model_fields)}")

@@ -108,7 +108,7 @@ def test_stages_take_a_pass_per_step_and_hold_twice_the_model(tmp_path: Path) ->
     assert any("passes all stages" in note for note in staged["assumptions"])
     # Of 16 sequences that vLLM runs at once each micro-batch has eight.
     shared = run(*many, "--layout", "tp1,pp2", "--seats", "16")
-    assert any("a step at most 8 sequences" in note for note in shared["assumptions"])
+    assert any("a step takes at most 8 sequences" in note for note in shared["assumptions"])
     assert shared["mean_batch"] <= 8
 
 

@@ -38,7 +38,7 @@ def assumptions(setup: Setup) -> list[str]:
         *_upgrade_note(setup),
         f"tables within {worst:.1%} of the engine where they were checked",
         *(f"a replica of {group.deployment.layout.text()} holds {group.batching.memory:,} tokens of cache in blocks of "
-          f"{group.batching.block}, a step at most {group.batching.max_num_seqs} sequences and "
+          f"{group.batching.block}; a step takes at most {group.batching.max_num_seqs:,} sequences and "
           f"{group.batching.max_num_batched_tokens:,} tokens" for group in setup.groups),
         f"{last.batching.policy}, {last.batching.preemption}, {r.router}; seed {r.seed}",
         *(["a step is scheduled when the one before begins; --no-async-scheduling waits for its end"]

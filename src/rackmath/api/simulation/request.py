@@ -194,9 +194,7 @@ class SimulateRequest(FleetFields):
         int,
         Option(help="Decode steps after which SGLang looks at new requests again.", kind=kinds.whole(1, 1000)),
     ] = 1
-    draft_tokens: Annotated[
-        int, options.DRAFT_TOKENS.but(help="Tokens that a step speculates.", kind=kinds.whole())
-    ] = 0
+    draft_tokens: Annotated[int, options.DRAFT_TOKENS.but(kind=kinds.whole())] = 0
     acceptance: Annotated[str | None, options.ACCEPTANCE] = None
     draft_model: Annotated[str | Architecture | None, options.DRAFT_MODEL] = None
     period: Annotated[

@@ -129,12 +129,12 @@ class Batching:
                 "--acceptance", self.acceptance, f"write {self.draft_tokens} chances from 0 to 1, one per draft"
             )
         mixes = self.policy in ("chunked", "fixed-interval", "unchunked")
-        if mixes and self.max_num_batched_tokens < self.max_num_seqs * (1 + self.draft_tokens):
-            raise InputError(
-                "--max-num-batched-tokens",
-                self.max_num_batched_tokens,
-                f"a step of {self.max_num_seqs} sequences needs as many tokens",
+        least = self.max_num_seqs * (1 + self.draft_tokens)
+        if mixes and self.max_num_batched_tokens < least:
+            way_out = (
+                f"{self.max_num_seqs} sequences decode {least:,} tokens a step: write as many, or lower --max-num-seqs"
             )
+            raise InputError("--max-num-batched-tokens", self.max_num_batched_tokens, way_out)
         if self.policy == "static" and self.preemption != "reserve":
             raise InputError("--preemption", self.preemption, "a static batch reserves its blocks: write reserve")
         if self.policy == "static" and self.scheduling == "vtc":

@@ -45,7 +45,7 @@ class EstimateInputs(OtherEngineInputs):
     kv: Literal[_CACHES] = choice("", "cache, or the config's")  # type: ignore[valid-type]
     engine: Literal[FAMILIES] = choice(DEFAULT_ENGINE, "engine")  # type: ignore[valid-type]
     year: float = slider(NOW, 2022, 2027, "when its version is from", log=False)
-    draft_tokens: float = slider(0, 0, 8, "tokens drafted", log=False, whole=True)
+    draft_tokens: float = slider(0, 0, 8, "draft tokens of a step", log=False, whole=True)
     ideal: bool = ticked(False, "the pure bound")
     picture: Literal["batch", "step", "rack", "roofline", "memory"] = choice("batch", "picture")
 
