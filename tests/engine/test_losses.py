@@ -362,6 +362,7 @@ def test_constants_move_by_generation_and_family() -> None:
     c = Constants(base={"host": 1.5}, moves={"host": {"vllm": 1.0, "hopper": 0.5}})
     assert c.value("host", EngineVersion(generation="hopper", family="vllm")) == pytest.approx(1.5 * np.exp(1.5))
     assert c.value("host", EngineVersion(generation="tpu")) == pytest.approx(1.5)
+    assert c.value("host", EngineVersion(generation="tpu"), step=0.25) == pytest.approx(1.5 * np.exp(0.25))
     assert c.value("compute", EngineVersion()) == TERM["compute"].absent
     assert c.losses(EngineVersion(), Kernels()).software == 1
 

@@ -9,7 +9,7 @@ import pytest
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models import counts
-from rackmath.models.architecture import Architecture, Layer, ParameterTotals
+from rackmath.models.architecture import Architecture, Experts, Layer, ParameterTotals
 from rackmath.models.cache import Cache, cache_bytes, stored_bytes
 from rackmath.models.cache_blocks import cache_blocks
 from rackmath.models.config import read_config
@@ -17,7 +17,7 @@ from rackmath.models.config.changes import numbers_of
 from rackmath.models.formats import BF16, FP32, weight_format
 from rackmath.models.loaded import Multiples, loaded_weights
 from rackmath.models.mixer_operators import mixer_traffic
-from rackmath.models.mixers import BlockIndex, Grouped, Mamba2
+from rackmath.models.mixers import BlockIndex, Compressed, Grouped, Indexer, Mamba2
 from rackmath.models.operator import Pass
 from rackmath.models.operators import operators
 from rackmath.models.requantise import requantise
@@ -204,6 +204,25 @@ def test_a_query_that_chooses_blocks_reads_its_own() -> None:
     assert seen.activations == 3 * 2 * 6 * (6 + 4) * 2
     # No more than there is.
     assert mixer_traffic(a, model, 3.0, 2.0, 500.0, False).read == 3 * 500 * 2 * (6 + 4) * 2
+
+
+def test_each_query_of_compressed_attention_reads_the_entries_that_it_chooses() -> None:
+    """Two queries see windows of 8 tokens, 9 together, and choose 3 of 250 entries each; no more than there are."""
+    a = Compressed(
+        query_heads=2, head_dim=4, query_rank=8, out_groups=1, out_rank=8, window=8, ratio=4,
+        indexer=Indexer(heads=1, dim=4, topk=3),
+    )  # fmt: skip
+    model = Architecture(name="toy", hidden=16, vocabulary=32, layers=(Layer(mixers=(a,)),))
+    assert mixer_traffic(a, model, 5.0, 2.0, 1000.0, False).read == 5 * (9 + 2 * 3) * 4 * 2
+    assert mixer_traffic(a, model, 5.0, 2.0, 16.0, False).read == 5 * (9 + 4) * 4 * 2
+
+
+def test_a_mixture_has_no_shared_expert_that_it_does_not_state() -> None:
+    """A router of 4 rows and 4 experts of 3 matrices."""
+    layer = Layer(feed_forwards=(Experts(experts=4, active=1, width=8),))
+    model = Architecture(name="toy", hidden=16, vocabulary=32, layers=(layer,))
+    elements = sum(w.rows * w.columns * w.copies for w in layer_weights(layer, model.hidden) if w.role != "norm")
+    assert elements == 4 * 16 + 4 * 3 * 8 * 16
 
 
 def test_a_query_reads_its_chunk_from_its_start() -> None:

@@ -213,15 +213,17 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
     step = grid.step[..., None]
     beside = s.mixed * np.maximum(grid.beside, grid.start - step) + (1 - s.mixed) * prompt
     times = PassTimes(step, prompt, grid.first[:, None, None, :], beside)
-    tpot, users, first = np.asarray(step), np.asarray(np.inf), np.asarray(0.0)
-    # How many users there are says how many prompts one of them meets, which says how long he is answered.
-    for _ in range(2):
-        tpot = time_per_output_token(times, batch, users, load, groups, s)
-        busy = np.asarray(work.output * tpot)
+
+    def settled(users: Array) -> tuple[Array, Array, Array]:
+        tpot = np.asarray(time_per_output_token(times, batch, users, load, groups, s))
+        busy = work.output * tpot
         # A service that runs has no burst of a benchmark's start: as many as write an answer in the mean.
         unmet = np.asarray(s.arrival + times.alone + prompts_met(times, batch, busy, load, groups))
         first = unmet + until_begun_of_users(np.asarray(step), batch / groups, unmet / busy, busy, load, s)
-        users = np.asarray(batch * (busy + first) / busy)
+        return tpot, first, np.asarray(batch * (busy + first) / busy)
+
+    # How many users there are says how many prompts one of them meets, which says how long he is answered.
+    tpot, first, users = settled(settled(np.asarray(np.inf))[-1])
     good = reads_in_time(times, batch, tpot, load, groups, s) & (users <= grid.capacity[:, None, None, :])
     good = np.broadcast_to(good, shape)
     at = np.nonzero(good)
