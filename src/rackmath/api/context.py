@@ -13,7 +13,7 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses, estimate
-from rackmath.engine.layout import candidate_layouts, stack_layouts
+from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
@@ -21,6 +21,7 @@ from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.serving.contexts import ContextCost, cost_against_context
+from rackmath.serving.engines import engine_layouts
 from rackmath.serving.points import Array
 from rackmath.serving.token_costs import reading
 
@@ -65,9 +66,10 @@ def run_context(r: ContextRequest) -> Result:
         None if r.ideal else constants_file.losses_of(system, version, kind)
         for kind in ("time per token", "prompt pass")
     )
+    family = "" if r.ideal else r.engine
     contexts = np.geomspace(1000, r.to, 4 * int(np.ceil(np.log10(r.to / 1000))) + 1)
     facts = [
-        _model_facts(catalogue.model(name), name, system, r.gpus, contexts, r.slowest, losses, reads, price)
+        _model_facts(catalogue.model(name), name, system, r.gpus, contexts, r.slowest, family, losses, reads, price)
         for name in r.models.split(",")
     ]
     return Result(
@@ -85,22 +87,23 @@ def _model_facts(
     gpus: int,
     contexts: Array,
     slowest: float,
+    family: str,
     losses: Losses | None,
     reads: Losses | None,
     price: float | None,
 ) -> dict[str, Any]:
     """Writing at every context and reading a prompt of that length; or why the model cannot."""
+    layouts = engine_layouts(model, gpus, family)
     try:
-        curve = cost_against_context(model, system, gpus, contexts, slowest=slowest, losses=losses)
+        curve = cost_against_context(model, system, gpus, contexts, slowest=slowest, losses=losses, family=family)
+        busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
     except DoesNotFit as error:
         return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": []}
-    layouts = list(candidate_layouts(model, gpus))
     prompt_passes = estimate(
         model, system, stack_layouts(layouts, 2), batch=1.0, context=contexts, phase="prefill", losses=reads
     )
     usable = np.where(np.isnan(curve.gpu_seconds) | ~np.asarray(prompt_passes.memory.fits).any(axis=0), np.nan, 1.0)
     quickest = np.where(np.asarray(prompt_passes.memory.fits), np.asarray(prompt_passes.time), np.inf).min(axis=0)
-    busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
     wide = estimate(model, system, busy, batch=float(busy.data), context=contexts, phase="prefill", losses=reads)
     gpu_seconds = np.asarray(wide.time) * float(busy.gpus) / float(busy.data)
     energy = energy_of_tokens(curve.gpu_seconds, curve.memory_time, curve.compute_time, system.chip)

@@ -127,7 +127,8 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
         "accepted": drafts.accepted if r.draft_tokens else None,
         "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
-    layout, notes, searched = fastest_layout(architecture, system, r.gpus, r.layout, settings)
+    family = "" if r.ideal else r.engine
+    layout, notes, searched = fastest_layout(architecture, system, r.gpus, r.layout, family, settings)
     if "[" in system.name:
         notes += (
             f"{system.name}: numbers as set; parts of its peaks that kernels reach as measured of the chip itself",

@@ -8,26 +8,30 @@ import numpy as np
 
 from rackmath.engine import Estimate, Layout, parse_layout
 from rackmath.engine import estimate as evaluate
-from rackmath.engine.layout import candidate_layouts, stack_layouts
+from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.engines import check_engine_layout, deals_layers, engine_layouts, layout_notes
 
 
 def fastest_layout(
-    a: Architecture, system: System, gpus: int | None, text: str | None, settings: dict[str, Any]
+    a: Architecture, system: System, gpus: int | None, text: str | None, family: str, settings: dict[str, Any]
 ) -> tuple[Layout, tuple[str, ...], Estimate | None]:
-    """Take the layout that was asked for, or the fastest of all sensible ones that fit; and what to say of it.
+    """Take the layout that was asked for, or the fastest of all that an engine has and that fit; and what to say of it.
 
     The pass is there as well where there was one layout to look at, and nothing is encoded before it.
 
-    Errors: :class:`~rackmath.errors.DoesNotFit` where no layout divides the model.
+    Errors: :class:`~rackmath.errors.DoesNotFit` where no layout divides the model; :class:`InputError` for one that
+    the engine has not.
     """
     if text:
-        return parse_layout(text, gpus, a), (), None
+        layout = parse_layout(text, gpus, a)
+        check_engine_layout(layout, family)
+        return layout, layout_notes(layout, family), None
     accelerators = gpus or system.default_gpus
     system.require_network(accelerators)
-    candidates = list(candidate_layouts(a, accelerators))
+    candidates = engine_layouts(a, accelerators, family)
     if not candidates:
         raise DoesNotFit(
             f"no layout of {accelerators} accelerators divides {a.name}",
@@ -40,7 +44,10 @@ def fastest_layout(
         for value in (result.time, result.memory.fits, result.memory.total)
     )
     many = len(candidates)
-    if fits.any():
+    if alone and accelerators > 1 and deals_layers(family):
+        best = candidates[0]
+        note = f"layout {best.text()}: {family} puts whole layers on each accelerator, which work in turn on a token"
+    elif fits.any():
         best = candidates[int(np.argmin(np.where(fits, time, np.inf)))]
         note = f"layout {best.text()}: the fastest of {int(fits.sum())} that fit, of {many} considered"
     else:

@@ -29,6 +29,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.serving import Scheduling
 from rackmath.serving.corrections import Corrector
+from rackmath.serving.engines import deals_layers
 from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of
 from rackmath.serving.search import SearchResult
@@ -194,6 +195,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     if r.afd and not expert_count(architecture):
         raise InputError("--afd", r.afd, f"{architecture.name} has no routed experts")
     work, limits = _asked(r, image_tokens(architecture))
+    family = "" if r.ideal else r.engine
     space = space_of(
         architecture,
         system,
@@ -202,10 +204,10 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         kv=[cache_format(name) and name for name in names(r.kv, "--kv")],
         draft_tokens=numbers(r.draft_tokens, "--draft-tokens", 0, MOST),
         draft=draft_model_of(r.draft_model, architecture),
-        pools=not r.one_pool,
+        pools=not (r.one_pool or deals_layers(family)),
         afd=r.afd,
         box=1 if r.bill_used else rented_together(system),
-        engine="" if r.ideal else r.engine,
+        engine=family,
         graphs=not r.enforce_eager,
     )
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)

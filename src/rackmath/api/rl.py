@@ -17,7 +17,7 @@ from rackmath.api.training_rates import read_token
 from rackmath.api.training_rates import trained as training_rate
 from rackmath.engine import estimate
 from rackmath.engine.constants import EngineVersion
-from rackmath.engine.layout import Layout, candidate_layouts, stack_layouts
+from rackmath.engine.layout import Layout, stack_layouts
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
@@ -26,7 +26,7 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, FRAMEWORKS, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import total_params
 from rackmath.models.formats import BF16
-from rackmath.serving.engines import default_max_num_seqs
+from rackmath.serving.engines import default_max_num_seqs, engine_layouts
 from rackmath.serving.load import CHUNK
 from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.startup.memory import EngineStart
@@ -90,7 +90,7 @@ def run_rl(r: RlRequest) -> Result:
     loop = _loop(r)
     architecture, system = load_model(r.model), system_of(r.on)
     system.require_network(r.gpus)
-    layouts = list(candidate_layouts(architecture, r.rollout_gpus))
+    layouts = engine_layouts(architecture, r.rollout_gpus, r.engine)
     version = constants_file.engine_of(system, r.engine, r.year)
     prompt_seconds = read_token(architecture, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
     steps_of = constants_file.range_of(system, version, "time per token")

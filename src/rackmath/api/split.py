@@ -89,7 +89,8 @@ def split(model: Architecture, systems: Sequence[System], run: Run) -> dict[str,
     if ways[1][1] is None:
         room = sum(card.room for card in cards)
         raise DoesNotFit(
-            f"{total_bytes / 1e9:.1f} GB do not fit {room / 1e9:.1f} GB", "add accelerators, or narrow the weights"
+            f"{total_bytes / 1e9:.1f} GB in whole layers do not fit {room / 1e9:.1f} GB",
+            "add accelerators, or narrow the weights",
         )
     return {
         "model": model.name,

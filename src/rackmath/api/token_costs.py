@@ -15,7 +15,6 @@ from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.tiers import TierCost, tier_costs
 from rackmath.engine import Layout, Losses, parse_layout
-from rackmath.engine.layout import candidate_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures.token_costs import token_cost_figure
 from rackmath.hardware import Chip, System
@@ -25,6 +24,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.prices.forward import CostCurve, curve, margin_of, rational_page
 from rackmath.serving.contexts import ContextCost, cost_against_context
+from rackmath.serving.engines import engine_layouts
 from rackmath.serving.token_costs import Demand, PromptCost, reading
 
 _SHORTEST = 500.0
@@ -109,12 +109,11 @@ def run_cost(r: CostRequest) -> Result:
         kind: None if r.ideal else constants_file.losses_of(system, version, kind)
         for kind in ("prompt pass", "time per token")
     }
+    family, two_batch = "" if r.ideal else r.engine, float(r.two_batch)
     readers = _PromptCosts(
-        architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, float(r.two_batch), losses["prompt pass"]
+        architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, two_batch, losses["prompt pass"], family
     )
-    answers = _AnswerCosts(
-        architecture, system, r.gpus, r.layout, r.batch, float(r.two_batch), losses["time per token"]
-    )
+    answers = _AnswerCosts(architecture, system, r.gpus, r.layout, r.batch, two_batch, losses["time per token"], family)
     # A batch that is given is the mean one, so idle places are in it already.
     used = r.utilisation, 1.0 if r.batch else r.utilisation
     facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin, r.grid)
@@ -195,12 +194,13 @@ class _AnswerCosts:
         batch: float | None,
         two_batch: float,
         losses: Losses | None,
+        family: str,
     ) -> None:
         self.architecture, self.system, self.gpus = architecture, system, gpus
         self.fixed = batch is not None
         self._layouts = [parse_layout(layout, gpus, architecture)] if layout else None
         self._batches = np.array([batch]) if batch else _BATCHES
-        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
+        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses, "family": family}
 
     def at(self, contexts: Any, slowest: float) -> ContextCost:
         """Cheapest answers at contexts."""
@@ -234,9 +234,10 @@ class _PromptCosts:
         layout: str | None,
         two_batch: float,
         losses: Losses | None,
+        family: str,
     ) -> None:
         fixed = [parse_layout(layout, gpus, architecture)] if layout else None
-        self._layouts = fixed or list(candidate_layouts(architecture, gpus))
+        self._layouts = fixed or engine_layouts(architecture, gpus, family)
         self._asked = architecture, system
         self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
 

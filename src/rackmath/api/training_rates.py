@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rackmath.engine.layout import candidate_layouts
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
@@ -16,6 +15,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.formats import BF16
 from rackmath.models.requantise import requantise
 from rackmath.serving.contexts import cost_against_context
+from rackmath.serving.engines import engine_layouts
 from rackmath.serving.token_costs import reading
 from rackmath.training.budget import READ, TRAIN
 from rackmath.training.memory import training_memory
@@ -58,6 +58,7 @@ def served(
         slowest=_SLOWEST,
         batches=_BATCHES,
         losses=constants_file.losses_of(system, version, "time per token"),
+        family=engine,
     )
     return ServingTimes(
         read=read_token(architecture, system, gpus, prompt=prompt, engine=engine, year=year),
@@ -74,7 +75,7 @@ def read_token(
     read = reading(
         architecture,
         system,
-        list(candidate_layouts(architecture, gpus)),
+        engine_layouts(architecture, gpus, engine),
         np.array([prompt]),
         np.ones(1),
         losses=constants_file.losses_of(system, version, "prompt pass"),

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackmath.engine import Layout, Losses, estimate
-from rackmath.engine.layout import candidate_layouts, context_widths, stack_layouts
+from rackmath.engine.layout import context_widths, stack_layouts
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.engines import engine_layouts
 from rackmath.serving.points import Array
 
 _BATCHES = np.unique(np.round(2 ** (np.arange(0, 29) / 2)))
@@ -50,6 +51,7 @@ def cost_against_context(
     batches: Array = _BATCHES,
     two_batch: float = 0.0,
     losses: Losses | None = None,
+    family: str = "",
 ) -> ContextCost:
     """Cheapest accelerator time per token at every context, over layouts and batches.
 
@@ -62,7 +64,7 @@ def cost_against_context(
     slowest : float
         Time per token that is still served. [s]
     layouts : sequence of Layout, optional
-        By default all sensible ones of that many accelerators.
+        By default all sensible ones of that many accelerators that an engine of ``family`` has.
     batches : array
         Sequences of the whole deployment to choose from. (batches,)
     two_batch : float
@@ -75,7 +77,7 @@ def cost_against_context(
     if layouts is None:
         layouts = [
             replace(layout, context_parallel=cut)
-            for layout in candidate_layouts(architecture, gpus)
+            for layout in engine_layouts(architecture, gpus, family)
             for cut in context_widths(layout, architecture)
         ]
     if not layouts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import inf
 
 from rackmath.engine.constants import EngineVersion
+from rackmath.engine.layout import Layout, candidate_layouts
+from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture, Experts
 from rackmath.models.counts import weight_format_of
@@ -68,6 +70,40 @@ def reads_own_files(family: str) -> bool:
 def multiplies_on_host(family: str) -> bool:
     """Whether what stands in the host's memory is multiplied by its processor, instead of read over the link."""
     return family == _ON_ANY_CARD
+
+
+def deals_layers(family: str) -> bool:
+    """Whether an engine puts whole layers on each accelerator, which work one after the other, unless it is told else.
+
+    Source: llama.cpp's ``docs/multi-gpu.md`` (``--split-mode layer`` is its default).
+    """
+    return family == _ON_ANY_CARD
+
+
+def engine_layouts(architecture: Architecture, gpus: int, family: str) -> list[Layout]:
+    """Sensible layouts of ``gpus`` accelerators that an engine has without being told: all, or whole layers on each."""
+    layouts = list(candidate_layouts(architecture, gpus))
+    return [layout for layout in layouts if layout.pipeline == gpus] if deals_layers(family) else layouts
+
+
+def check_engine_layout(layout: Layout, family: str) -> None:
+    """Refuse a layout that an engine has not, however it is told.
+
+    Errors: :class:`InputError` for experts that are spread where layers are dealt whole.
+    """
+    if deals_layers(family) and (layout.expert > 1 or layout.ffn > 0):
+        raise InputError("layout", layout.text(), f"{family} spreads no experts: write pp{layout.gpus:g}")
+
+
+def layout_notes(layout: Layout, family: str) -> tuple[str, ...]:
+    """What to say of a layout that an engine has only when it is told so."""
+    return (_SLICED,) if deals_layers(family) and layout.tensor > 1 else ()
+
+
+_SLICED = (
+    "llama.cpp slices layers only when it is told so (--split-mode tensor, experimental since April 2026): no"
+    " measurement here is of that"
+)
 
 
 def engine_of_unlike_cards() -> str:

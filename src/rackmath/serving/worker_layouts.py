@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from rackmath.engine import Layout
-from rackmath.engine.layout import candidate_layouts, context_widths, divisors
+from rackmath.engine.layout import context_widths, divisors
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
+from rackmath.serving.engines import engine_layouts
 from rackmath.serving.points import Array
 from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.workload import PlanWorkload, Space
@@ -48,7 +49,7 @@ def _that_hold(
     """Layouts of workers of some sizes that hold the model with one request, and the requests that they hold."""
     layouts: list[Layout] = []
     for gpus in sizes:
-        for layout in candidate_layouts(architecture, gpus):
+        for layout in engine_layouts(architecture, gpus, space.engine):
             layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
     if not layouts:
         return [], np.zeros((0, len(space.chunks)))

@@ -10,6 +10,7 @@ from rackmath.api.simulation.setup import Setup
 from rackmath.caching.tiers import LIFETIME
 from rackmath.hardware.power import cap_note
 from rackmath.io import catalogue, constants_file
+from rackmath.serving.engines import layout_notes
 from rackmath.serving.startup.rules import memory_note
 
 
@@ -34,6 +35,8 @@ def assumptions(setup: Setup) -> list[str]:
         *memory_note("" if last.software is None else r.engine),
         *eager_note(r),
         *dict.fromkeys(note for layout in layouts for note in apart_note(layout)),
+        *dict.fromkeys(note for layout in layouts
+                       for note in layout_notes(layout, "" if last.software is None else r.engine)),
         *_scaling_note(setup),
         *_upgrade_note(setup),
         f"tables within {worst:.1%} of the engine where they were checked",

@@ -26,6 +26,7 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.serving.engines import check_engine_layout
 from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.settings import Batching
@@ -284,6 +285,7 @@ def _layout(
     if text is None:
         return smallest_layout(architecture, system, gpus, context, server)
     layout = parse_layout(text, None, architecture)
+    check_engine_layout(layout, server.family)
     if gpus % int(layout.gpus):
         raise InputError("--layout", text, f"{gpus} accelerators do not divide by its {layout.gpus:g}")
     return layout

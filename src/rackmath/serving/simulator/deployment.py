@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rackmath.engine import Layout
-from rackmath.engine.layout import candidate_layouts
 from rackmath.engine.timer import Timer
 from rackmath.engine.transfer import transfer_time
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
+from rackmath.serving.engines import deals_layers, engine_layouts
 from rackmath.serving.prompts import images_time
 from rackmath.serving.simulator.code import Code
 from rackmath.serving.simulator.kinds import ReplicaKind
@@ -69,7 +69,9 @@ class SimulatedLayout:
 def smallest_layout(
     architecture: Architecture, system: System, gpus: int, context: float, server: EngineStart
 ) -> Layout:
-    """The fewest accelerators that hold the model and some sequences, tensor-parallel; as many copies as fit are made.
+    """The fewest accelerators that hold the model and some sequences; as many copies as fit are made.
+
+    They are tensor-parallel, or hold whole layers where the engine deals these.
 
     Errors: :class:`DoesNotFit` where no number up to ``gpus`` holds it.
     """
@@ -77,8 +79,8 @@ def smallest_layout(
         for count in range(1, gpus + 1):
             if gpus % count:
                 continue
-            for layout in candidate_layouts(architecture, count):
-                plain = layout.pipeline == 1 and layout.data == 1
+            for layout in engine_layouts(architecture, count, server.family):
+                plain = layout.data == 1 and layout.pipeline == (count if deals_layers(server.family) else 1)
                 if plain and sequences_held(architecture, system, layout, server, context) >= least:
                     return layout
     raise DoesNotFit(f"{architecture.name} on {gpus} x {system.chip.name}", "use more --gpus, or --weights fp8")

@@ -1,0 +1,82 @@
+"""llama.cpp puts whole layers on each accelerator: a second one adds memory, not speed of a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rackmath.api.context import ContextRequest, run_context
+from rackmath.api.estimate import run_estimate
+from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.estimate_result import EstimateResult
+from rackmath.api.fit import run_fit
+from rackmath.api.fit_request import FitRequest
+from rackmath.api.plan import run_plan
+from rackmath.api.plan_question import PlanRequest
+from rackmath.api.simulation.request import SimulateRequest
+from rackmath.api.simulation.result import run_simulation
+from rackmath.errors import InputError
+from rackmath.io import catalogue
+from rackmath.serving.engines import engine_layouts
+
+CARDS: dict[str, Any] = {"on": "rtx-4090", "engine": "llama.cpp", "no_evidence": True}
+
+
+def token(gpus: int, **changes: Any) -> EstimateResult:
+    request = CARDS | {"model": "llama-3.1-8b", "weights": "q4_k_m", "batch": 1, "context": 512, "gpus": gpus} | changes
+    return run_estimate(EstimateRequest(**request))
+
+
+def test_layouts_of_llama_cpp_are_stages_of_whole_layers() -> None:
+    model = catalogue.model("mixtral-8x7b")
+    assert [layout.text() for layout in engine_layouts(model, 4, "llama.cpp")] == ["tp1,ep1,pp4,dp1"]
+    assert engine_layouts(model, 33, "llama.cpp") == []  # of 32 layers
+    others = [layout.text() for layout in engine_layouts(model, 4, "vllm")]
+    assert {"tp4,ep1,pp1,dp1", "tp4,ep4,pp1,dp1", "tp1,ep1,pp4,dp1", "tp1,ep4,pp1,dp4"} <= set(others)
+
+
+def test_a_token_passes_all_accelerators_in_turn() -> None:
+    single, four = token(1), token(4)
+    assert four.layout.text() == "tp1,ep1,pp4,dp1"
+    assert four.step.time_ideal == pytest.approx(single.step.time_ideal, rel=0.02)
+    assert single.step.time <= four.step.time < 1.2 * single.step.time
+    assert any("whole layers" in note for note in four.notes)
+    # The bound is of no engine, and slices layers.
+    assert token(4, ideal=True).step.time < single.step.time_ideal / 2
+
+
+def test_no_two_cards_read_a_file_faster_than_each_its_half() -> None:
+    rows = run_fit(FitRequest(**CARDS, models="llama-3.1-70b", gpus=2, weights="q4_k_m")).facts
+    assert rows[0]["time"] > 40e9 / catalogue.system("rtx-4090").chip.memory_bandwidth
+
+
+def test_slices_of_layers_are_an_experiment_and_experts_stay_together() -> None:
+    assert any("--split-mode tensor" in note for note in token(2, layout="tp2").notes)
+    assert not any("--split-mode tensor" in note for note in token(2, layout="pp2").notes)
+    assert not any(
+        "--split-mode tensor" in note for note in token(2, layout="tp2", engine="vllm", weights="int4").notes
+    )
+    with pytest.raises(InputError, match=r"llama\.cpp spreads no experts: write pp4"):
+        token(4, model="mixtral-8x7b", layout="tp4,ep4")
+
+
+def test_plans_have_one_pool_of_whole_layers() -> None:
+    request = {"model": "llama-3.1-70b", "input": 500, "output": 100, "gpus": 4, "weights": "q4_k_m"}
+    facts = run_plan(PlanRequest(**CARDS | request)).to_dict()
+    assert {point["layout"] for point in facts["frontier"]} <= {"tp1,ep1,pp2,dp1", "tp1,ep1,pp4,dp1"}
+    assert all(point["pools"] is None for point in facts["frontier"])
+
+
+def test_traffic_is_served_by_whole_layers() -> None:
+    request = CARDS | {"weights": "q4_k_m", "gpus": 4, "poisson": 0.05, "requests": 20, "input": 500, "output": 50}
+    report = run_simulation(SimulateRequest(model="llama-3.1-70b", **request)).to_dict()
+    assert any("tp1,ep1,pp2,dp1" in note or "tp1,ep1,pp4,dp1" in note for note in report["assumptions"])
+    with pytest.raises(InputError, match="spreads no experts"):
+        run_simulation(SimulateRequest(model="mixtral-8x7b", layout="tp4,ep4", **request))
+
+
+def test_long_contexts_cost_what_whole_layers_cost() -> None:
+    request: dict[str, Any] = {"models": "llama-3.1-8b", "on": "rtx-4090", "gpus": 2, "to": 2000, "slowest": 1.0}
+    dealt = run_context(ContextRequest(engine="llama.cpp", **request)).facts[0]
+    assert set(dealt["layout"]) == {"tp1,ep1,pp2,dp1"}
