@@ -143,6 +143,11 @@ def test_a_population_is_the_market_s() -> None:
     assert dense.mean() == pytest.approx(MARKET.dense.share, abs=0.01)
     assert np.median(np.log(many.active[dense] / 1e9)) == pytest.approx(MARKET.dense.active, abs=0.02)
     assert np.std(np.log(many.active[~dense])) == pytest.approx(MARKET.sparse.active_deviation, rel=0.02)
+    sparse = replace(MARKET.sparse, sparsity=9.0, sparsity_deviation=0.5, correlation=0.8)  # far from stopping at 1
+    alike = population(replace(MARKET, sparse=sparse), draws=100_000)
+    kind = alike.sparsity > 1
+    assert np.corrcoef(np.log([alike.active[kind], alike.sparsity[kind]]))[0, 1] == pytest.approx(0.8, abs=0.01)
+    assert np.std(np.log(alike.sparsity[kind])) == pytest.approx(0.5, rel=0.02)
     assert np.median(np.log(many.sparsity[~dense])) == pytest.approx(MARKET.sparse.sparsity, abs=0.02)
     assert np.median(RIDGE * many.sparsity / many.read_out) == pytest.approx(np.exp(MARKET.batch), rel=0.02)
     assert np.median(many.cache) == pytest.approx(np.exp(MARKET.cache) / 2, rel=0.02)
