@@ -37,6 +37,24 @@ def test_megatron_trains_gated_experts_in_8_bits_at_once_on_blackwell(
     assert engine.fused_experts is fused
 
 
+@pytest.mark.parametrize(
+    ("family", "system", "runs"),
+    [
+        ("trtllm", "mi300x", False),
+        ("trtllm", "h100-sxm", True),
+        ("llama.cpp", "tpu-v6e", False),
+        ("llama.cpp", "mi300x", True),
+        ("vllm", "tpu-v6e", True),
+    ],
+)
+def test_an_engine_that_does_not_run_on_a_chip_is_named(family: str, system: str, runs: bool) -> None:
+    chip_system = catalogue.system(system)
+    notes = constants_file.unseen_notes(
+        chip_system, constants_file.engine_of(chip_system, family, 2026.5), "time per token"
+    )
+    assert any("does not run on accelerators of" in note for note in notes) is not runs
+
+
 def test_experts_that_are_trained_at_once_take_what_their_products_take() -> None:
     known = Constants(base={"grouped": 1.5}, moves={"grouped": {"megatron": 0.5}})
     engine = constants_file.framework_of(

@@ -25,7 +25,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.counts import active_params, main_format, total_params, weight_bytes
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.engines import engine_of_unlike_cards, multiplies_on_host, reads_own_files
+from rackmath.serving.engines import engine_of_unlike_cards, multiplies_on_host, reads_own_files, vendor_notes
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
 from rackmath.units import counted
 
@@ -217,6 +217,8 @@ def _facts(r: FitRequest, p: _Pass, system: System, engine: str) -> dict[str, An
 
 def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str, Any]]) -> list[str]:
     notes = [f"decode steps of {engine} of {r.year:.1f}, {counted(r.batch, 'request')} at {r.context:,.0f} tokens"]
+    if not r.ideal:
+        notes += vendor_notes(engine, system.chip.vendor)
     if r.card:
         notes += NOTES
     elif r.engine is None:

@@ -21,7 +21,7 @@ from rackmath.io import kernel_files
 from rackmath.io.paths import bounded_file
 from rackmath.models.architecture import Architecture
 from rackmath.serving import Scheduling
-from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules
+from rackmath.serving.engines import engine_at, fuses_experts, scheduling_rules, vendor_notes
 
 _LARGEST = 16 * 2**20
 FAMILIES = ("vllm", "sglang", "trtllm", "llama.cpp")
@@ -131,6 +131,7 @@ def unseen_notes(system: System, engine: EngineVersion, kind: str) -> list[str]:
 def unseen(known: Constants, system: System, engine: EngineVersion, phase: str) -> Iterator[str]:
     """What no measurement says of an engine on a system, in sentences."""
     generation = engine.generation or "this generation"
+    yield from vendor_notes(engine.family, system.chip.vendor)
     if not known.rows(engine, phase):
         where = {"serving": "service", "prefill": "single prompt", "decode": "single decode pass"}.get(phase, phase)
         yield (

@@ -62,6 +62,21 @@ _ON_ANY_CARD = "llama.cpp"
 stands in the host's memory. Source: llama.cpp's ``tools/server``: ``--split-mode layer``, ``-ngl``, ``--n-cpu-moe``."""
 
 
+_ELSEWHERE = {
+    "trtllm": ("AMD", "AWS", "Apple", "Google", "Huawei", "Intel", "Tenstorrent"),
+    _ON_ANY_CARD: ("AWS", "Google"),
+}
+"""Vendors on whose accelerators an engine does not run. Sources: TensorRT-LLM's "Supported Hardware" (NVIDIA's
+alone), llama.cpp's ``docs/build.md`` (its backends), of 2026."""
+
+
+def vendor_notes(family: str, vendor: str) -> tuple[str, ...]:
+    """What to say of an engine on a vendor's accelerators: that it does not run there, where that is known."""
+    if vendor not in _ELSEWHERE.get(family, ()):
+        return ()
+    return (f"{family} does not run on accelerators of {vendor}: what an engine like it would do",)
+
+
 def reads_own_files(family: str) -> bool:
     """Whether an engine converts checkpoints to files of its own, with formats of its own for each tensor."""
     return family == _ON_ANY_CARD
