@@ -68,6 +68,18 @@ def test_plans_have_one_pool_of_whole_layers() -> None:
     assert all(point["pools"] is None for point in facts["frontier"])
 
 
+def test_llama_cpp_runs_256_sequences_at_most_and_4_where_nothing_is_said() -> None:
+    request = {"model": "llama-3.2-1b", "input": 100, "output": 100, "gpus": 1, "weights": "q4_k_m"}
+    best = run_plan(PlanRequest(**CARDS | request)).to_dict()["best"]
+    assert 128 < best["concurrency"] <= 256
+    assert best["stopped_by"] == "number of sequences that the engine takes"
+    more = run_plan(PlanRequest(**CARDS | request | {"engine": "vllm", "weights": "int4"})).to_dict()["best"]
+    assert more["concurrency"] > 256
+    traffic = {"poisson": 1, "requests": 20, "input": 100, "output": 20, "weights": "q4_k_m", "gpus": 1}
+    report = run_simulation(SimulateRequest(model="llama-3.2-1b", **CARDS | traffic)).to_dict()
+    assert any("a step takes at most 4 sequences" in note for note in report["assumptions"])
+
+
 def test_traffic_is_served_by_whole_layers() -> None:
     request = CARDS | {"weights": "q4_k_m", "gpus": 4, "poisson": 0.05, "requests": 20, "input": 500, "output": 50}
     report = run_simulation(SimulateRequest(model="llama-3.1-70b", **request)).to_dict()

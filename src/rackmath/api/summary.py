@@ -147,7 +147,7 @@ def _cost(price: float | None, speed: float, of: str = "each accelerator") -> st
 
 
 def _stop(name: str) -> str:
-    return "memory" if name == "memory" else f"the limit on the {name}" if name.startswith("time") else name
+    return "memory" if name == "memory" else f"the limit on the {name}" if name.startswith("time") else f"the {name}"
 
 
 def _cheaper(best: Mapping[str, Any], frontier: Sequence[Mapping[str, Any]]) -> list[str]:

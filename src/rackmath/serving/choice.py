@@ -9,6 +9,7 @@ import numpy as np
 
 from rackmath.engine import Estimate, Layout, Losses, estimate
 from rackmath.hardware import System
+from rackmath.serving.engines import most_sequences
 from rackmath.serving.load import Scheduling
 from rackmath.serving.points import Ints, Points, undominated
 from rackmath.serving.search import SearchResult
@@ -21,7 +22,7 @@ class Ending:
     """Why a deployment is not run at a larger batch, or why another one is preferred."""
 
     stopped_by: str
-    """What would be violated next: a limit, or memory."""
+    """What would be violated next: a limit, memory, or what the engine takes."""
     use: float
     """Part of it that is used. [1]"""
 
@@ -147,7 +148,7 @@ def loses_by(winner: Mapping[str, float], other: Mapping[str, float], count: int
 def ending(
     system: System, work: PlanWorkload, limits: Limits, space: Space, search: SearchResult, place: int
 ) -> Ending:
-    """What stops a point from running a larger batch: the limit or memory that is used most."""
+    """What stops a point from running a larger batch: the limit, memory or engine's own number that is used most."""
     p = search.points
     architecture = space.variants[int(p.variant[place])].architecture
     layout = search.layouts[int(p.layout[place])]
@@ -159,6 +160,7 @@ def ending(
         "time to first token": float(p.time_to_first_token[place]) / limits.time_to_first_token,
         "time per output token": float(p.time_per_output_token[place]) / limits.time_per_output_token,
         "memory": sequences / max(float(room), 1.0),
+        "number of sequences that the engine takes": sequences / most_sequences(space.engine),
     }
     name = max(shares, key=lambda n: shares[n])
     return Ending(stopped_by=name, use=shares[name])

@@ -201,11 +201,20 @@ def scheduling_rules(engine: EngineVersion) -> dict[str, float]:
 def default_max_num_seqs(family: str, chip: Chip) -> float:
     """Sequences that an engine runs at once where nothing is said. [sequences]
 
-    Source: vLLM's ``engine/arg_utils.py`` (usage as a server), SGLang's and TensorRT-LLM's server arguments, of 2026.
+    Source: vLLM's ``engine/arg_utils.py`` (usage as a server), SGLang's and TensorRT-LLM's server arguments, of 2026;
+    llama.cpp's pull request 16736 of November 2025 (4 slots that share a cache; ``--parallel`` says otherwise).
     """
     if family == "vllm":
         return 1024.0 if _large(chip) else 256.0
-    return {"trtllm": 2048.0}.get(family, inf)
+    return {"trtllm": 2048.0, _ON_ANY_CARD: 4.0}.get(family, inf)
+
+
+def most_sequences(family: str) -> float:
+    """Sequences that an engine runs at once at most, whatever it is told. [sequences]
+
+    Source: llama.cpp's ``src/llama-cparams.h`` (``LLAMA_MAX_SEQ``).
+    """
+    return 256.0 if family == _ON_ANY_CARD else inf
 
 
 def micro_batch_sequences(family: str, max_num_seqs: int, stages: int) -> int:

@@ -10,7 +10,7 @@ from rackmath.engine import Layout
 from rackmath.engine.layout import context_widths, divisors
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import engine_layouts
+from rackmath.serving.engines import engine_layouts, most_sequences
 from rackmath.serving.points import Array
 from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.workload import PlanWorkload, Space
@@ -53,6 +53,7 @@ def _that_hold(
             layouts += [replace(layout, context_parallel=cut) for cut in context_widths(layout, architecture)]
     if not layouts:
         return [], np.zeros((0, len(space.chunks)))
-    sequences = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
+    held = held_as_launched(architecture, system, layouts, space.chunks, space.server, work.input + work.output)
+    sequences = np.minimum(held, most_sequences(space.engine))
     fits = np.flatnonzero(sequences.max(axis=1) >= np.array([float(layout.data) for layout in layouts]))
     return [layouts[int(i)] for i in fits], sequences[fits]
