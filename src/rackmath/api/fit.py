@@ -106,7 +106,7 @@ def _candidates(
     r: FitRequest, model: Architecture, machine: list[System], engine: str
 ) -> Iterator[tuple[str, Architecture]]:
     """A model in each format in which its weights may find room."""
-    room = sum(s.chip.memory_capacity for s in machine) + (r.host_memory or 0.0)
+    room = sum(s.chip.usable_memory for s in machine) + (r.host_memory or 0.0)
     for text in _formats(r, model, machine[0], engine):
         if text != OWN and total_params(model) * weight_format(text).bits / 8 > _SURELY_TOO_LARGE * room:
             continue
@@ -164,7 +164,7 @@ def _computed(r: FitRequest, name: str, model: Architecture, text: str, system: 
     moved = offload(
         model,
         result.layout,
-        system.chip.memory_capacity,
+        system.chip.usable_memory,
         sequences=r.batch,
         context=r.context,
         all_experts=apart,

@@ -170,7 +170,7 @@ def _losses(system: System, r: Run) -> Losses:
 
 def _card(system: System, measure: _Measure, end: str) -> CardLoad:
     times, outside = measure.times(end)
-    return CardLoad(room=_USABLE * system.chip.memory_capacity, times=times, outside=outside)
+    return CardLoad(room=_USABLE * system.chip.usable_memory, times=times, outside=outside)
 
 
 def _way(

@@ -34,11 +34,11 @@ def largest_batch(
     Over all data-parallel groups and pipeline stages. Broadcasts.
     """
     wide = as_floats(layout)
-    empty_memory = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.memory_capacity)
-    single = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
+    empty_memory = memory(architecture, wide, 0.0, context * 1.0, tokens * 1.0, system.chip.usable_memory)
+    single = memory(architecture, wide, 1.0, context * 1.0, 0.0, system.chip.usable_memory)
     weights, cache = empty_memory.weights, single.cache
     if draft is not None:
-        beside = memory(draft, draft_layout(draft, wide), 1.0, context * 1.0, 0.0, system.chip.memory_capacity)
+        beside = memory(draft, draft_layout(draft, wide), 1.0, context * 1.0, 0.0, system.chip.usable_memory)
         weights, cache = weights + beside.weights, cache + beside.cache
     free = USABLE * empty_memory.capacity - weights - empty_memory.activations
     per_sequence = maximum(cache + single.activations, 1.0)

@@ -87,7 +87,7 @@ def rack_map(
     tensor, data, pipeline, ffn = (int(n) for n in (layout.tensor, layout.data, layout.pipeline, layout.ffn))
     point = _point(settings, layout)
     whole = gathered(architecture, system, settings.get("phase", "decode"), point, settings.get("absorbed"))
-    fullest = memory(architecture, wide, whole.held, whole.context, whole.tokens, system.chip.memory_capacity)
+    fullest = memory(architecture, wide, whole.held, whole.context, whole.tokens, system.chip.usable_memory)
     count = expert_count(architecture)
     experts = parts_of(count, int(layout.expert)) if count else []
     stages = parts_of(len(architecture.layers), pipeline)

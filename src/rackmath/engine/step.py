@@ -226,7 +226,7 @@ class _Call:
                 gathered_work.held,
                 gathered_work.context,
                 gathered_work.tokens,
-                chip.memory_capacity,
+                chip.usable_memory,
             ),
             tokens=point["batch"] * point["accepted"] if "accepted" in point else gathered_work.deployment_tokens,
             gpus=gathered_work.layout.gpus,

@@ -34,7 +34,7 @@ def rack_figure(
     """
     ranks = rack_map(architecture, system, layout, settings)
     traffic = link_traffic(architecture, system, layout, settings)
-    capacity = system.chip.memory_capacity
+    capacity = system.chip.usable_memory
     first_ranks = ranks[:_MOST]
     names = [str(r.rank) for r in first_ranks]
     labels = [_label(r) for r in first_ranks]

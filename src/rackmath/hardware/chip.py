@@ -19,6 +19,9 @@ FALLBACK: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Precisions a chip falls back to, dequantising, when it lacks the one asked for."""
 
+_KEPT_BY_DRIVERS = 0.95
+"""Visible part of a memory from which only a driver keeps the rest, which accounts of memory count anyway. [1]"""
+
 TYPICAL_HEAT = 1.4e12
 """FLOPs per joule at the printed rate of an H100: 989 TFLOP/s at 700 W. [FLOP/J]"""
 
@@ -90,6 +93,12 @@ class Chip:
             else weight_bytes
         )
         return self.rate(precision) / 2 / self.memory_bandwidth * width
+
+    @property
+    def usable_memory(self) -> float:
+        """What a program can fill: less than there is where the operating system keeps a part, as macOS does. [B]"""
+        visible = self.visible_memory or self.memory_capacity
+        return visible if visible < _KEPT_BY_DRIVERS * self.memory_capacity else self.memory_capacity
 
     @property
     def heat(self) -> float:

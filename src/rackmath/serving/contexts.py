@@ -137,7 +137,7 @@ def _refusal(
     """Why not even the shortest context is servable: ``least`` bytes are missing, or it is too slow."""
     where = f"{architecture.name} on {gpus} x {system.chip.name}"
     if least is not None:
-        room = gpus * system.chip.memory_capacity
+        room = gpus * system.chip.usable_memory
         return DoesNotFit(
             f"{where}: needs {least / 1e9:,.0f} GB, there are {room / 1e9:,.0f}",
             "use more --gpus or a system with more memory",

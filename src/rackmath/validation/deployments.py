@@ -141,5 +141,5 @@ def inferred_deployment(row: Row, system: System, architecture: Architecture, *,
 
 def _roomy(architecture: Architecture, system: System, layout: Layout) -> bool:
     """Whether weights leave a third of the memory to the cache."""
-    room = memory(architecture, layout, 1.0, 1.0, 1.0, system.chip.memory_capacity)
+    room = memory(architecture, layout, 1.0, 1.0, 1.0, system.chip.usable_memory)
     return float(room.weights) <= _WEIGHTS * float(room.capacity)
