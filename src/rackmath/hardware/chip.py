@@ -19,7 +19,7 @@ FALLBACK: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Precisions a chip falls back to, dequantising, when it lacks the one asked for."""
 
-_KEPT_BY_DRIVERS = 0.95
+_KEPT_BY_DRIVERS = 0.98
 """Visible part of a memory from which only a driver keeps the rest, which accounts of memory count anyway. [1]"""
 
 TYPICAL_HEAT = 1.4e12
