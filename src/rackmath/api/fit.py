@@ -19,6 +19,7 @@ from rackmath.engine.layout import expert_count
 from rackmath.errors import DoesNotFit, InputError, NotUnderstood
 from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
+from rackmath.hardware.chip import memory_kept_note
 from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.models.architecture import Architecture
@@ -219,6 +220,7 @@ def _assumptions(r: FitRequest, system: System, engine: str, rows: list[dict[str
     notes = [f"decode steps of {engine} of {r.year:.1f}, {counted(r.batch, 'request')} at {r.context:,.0f} tokens"]
     if not r.ideal:
         notes += vendor_notes(engine, system.chip.vendor)
+    notes += memory_kept_note(system.chip)
     if r.card:
         notes += NOTES
     elif r.engine is None:

@@ -11,6 +11,7 @@ from rackmath.engine.kernel_curves import Kernels
 from rackmath.engine.layout import Layout, expert_count
 from rackmath.errors import InputError
 from rackmath.hardware import System
+from rackmath.hardware.chip import memory_kept_note
 from rackmath.hardware.power import cap_note
 from rackmath.models.architecture import Architecture
 from rackmath.models.numbers import Number
@@ -84,9 +85,7 @@ def pass_assumptions(a: Architecture, system: System, phase: str, absorbed: bool
         if actual != precision:
             notes.append(f"{precision} weights are multiplied at {actual}: {system.chip.name} has no {precision} rate")
     notes.extend(cap_note(system.chip))
-    if system.chip.usable_memory < system.chip.memory_capacity:
-        told = f"{system.chip.usable_memory / 1e9:.3g} of {system.chip.memory_capacity / 1e9:.3g} GB"
-        notes.append(f"programs can fill {told}, unless the operating system is told otherwise")
+    notes.extend(memory_kept_note(system.chip))
     if absorbed is not None:
         notes.append(f"latent attention {'absorbed' if absorbed else 'naive'} by request in {phase}")
     if expert_count(a) and a.routing is None:

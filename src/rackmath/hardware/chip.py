@@ -111,6 +111,14 @@ class Chip:
         return self.memory_capacity / self.memory_bandwidth
 
 
+def memory_kept_note(chip: Chip) -> tuple[str, ...]:
+    """What to say of a memory of which the operating system keeps a part."""
+    if chip.usable_memory == chip.memory_capacity:
+        return ()
+    usable, whole = chip.usable_memory / 1e9, chip.memory_capacity / 1e9
+    return (f"programs can fill {usable:.3g} of {whole:.3g} GB, unless the operating system is told otherwise",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryTier:
     """A place where a cache can wait: one device of its kind."""
