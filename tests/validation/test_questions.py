@@ -230,6 +230,11 @@ def test_files_of_published_mxfp4_keep_the_rest_in_8_bits() -> None:
     )
     assert file / 2**30 == pytest.approx(11.27, abs=0.006)
     assert checkpoint > 1.1 * file
+    # So it is where a row states the checkpoint's formats, of experts and of all else; a file of 16 bits is another.
+    both, wide = (
+        sum(weight_bytes(model_at("gpt-oss-20b", form, "", "mxfp4", files=True)).values()) for form in ("bf16", "f16")
+    )
+    assert (both, wide) == (file, checkpoint)
 
 
 @pytest.mark.skipif(not ROWS.is_file(), reason="needs ../shared/measured/rows.csv")

@@ -25,6 +25,7 @@ from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.serving.variants import as_read
 
 
 def estimate(
@@ -104,11 +105,12 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
     Errors: as of :func:`estimate`.
     """
     r, system = request, system_of(request.on)
-    architecture = requantise(
-        served_model(r, r.model, system),
-        weights=weight_format(r.weights) if r.weights else None,
-        cache=cache_format(r.kv) if r.kv else None,
-    )
+    architecture, file_note = served_model(r, r.model, system), ()
+    if r.weights:
+        architecture = requantise(architecture, weights=weight_format(r.weights))
+    elif not r.ideal:
+        architecture, file_note = as_read(architecture, r.engine)
+    architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
     r = replace(r, context=r.context + image_tokens(architecture))
     version = version_of(system, r.engine, r.year, r.enforce_eager)
     if r.draft_tokens and r.phase != "decode":
@@ -149,6 +151,7 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         notes=(
             *notes,
+            *file_note,
             *([drafts.note] if r.draft_tokens else []),
             *prompt_notes(r, architecture, r.batch),
             *apart_note(layout),

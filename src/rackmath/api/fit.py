@@ -23,11 +23,12 @@ from rackmath.hardware.chip import memory_kept_note
 from rackmath.io import catalogue
 from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES
 from rackmath.models.architecture import Architecture
-from rackmath.models.counts import active_params, main_format, total_params, weight_bytes
+from rackmath.models.counts import active_params, total_params, weight_bytes
 from rackmath.models.formats import cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import engine_of_unlike_cards, multiplies_on_host, reads_own_files, vendor_notes
 from rackmath.serving.offload import DESKTOP_BANDWIDTH, STREAMED, STREAMED_RANGE, Offload, offload
+from rackmath.serving.variants import file_of
 from rackmath.units import counted
 
 _FILES = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q3_k_m", "q2_k")
@@ -124,7 +125,7 @@ def _formats(r: FitRequest, model: Architecture, system: System, engine: str) ->
     bits = model.narrowest_bits
     if reads_own_files(engine):
         narrower = [text for text in _FILES if weight_format(text).bits < bits + 0.5]
-        own = "mxfp4_moe" if main_format(model).name == "mxfp4" else OWN
+        own = file_of(model, engine) or OWN
         return [own, *narrower] if bits < 8 else narrower
     rates = dict(system.chip.rates)
     return [OWN, *(text for needs, text, width in _KERNELS if needs in rates and width < bits)]

@@ -77,7 +77,7 @@ def space_of(
     usual = _MODEL_DRAFTS if draft is not None else _MTP_DRAFTS if architecture.mtp else (0.0,)
     return Space(
         gpus=gpus,
-        variants=supported(architecture, system.chip, weights, kv),
+        variants=supported(architecture, system.chip, weights, kv, engine),
         draft_tokens=tuple(draft_tokens) or usual,
         engine=engine,
         graphs=graphs,

@@ -7,25 +7,57 @@ from collections.abc import Sequence
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import main_format
-from rackmath.models.formats import CACHE_FORMATS, FORMATS
+from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_TENSORS, weight_format
 from rackmath.models.requantise import requantise
+from rackmath.serving.engines import reads_own_files
 from rackmath.serving.workload import Variant
 
 _NARROWER = (("fp8", 8), ("nvfp4", 4))
 """Formats that engines convert to, with their bits, where a chip multiplies them."""
 
 
+_FILES = ("q8_0", "q4_k_m")
+"""Types of files that are tried beside the checkpoint's own format, where an engine makes files."""
+
+
+def file_of(architecture: Architecture, family: str) -> str | None:
+    """Type of the file that an engine makes of a checkpoint whose format its files have not; None of any other.
+
+    Files of llama.cpp hold no floats of 8 bits, and no integers of 4 bits as GPTQ, AWQ or vLLM have them; beside
+    experts in MXFP4 they hold 8-bit blocks.
+    """
+    own = main_format(architecture)
+    if not reads_own_files(family) or own.bits > 8:
+        return None
+    if own.name == "mxfp4":
+        return "mxfp4_moe"
+    return None if own.name in GGUF_TENSORS else "q8_0" if own.bits == 8 else "q4_0"
+
+
+def as_read(architecture: Architecture, family: str) -> tuple[Architecture, tuple[str, ...]]:
+    """The model as an engine reads its checkpoint where nobody names a format, and what to say of it."""
+    file = file_of(architecture, family)
+    if file is None:
+        return architecture, ()
+    note = f"{family} makes a file of {architecture.name}, taken as {file}: --weights names another type"
+    return requantise(architecture, weights=weight_format(file)), (note,)
+
+
 def supported(
-    architecture: Architecture, chip: Chip, weights: Sequence[str] = (), kv: Sequence[str] = ()
+    architecture: Architecture, chip: Chip, weights: Sequence[str] = (), kv: Sequence[str] = (), family: str = ""
 ) -> tuple[Variant, ...]:
     """Variants of a model that a chip multiplies natively; those asked for, if any are.
 
     By default the format of the checkpoint and each narrower one that the chip has a rate
-    for; caches as the checkpoint has them, and in 8 bit where the chip has it. What a
-    narrower format does to answers is not judged.
+    for; caches as the checkpoint has them, and in 8 bit where the chip has it. An engine that
+    makes files of its own has these instead. What a narrower format does to answers is not judged.
     """
     own = main_format(architecture)
     have = dict(chip.rates)
+    if reads_own_files(family):
+        narrower = [name for name in _FILES if weight_format(name).bits < own.bits]
+        weights = weights or [file_of(architecture, family) or own.name, *narrower]
+        kv = kv or [architecture.cache_format.name]
     if not weights:
         weights = [own.name] + [n for n, bits in _NARROWER if bits < own.bits and FORMATS[n].compute in have]
     if not kv:
@@ -36,7 +68,7 @@ def supported(
             weights=form,
             kv=cache,
             architecture=requantise(
-                architecture, None if form == own.name else FORMATS[form], CACHE_FORMATS.get(cache)
+                architecture, None if form == own.name else weight_format(form), CACHE_FORMATS.get(cache)
             ),
         )
         for form in weights

@@ -40,8 +40,9 @@ def model_at(name: str, weights: str, cache: str, expert_weights: str = "", file
     model = catalogue.model(name)
     form = _form(weights)
     narrow = _form(expert_weights)
-    if files and form == "mxfp4":
-        form = "mxfp4_moe"
+    # A file with experts in MXFP4 holds 8-bit blocks beside them, whatever the checkpoint holds there.
+    if files and (form == "mxfp4" or (narrow == "mxfp4" and form == "bf16")):
+        form = narrow = "mxfp4_moe"
     if narrow is not None and form != narrow and _expert_bits(model) < 8:
         form = None
     if form in ("nvfp4", "mxfp4") and _expert_bits(model) < 8:

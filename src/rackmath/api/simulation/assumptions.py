@@ -29,6 +29,7 @@ def assumptions(setup: Setup) -> list[str]:
         *dict.fromkeys(note for group in setup.groups if group.software is not None
                        for note in constants_file.unseen_notes(group.system, group.software, "time per token")),
         *dict.fromkeys(text for group in setup.groups if group.near is not None for text in group.near.sentences),
+        *dict.fromkeys(note for group in setup.groups for note in group.notes),
         *dict.fromkeys(note for group in setup.groups
                        for note in (*adapter_note(group.architecture), *routing_note(group.architecture))),
         *dict.fromkeys(note for group in setup.groups for note in cap_note(group.system.chip)),

@@ -33,6 +33,7 @@ from rackmath.serving.simulator.settings import Batching
 from rackmath.serving.simulator.workload import Arrivals
 from rackmath.serving.startup.memory import EngineStart
 from rackmath.serving.startup.rules import is_known
+from rackmath.serving.variants import as_read
 
 _OPTIONS = ("model", "on", "gpus", "layout", "max_num_seqs", "max_num_batched_tokens", "weights", "kv")
 """Fields of the request that a group may set otherwise."""
@@ -58,6 +59,8 @@ class ReplicaGroup:
     """Of one accelerator. [USD/s]"""
     near: Service | None = None
     """What measurements near it say, where they were asked."""
+    notes: tuple[str, ...] = ()
+    """What a report has to say of its model."""
 
     @property
     def span(self) -> tuple[float, float]:
@@ -214,11 +217,12 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be run.
     """
     system, gpus = system_of(r.on), r.gpus
-    architecture = requantise(
-        served_model(r, r.model, system),
-        weights=weight_format(r.weights) if r.weights else None,
-        cache=cache_format(r.kv) if r.kv else None,
-    )
+    architecture, file_note = served_model(r, r.model, system), ()
+    if r.weights:
+        architecture = requantise(architecture, weights=weight_format(r.weights))
+    elif not r.ideal:
+        architecture, file_note = as_read(architecture, r.engine)
+    architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     software = None if r.ideal else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")
@@ -260,6 +264,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
         service=service,
         price=catalogue.price_of(system, r.usd_per_gpu_hour),
         near=at,
+        notes=file_note,
     )
 
 
