@@ -37,6 +37,25 @@ def test_measurements_multiply_the_computed_time(factor: float) -> None:
     assert estimate(model, system, Layout(tensor=8), **POINT, losses=other).time == plain.time
 
 
+def test_a_step_that_verifies_three_tokens_multiplies_four_of_each_sequence() -> None:
+    """Eight sequences with three drafts compute what 32 sequences do, but for what a draft does not see."""
+    system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-8b")
+    verified = estimate(model, system, Layout(), batch=8, context=2000, draft_tokens=3)
+    plain = estimate(model, system, Layout(), batch=32, context=2000)
+    assert verified.compute_time == pytest.approx(float(plain.compute_time), rel=1e-3)
+    assert verified.memory_time < plain.memory_time
+
+
+def test_a_fused_attention_moves_no_scores_where_nothing_is_said() -> None:
+    system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-8b")
+    point = {"batch": 1, "context": 30_000, "phase": "prefill"}
+    times = [
+        float(estimate(model, system, Layout(), **point, losses=losses).time)
+        for losses in (Losses(), Losses(unfused=0.0), Losses(unfused=1.0))
+    ]
+    assert times[0] == times[1] < times[2]
+
+
 def test_no_measurement_makes_a_pass_faster_than_its_bound() -> None:
     system, model = catalogue.system("h100-sxm"), catalogue.model("llama-3.1-70b")
     losses = constants_file.losses_of(system, constants_file.engine_of(system, "vllm", 2026.0), "time per token")

@@ -47,6 +47,9 @@ def random() -> np.random.Generator:
 def test_classes_that_were_drawn_from_are_told_apart(random: np.random.Generator) -> None:
     work = draw(poisson(), 9000, random)
     first, second = length_classes(work.prompt, work.output, random)
+    # As many classes as a hundred requests may tell apart.
+    few = np.arange(100) % 2 == 0
+    assert len(length_classes(np.where(few, 100, 9000), np.where(few, 20, 800), random)) == 2
     for one, true in ((first, CHAT), (second, REPORT)):
         assert one.share == pytest.approx(true.share, abs=0.02)
         assert one.input == pytest.approx(true.input, rel=0.04)
@@ -178,6 +181,7 @@ def test_the_file_holds_the_model(tmp_path: Path, random: np.random.Generator) -
     ("line", "other", "word"),
     [
         ("rate = ", "rates = ", "rates"),
+        ("rate = ", "rate = 0.0 # ", "rate, period"),
         ("persistence = 0.0", "persistence = 1.5", "persistence"),
         ("share = 0.7", "share = -1.0", "classes"),
         ("share = 0.7", "shares = 0.7", "classes.shares"),
