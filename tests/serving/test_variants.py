@@ -29,6 +29,23 @@ def test_llama_cpp_makes_files_of_formats_that_it_has_not(model: str, file: str 
     assert len(notes) == (file is not None)
 
 
+@pytest.mark.parametrize(
+    ("weights", "family", "strange"),
+    [
+        ("awq", "llama.cpp", True),
+        ("fp8", "llama.cpp", True),
+        ("q4_k_m", "llama.cpp", False),
+        ("mxfp4", "llama.cpp", False),
+        ("f16", "llama.cpp", False),
+        ("bf16", "llama.cpp", False),
+        ("awq", "vllm", False),
+    ],
+)
+def test_a_format_that_its_files_have_not_is_named(weights: str, family: str, strange: bool) -> None:
+    _, notes = as_read(catalogue.model("llama-3.1-8b"), family, weights)
+    assert any("has no files of" in note for note in notes) is strange
+
+
 def test_an_estimate_reads_the_file() -> None:
     """12.1 GB, as llama-bench prints 11.27 GiB of gpt-oss 20B; the checkpoint keeps what is no expert in 16 bits."""
     request = {"model": "gpt-oss-20b", "on": "rtx-4090", "batch": 1, "context": 512, "no_evidence": True}

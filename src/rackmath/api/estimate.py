@@ -23,7 +23,7 @@ from rackmath.io import catalogue
 from rackmath.io.constants_file import engine_of as version_of
 from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.formats import cache_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.variants import as_read
 
@@ -105,11 +105,7 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
     Errors: as of :func:`estimate`.
     """
     r, system = request, system_of(request.on)
-    architecture, file_note = served_model(r, r.model, system), ()
-    if r.weights:
-        architecture = requantise(architecture, weights=weight_format(r.weights))
-    elif not r.ideal:
-        architecture, file_note = as_read(architecture, r.engine)
+    architecture, file_note = as_read(served_model(r, r.model, system), "" if r.ideal else r.engine, r.weights)
     architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
     r = replace(r, context=r.context + image_tokens(architecture))
     version = version_of(system, r.engine, r.year, r.enforce_eager)

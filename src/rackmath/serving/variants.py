@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import main_format
-from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_TENSORS, weight_format
+from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_FILES, GGUF_TENSORS, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import reads_own_files
 from rackmath.serving.workload import Variant
@@ -34,8 +34,18 @@ def file_of(architecture: Architecture, family: str) -> str | None:
     return None if own.name in GGUF_TENSORS else "q8_0" if own.bits == 8 else "q4_0"
 
 
-def as_read(architecture: Architecture, family: str) -> tuple[Architecture, tuple[str, ...]]:
-    """The model as an engine reads its checkpoint where nobody names a format, and what to say of it."""
+def as_read(
+    architecture: Architecture, family: str, weights: str | None = None
+) -> tuple[Architecture, tuple[str, ...]]:
+    """The model in a format of ``weights``, by default as an engine reads its checkpoint, and what to say of it.
+
+    Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows.
+    """
+    if weights:
+        form = weight_format(weights)
+        strange = reads_own_files(family) and form.bits < 16 and form.name not in {**GGUF_FILES, **GGUF_TENSORS}
+        note = f"{family} has no files of {form.name}: q8_0, q4_k_m and the like are its own"
+        return requantise(architecture, weights=form), (note,) if strange else ()
     file = file_of(architecture, family)
     if file is None:
         return architecture, ()

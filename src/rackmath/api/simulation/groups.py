@@ -24,7 +24,7 @@ from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format, weight_format
+from rackmath.models.formats import cache_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import check_engine_layout
 from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
@@ -217,11 +217,7 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be run.
     """
     system, gpus = system_of(r.on), r.gpus
-    architecture, file_note = served_model(r, r.model, system), ()
-    if r.weights:
-        architecture = requantise(architecture, weights=weight_format(r.weights))
-    elif not r.ideal:
-        architecture, file_note = as_read(architecture, r.engine)
+    architecture, file_note = as_read(served_model(r, r.model, system), "" if r.ideal else r.engine, r.weights)
     architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     software = None if r.ideal else engine
