@@ -77,7 +77,7 @@ def test_llama_cpp_runs_256_sequences_at_most_and_4_where_nothing_is_said() -> N
     assert more["concurrency"] > 256
     traffic = {"poisson": 1, "requests": 20, "input": 100, "output": 20, "weights": "q4_k_m", "gpus": 1}
     report = run_simulation(SimulateRequest(model="llama-3.2-1b", **CARDS | traffic)).to_dict()
-    assert any("a step takes at most 4 sequences" in note for note in report["assumptions"])
+    assert any("a step takes at most 4 sequences and 2,048 tokens" in note for note in report["assumptions"])
 
 
 def test_traffic_is_served_by_whole_layers() -> None:

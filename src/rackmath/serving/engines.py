@@ -236,11 +236,12 @@ def sequences_of_stages(family: str, max_num_seqs: float, stages: float) -> floa
 def default_max_num_batched_tokens(family: str, chip: Chip) -> float:
     """Tokens that an engine puts into one pass where nothing is said. [tokens]
 
-    Source: as :func:`default_max_num_seqs`; SGLang's goes by memory.
+    Source: as :func:`default_max_num_seqs`, llama.cpp's ``tools/server`` (``--batch-size``); SGLang's goes by memory.
     """
     if family == "sglang":
         return sglang_defaults(chip).tokens
-    return 2048.0 if family == "vllm" and not _large(chip) else 8192.0
+    small = family == _ON_ANY_CARD or (family == "vllm" and not _large(chip))
+    return 2048.0 if small else 8192.0
 
 
 def _large(chip: Chip) -> bool:
