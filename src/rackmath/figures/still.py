@@ -15,6 +15,8 @@ _WIDE, _HIGH = 8.5, 5.0
 _LETTERS = 18
 """Letters of a note per inch."""
 _AIR = 0.08
+_TICKS = 90
+"""Letters of all names that stand side by side under a panel."""
 _CROWDED = 7
 """Names that stand side by side in full size."""
 
@@ -35,6 +37,11 @@ def write_still(figure: Figure, path: Path) -> None:
     places = list(axes.flat)
     for axis, panel in zip(places, figure.panels, strict=False):
         _draw(axis, panel)
+        names = axis.get_legend_handles_labels()[1]
+        if names and any(s.kind in ("bars", "horizontal") for s in panel.series):
+            _names_over(axis, len(names), 5 if len(figure.panels) == 1 else 4)
+        elif names:
+            axis.legend(frameon=False, fontsize=8)
     for axis in places[len(figure.panels) :]:
         axis.set_visible(False)
     drawn.suptitle(figure.title, fontsize=11, fontweight="bold", x=0.01, ha="left")
@@ -57,6 +64,12 @@ def svg_text(figure: Figure) -> str:
 
 def _colour(s: Series, place: int) -> str:
     return COLOURS[(place if s.colour is None else s.colour) % len(COLOURS)]
+
+
+def _names_over(axis: Any, count: int, columns: int) -> None:
+    """Write what names bars, which fill a panel, between it and its title."""
+    axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=8, borderaxespad=0.1)
+    axis.set_title(axis.get_title(loc="left"), fontsize=9, loc="left", pad=8 + 14 * -(-count // columns))
 
 
 def _mark(axis: Any, s: Series, colour: str) -> None:
@@ -105,10 +118,6 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    if axis.get_legend_handles_labels()[0]:
-        # Bars fill a panel: names that stand before them need a ground of their own.
-        filled = any(s.kind in ("bars", "horizontal") for s in panel.series)
-        axis.legend(frameon=filled, framealpha=0.9, edgecolor="none", fontsize=8)
 
 
 def _axes(axis: Any, panel: Panel) -> None:
@@ -125,6 +134,8 @@ def _axes(axis: Any, panel: Panel) -> None:
         write_powers(axis.yaxis)
     elif panel.series:
         axis.set_ylim(bottom=0, top=axis.dataLim.y1 * (1 + _AIR) if axis.dataLim.y1 > 0 else None)
-    names = len({x for s in panel.series for x in s.x if isinstance(x, str)})
-    if names > _CROWDED:
-        axis.tick_params(axis="x", labelsize=6, labelrotation=0 if names <= 2 * _CROWDED else 90)
+    names = list(dict.fromkeys(x for s in panel.series for x in s.x if isinstance(x, str)))
+    if len(names) > _CROWDED:
+        axis.tick_params(axis="x", labelsize=6, labelrotation=0 if len(names) <= 2 * _CROWDED else 90)
+    elif names:
+        axis.set_xticks(range(len(names)), [textwrap.fill(name, round(_TICKS / len(names))) for name in names])
