@@ -61,6 +61,7 @@ class Deployment:
     def launch(self, engine: str = "vllm") -> str:
         """Commands that start it: vllm, sglang, trtllm, or ``kubernetes`` for the resource of two pools under Dynamo.
 
+        Of a plan for llama.cpp its own alone.
         Errors: :class:`~rackmath.errors.InputError` for an engine that no commands are written for.
         """
         written = [name for name in (*COMMANDS, "kubernetes") if name in self.commands]

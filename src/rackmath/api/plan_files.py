@@ -13,6 +13,7 @@ from rackmath.api.plan_launch import slug, workers_of
 from rackmath.api.summary import plan_summary
 from rackmath.errors import InputError
 from rackmath.serving.deployment_files import Files, deployment_files
+from rackmath.serving.engines import reads_own_files
 from rackmath.serving.launch_boxes import COMMANDS
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ _HOW = {
     "dynamo.yaml": "VERSION=1.6.1 envsubst < dynamo.yaml | kubectl apply -f -",
 }
 """How each file is used."""
+
+_SCRIPTS = tuple(engine for engine in COMMANDS if not reads_own_files(engine))
+"""Engines that a folder has scripts of."""
 
 
 def write_plan(result: PlanResult, folder: Path) -> list[str]:
@@ -44,11 +48,14 @@ def write_plan(result: PlanResult, folder: Path) -> list[str]:
     place = result.plan.best
     if place is None:
         raise InputError("--out", str(folder), "nothing keeps the limits, so there is nothing to write")
+    engine = result.question.space.engine
+    if reads_own_files(engine):
+        raise InputError("--out", str(folder), f"leave it out: {engine} is started by its launch line alone")
     name = slug(result.question.architecture.name)
     files = deployment_files(name, workers_of(result.question, result.plan, place), result.question.system)
     text = dict(files.text)
     facts, check = result.to_dict(), result.verification()
-    for engine in COMMANDS:
+    for engine in _SCRIPTS:
         text[f"{engine}.sh"] = f"#!/bin/sh\nset -eu\n{facts['launch'][engine]}\n"
     text["check.sh"] = f"#!/bin/sh\nset -eu\n{check['vllm']}\n{check['keep']}\n"
     text["plan.json"] = json.dumps({"command": check["again"], "best": facts["best"]}, indent=1, allow_nan=False) + "\n"
@@ -96,7 +103,7 @@ def _readme(
             yield f"- `{file}`: `{how.format(name=name)}`"
         else:
             yield f"- `{file}` is not here: {files.missing[file]}"
-    for engine in COMMANDS:
+    for engine in _SCRIPTS:
         yield f"- `{engine}.sh`: the commands of {engine}, box by box"
     yield from ("", "## Check it", "")
     yield "`check.sh` runs vLLM's benchmark against the deployment with as many users as the plan has requests at once;"

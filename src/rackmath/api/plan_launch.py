@@ -11,8 +11,10 @@ from rackmath.io import model_names
 from rackmath.models.architecture import Architecture
 from rackmath.models.eagle import EAGLE3
 from rackmath.serving.deployment_files import dynamo_yaml
+from rackmath.serving.engines import reads_own_files
 from rackmath.serving.launch import ENCODERS, ENGINES, HEAD, OWN, TEXT, LaunchedWorker, longest_request, notes
 from rackmath.serving.launch_boxes import COMMANDS, launch_script
+from rackmath.serving.launch_llama import VERSION, llama_notes
 from rackmath.serving.plan import Plan
 from rackmath.serving.startup.held import memory_shares
 
@@ -64,9 +66,14 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
 
 
 def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]:
-    """Scripts of all engines for all servers of a point, the resource for two pools, and what flags do not say."""
-    workers = workers_of(question, result, place)
-    remarks = [note for worker, _ in workers for note in notes(worker)]
+    """Scripts of engines for all servers of a point, the resource for two pools, and what flags do not say.
+
+    An engine that deals whole layers and reads files of its own is launched as itself, others as any of three.
+    """
+    workers, own = workers_of(question, result, place), reads_own_files(question.space.engine)
+    names = [name for name in COMMANDS if reads_own_files(name) == own]
+    written_for = VERSION if own else ENGINES
+    remarks = [note for worker, _ in workers for note in (llama_notes(worker) if own else notes(worker))]
     encoders = int(result.search.points.encoders[place])
     if encoders:
         remarks.append(f"{encoders} accelerators encode images, {ENCODERS}")
@@ -75,10 +82,10 @@ def launched(question: PlanQuestion, result: Plan, place: int) -> dict[str, Any]
     pools = {"kubernetes": dynamo_yaml(name, workers, question.system)} if len(workers) > 1 and not apart else {}
     return {
         "instances": int(result.search.points.units[place]),
-        "engines": ENGINES,
-        **{engine: launch_script(engine, workers, question.system) for engine in COMMANDS},
+        "engines": written_for,
+        **{engine: launch_script(engine, workers, question.system) for engine in names},
         **pools,
-        "notes": list(dict.fromkeys([f"flags of {ENGINES}", *remarks])),
+        "notes": list(dict.fromkeys([f"flags of {written_for}", *remarks])),
     }
 
 

@@ -111,9 +111,11 @@ def _show_best(best: Mapping[str, Any], energy: Mapping[str, Any] | None) -> Non
 
 
 def _show_launch(launch: Mapping[str, Any]) -> None:
-    for name in ("vllm", "sglang"):
-        render.show_script(f"launch with {name}", launch[name])
-    render.show_title("with TensorRT-LLM: see launch.trtllm with --json")
+    for name in ("vllm", "sglang", "llama.cpp"):
+        if name in launch:
+            render.show_script(f"launch with {name}", launch[name])
+    if "trtllm" in launch:
+        render.show_title("with TensorRT-LLM: see launch.trtllm with --json")
     if "kubernetes" in launch:
         render.show_title("as a Kubernetes resource: see launch.kubernetes with --json")
     render.show_lines("what the flags do not say", launch["notes"])

@@ -40,7 +40,8 @@ def show_size(f: Mapping[str, Any]) -> None:
             for row in f["tried"]
         ],
     )
-    render.show_script("one copy, vllm", f["launch"]["vllm"])
+    name = next(name for name in ("vllm", "llama.cpp") if name in f["launch"])
+    render.show_script(f"one copy, {name}", f["launch"][name])
     render.show_lines("assumed", f["assumptions"])
 
 

@@ -11,6 +11,7 @@ from rackmath.engine import Layout
 from rackmath.hardware import System
 from rackmath.serving.launch import LaunchedWorker, Place, one_each, sglang_command, vllm_command
 from rackmath.serving.launch_apart import ATTENTION, FFN, NOT_WRITTEN, RUNNER, ApartServer
+from rackmath.serving.launch_llama import PORT, llama_command
 from rackmath.serving.launch_trtllm import proxy, settings, trtllm_command
 
 _TRAY = 4
@@ -21,14 +22,15 @@ _MOST = 64
 """Servers that one router is given by name."""
 _DOES = {"prefill": "reads prompts", "decode": "writes answers", FFN: "holds routed experts only"}
 _VISIBLE = {"NVIDIA": "CUDA_VISIBLE_DEVICES", "AMD": "HIP_VISIBLE_DEVICES"}
-_LINK_PORTS = {"vllm": 5600, "sglang": 8998, "trtllm": 0}
+_LINK_PORTS = {"vllm": 5600, "sglang": 8998, "trtllm": 0, "llama.cpp": 0}
 COMMANDS: dict[str, Callable[[LaunchedWorker, Place], str]] = {
     "vllm": vllm_command,
     "sglang": sglang_command,
     "trtllm": trtllm_command,
+    "llama.cpp": llama_command,
 }
 """Command of one worker, by engine."""
-FRONT = {"vllm": 8000, "sglang": 30_000, "trtllm": 8000}
+FRONT = {"vllm": 8000, "sglang": 30_000, "trtllm": 8000, "llama.cpp": PORT}
 """Port that users reach, by engine."""
 
 
@@ -63,7 +65,7 @@ def launch_script(engine: str, workers: Sequence[tuple[LaunchedWorker, int]], sy
     Parameters
     ----------
     engine : str
-        vllm, sglang or trtllm.
+        Of :data:`COMMANDS`.
     workers : sequence of (LaunchedWorker, int)
         Each kind of worker, and how many there are in the whole deployment.
     """
@@ -181,8 +183,8 @@ def _router(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], s
     if len(placed) > _MOST:
         return f"# {len(placed):,} servers: put them behind a load balancer of your own"
     pools = any(place.server.role for place in placed)
-    if engine == "trtllm":
-        return _trtllm_front(placed, name)
+    if engine in ("trtllm", "llama.cpp"):
+        return _front(engine, placed, name)
     flags = [f"--port {FRONT[engine]}", "--policy round_robin"]
     if pools:
         flags.append("--vllm-pd-disaggregation" if engine == "vllm" else "--pd-disaggregation")
@@ -194,12 +196,12 @@ def _router(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], s
     return where + "\n" + " \\\n  ".join([f"{command} {flags[0]}", *flags[1:]])
 
 
-def _trtllm_front(placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
-    """The proxy before two pools; TensorRT-LLM has no router before equal workers."""
+def _front(engine: str, placed: Sequence[_ServerPlace], name: Callable[[int], str]) -> str:
+    """TensorRT-LLM's proxy before two pools; neither it nor llama.cpp has a router before equal workers."""
 
     def addresses(role: str) -> list[str]:
         places = (place for place in placed if place.server.role == role)
-        return [_url("trtllm", place, name).removeprefix("http://") for place in places]
+        return [_url(engine, place, name).removeprefix("http://") for place in places]
 
     if alike := addresses(""):
         return f"# put these servers behind a load balancer of your own: {' '.join(alike)}"

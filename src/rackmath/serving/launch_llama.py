@@ -1,0 +1,59 @@
+"""Launch commands of llama.cpp: ``llama-server`` with a file of its own.
+
+Flags are those of ``tools/server/README.md`` at commit 00dc805; the tests hold the list.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from rackmath.models.formats import CACHE_FORMATS
+from rackmath.serving.launch import LaunchedWorker, Place
+
+VERSION = "llama.cpp at commit 00dc805"
+PORT = 8000
+"""Port that users reach: llama-server's own has changed between releases."""
+_NARROW_CACHE = "q8_0"
+"""Type of a cache that is planned in 8 bits. Source: ``--cache-type-k``."""
+
+
+def llama_command(server: LaunchedWorker, place: Place | None = None) -> str:
+    """Command for one server of llama.cpp; all its slots share one cache."""
+    at, slots = place or Place(), ceil(server.batch)
+    # Slots share it, and their mean request is half of the longest.
+    pool = max(server.longest, ceil(slots * server.longest / 2))
+    flags = ["llama-server", f"--model {file_name(server)}", "--gpu-layers all"]
+    if server.layout.pipeline > 1:
+        flags.append("--split-mode layer")
+    flags += [
+        f"--parallel {slots}",
+        "--kv-unified",
+        f"--ctx-size {pool}",
+        f"--batch-size {ceil(server.chunk)}",
+        "--flash-attn on",
+    ]
+    if CACHE_FORMATS[server.cache].bits < 16:
+        flags.append(f"--cache-type-k {_NARROW_CACHE} --cache-type-v {_NARROW_CACHE}")
+    flags.append("--cache-prompt" if server.prefix_caching else "--no-cache-prompt")
+    flags.append(f"--port {PORT if at.port is None else at.port}")
+    return " \\\n  ".join([f"{flags[0]} {flags[1]}", *flags[2:]])
+
+
+def file_name(server: LaunchedWorker) -> str:
+    """Name of the file that a server reads, as llama.cpp's own tools name it."""
+    return f"{server.model.rpartition('/')[2]}-{(server.quantise or 'bf16').upper()}.gguf"
+
+
+def llama_notes(server: LaunchedWorker) -> list[str]:
+    """What the flags cannot express, or what has to be done by hand."""
+    sentences = [
+        f"make {file_name(server)} with convert_hf_to_gguf.py and llama-quantize, or name one with --hf-repo",
+        "slots share the cache: --ctx-size is of all of them together",
+    ]
+    if server.layout.gpus > 1:
+        sentences.append("each accelerator holds whole layers; --split-mode tensor is experimental, and not planned")
+    if server.draft_tokens:
+        sentences.append("drafts are set by no flag here: see llama-server's --spec-type and --model-draft")
+    if server.adapters is not None:
+        sentences.append("name each adapter with --lora; requests choose one by its number")
+    return sentences
