@@ -191,11 +191,10 @@ def question_of(r: PlanRequest) -> PlanQuestion:
     """
     system = system_of(r.on)
     architecture = served_model(r, r.model, system)
-    gpus = accelerators(r, system)
+    gpus, family = accelerators(r, system), "" if r.ideal else r.engine
     if r.afd and not expert_count(architecture):
         raise InputError("--afd", r.afd, f"{architecture.name} has no routed experts")
     work, limits = _asked(r, image_tokens(architecture))
-    family = "" if r.ideal else r.engine
     space = space_of(
         architecture,
         system,
