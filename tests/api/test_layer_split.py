@@ -16,6 +16,7 @@ from rackmath.api.plan import run_plan
 from rackmath.api.plan_question import PlanRequest
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.simulation.result import run_simulation
+from rackmath.api.token_costs import CostRequest, run_cost
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.serving.engines import engine_layouts
@@ -86,6 +87,13 @@ def test_traffic_is_served_by_whole_layers() -> None:
     assert any("tp1,ep1,pp2,dp1" in note or "tp1,ep1,pp4,dp1" in note for note in report["assumptions"])
     with pytest.raises(InputError, match="spreads no experts"):
         run_simulation(SimulateRequest(model="mixtral-8x7b", layout="tp4,ep4", **request))
+
+
+def test_costs_of_a_layout_that_it_cannot_run_are_refused() -> None:
+    request: dict[str, Any] = {"model": "mixtral-8x7b", "on": "h100-sxm", "gpus": 4, "engine": "llama.cpp"}
+    for field in ("layout", "prefill_layout"):
+        with pytest.raises(InputError, match="spreads no experts"):
+            run_cost(CostRequest(**request, **{field: "tp4,ep4"}))
 
 
 def test_long_contexts_cost_what_whole_layers_cost() -> None:

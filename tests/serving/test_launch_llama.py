@@ -14,13 +14,14 @@ from rackmath.engine import Layout
 from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.adapters import Adapters
-from rackmath.serving.launch import LaunchedWorker
+from rackmath.serving.launch import HEAD, OWN, TEXT, LaunchedWorker
 from rackmath.serving.launch_boxes import launch_script
 from rackmath.serving.launch_llama import llama_command, llama_notes
 
 FLAGS = {
     "--model", "--gpu-layers", "--split-mode", "--parallel", "--kv-unified", "--ctx-size", "--batch-size", "--flash-attn",
     "--cache-type-k", "--cache-type-v", "--cache-prompt", "--no-cache-prompt", "--port",
+    "--spec-type", "--spec-draft-n-max", "--spec-draft-model", "--spec-ngram-simple-size-m",
 }  # fmt: skip
 """Of ``tools/server/README.md`` at commit 00dc805."""
 SERVER = LaunchedWorker(
@@ -64,6 +65,24 @@ def test_what_differs_changes_its_flag_alone() -> None:
     assert " --cache-prompt" in single
 
 
+@pytest.mark.parametrize(
+    ("draft", "eagle", "kind", "file", "tokens"),
+    [
+        (OWN, False, "draft-mtp", None, "--spec-draft-n-max"),
+        (TEXT, False, "ngram-simple", None, "--spec-ngram-simple-size-m"),
+        ("meta-llama/Llama-3.2-1B-Instruct", False, "draft-simple", "Llama-3.2-1B-Instruct.gguf", "--spec-draft-n-max"),
+        (HEAD, True, "draft-eagle3", f"{HEAD}.gguf", "--spec-draft-n-max"),
+    ],
+)
+def test_drafts_name_what_makes_them(draft: str, eagle: bool, kind: str, file: str | None, tokens: str) -> None:
+    command = llama_command(replace(SERVER, draft_tokens=3.0, draft=draft, eagle=eagle))
+    assert set(re.findall(r"--[a-z-]+", command)) <= FLAGS
+    assert value(command, "--spec-type") == kind
+    assert value(command, "--spec-draft-model") == file
+    assert value(command, tokens) == "3"
+    assert "--spec" not in llama_command(SERVER)
+
+
 def test_servers_alike_have_devices_and_ports_of_their_own() -> None:
     script = launch_script("llama.cpp", [(SERVER, 2)], catalogue.system("rtx-4090"))
     assert "devices=(0,1 2,3)" in script
@@ -73,10 +92,8 @@ def test_servers_alike_have_devices_and_ports_of_their_own() -> None:
 
 def test_what_flags_cannot_say_is_said() -> None:
     assert len(llama_notes(replace(SERVER, layout=Layout()))) == 2
-    more = replace(SERVER, draft_tokens=2.0, adapters=Adapters(rank=16, count=2, resident=2))
-    assert [word for word in ("--split-mode tensor", "--spec-type", "--lora") if word in " ".join(llama_notes(more))] == [
-        "--split-mode tensor", "--spec-type", "--lora",
-    ]  # fmt: skip
+    more = replace(SERVER, adapters=Adapters(rank=16, count=2, resident=2))
+    assert all(word in " ".join(llama_notes(more)) for word in ("--split-mode tensor", "--lora"))
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "vllm"])

@@ -6,6 +6,7 @@ import pytest
 
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
+from rackmath.api.plan_question import PlanRequest, question_of
 from rackmath.io import catalogue
 from rackmath.models.counts import weight_bytes
 from rackmath.serving.variants import as_read, file_of, supported
@@ -43,7 +44,14 @@ def test_llama_cpp_makes_files_of_formats_that_it_has_not(model: str, file: str 
 )
 def test_a_format_that_its_files_have_not_is_named(weights: str, family: str, strange: bool) -> None:
     _, notes = as_read(catalogue.model("llama-3.1-8b"), family, weights)
-    assert any("has no files of" in note for note in notes) is strange
+    assert any("has no file type" in note for note in notes) is strange
+
+
+def test_a_plan_names_formats_that_its_files_have_not() -> None:
+    request = {"model": "llama-3.1-8b", "on": "h100-sxm", "gpus": 1, "input": 500, "output": 100, "weights": "awq"}
+    for engine in ("llama.cpp", "vllm"):
+        notes = question_of(PlanRequest(**request, engine=engine, no_evidence=True)).notes
+        assert any("has no file type awq" in note for note in notes) is (engine == "llama.cpp")
 
 
 def test_an_estimate_reads_the_file() -> None:

@@ -61,7 +61,8 @@ class Deployment:
     def launch(self, engine: str = "vllm") -> str:
         """Commands that start it: vllm, sglang, trtllm, or ``kubernetes`` for the resource of two pools under Dynamo.
 
-        Of a plan for llama.cpp its own alone.
+        A point of a plan for ``llama.cpp`` has the command of its server alone.
+
         Errors: :class:`~rackmath.errors.InputError` for an engine that no commands are written for.
         """
         written = [name for name in (*COMMANDS, "kubernetes") if name in self.commands]

@@ -105,7 +105,8 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
     Errors: as of :func:`estimate`.
     """
     r, system = request, system_of(request.on)
-    architecture, file_note = as_read(served_model(r, r.model, system), "" if r.ideal else r.engine, r.weights)
+    family = "" if r.ideal else r.engine
+    architecture, file_note = as_read(served_model(r, r.model, system), family, r.weights)
     architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
     r = replace(r, context=r.context + image_tokens(architecture))
     version = version_of(system, r.engine, r.year, r.enforce_eager)
@@ -125,7 +126,6 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
         "accepted": drafts.accepted if r.draft_tokens else None,
         "losses": None if r.ideal else losses_of(system, version, question_of(r.phase, version)),
     }
-    family = "" if r.ideal else r.engine
     layout, notes, searched = fastest_layout(architecture, system, r.gpus, r.layout, family, settings)
     if "[" in system.name:
         notes += (

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from rackmath.engine import Estimate, Layout, parse_layout
+from rackmath.engine import Estimate, Layout
 from rackmath.engine import estimate as evaluate
 from rackmath.engine.layout import stack_layouts
 from rackmath.errors import DoesNotFit
 from rackmath.hardware import System
 from rackmath.models.architecture import Architecture
-from rackmath.serving.engines import check_engine_layout, deals_layers, engine_layouts, layout_notes
+from rackmath.serving.engines import deals_layers, engine_layout, engine_layouts, layout_notes
 
 
 def fastest_layout(
@@ -23,11 +23,10 @@ def fastest_layout(
     The pass is there as well where there was one layout to look at, and nothing is encoded before it.
 
     Errors: :class:`~rackmath.errors.DoesNotFit` where no layout divides the model; :class:`InputError` for one that
-    the engine has not.
+    the engine cannot run.
     """
     if text:
-        layout = parse_layout(text, gpus, a)
-        check_engine_layout(layout, family)
+        layout = engine_layout(text, gpus, a, family)
         return layout, layout_notes(layout, family), None
     accelerators = gpus or system.default_gpus
     system.require_network(accelerators)

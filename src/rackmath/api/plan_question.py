@@ -34,6 +34,7 @@ from rackmath.serving.launch_boxes import rented_together
 from rackmath.serving.plan import space_of
 from rackmath.serving.search import SearchResult
 from rackmath.serving.startup.rules import memory_note
+from rackmath.serving.variants import format_notes
 from rackmath.serving.workload import Limits, PlanWorkload, Space
 
 _PERCENTILE = "Limit on the {} percentile of the {}, in seconds."
@@ -241,7 +242,7 @@ def question_of(r: PlanRequest) -> PlanQuestion:
         points_near=None if at is None else _points_near(r, system, work, space, engine),
         notes=(
             *catalogue.price_note(system, r.usd_per_gpu_hour),
-            *_assumptions(r.engine, r.year, drafts.note, r.ideal),
+            *_assumptions(r, drafts.note),
             billing_note(space),
             *prompt_notes(r, architecture),
             *cap_note(system.chip),
@@ -281,16 +282,17 @@ def _points_near(r: PlanRequest, system: System, work: PlanWorkload, space: Spac
     )
 
 
-def _assumptions(engine: str, year: float, drafts: str, ideal: bool) -> list[str]:
+def _assumptions(r: PlanRequest, drafts: str) -> list[str]:
     basis = (
         "ideal bound: nothing is lost"
-        if ideal
-        else f"{engine} of {year:g}: losses and ranges fitted on {constants_file.constants().basis}"
+        if r.ideal
+        else f"{r.engine} of {r.year:g}: losses and ranges fitted on {constants_file.constants().basis}"
     )
     return [
         basis,
         drafts,
         "a narrower format is taken as given: what it does to answers is not judged",
         "requests are alike, arrive as others finish, and never fail",
-        *memory_note("" if ideal else engine),
+        *format_notes("" if r.ideal else r.engine, names(r.weights, "--weights")),
+        *memory_note("" if r.ideal else r.engine),
     ]

@@ -14,7 +14,7 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.tiers import TierCost, tier_costs
-from rackmath.engine import Layout, Losses, parse_layout
+from rackmath.engine import Layout, Losses
 from rackmath.errors import DoesNotFit, InputError
 from rackmath.figures.token_costs import token_cost_figure
 from rackmath.hardware import Chip, System
@@ -24,7 +24,7 @@ from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.prices.forward import CostCurve, curve, margin_of, rational_page
 from rackmath.serving.contexts import ContextCost, cost_against_context
-from rackmath.serving.engines import engine_layouts
+from rackmath.serving.engines import engine_layout, engine_layouts
 from rackmath.serving.token_costs import Demand, PromptCost, reading
 
 _SHORTEST = 500.0
@@ -198,7 +198,7 @@ class _AnswerCosts:
     ) -> None:
         self.architecture, self.system, self.gpus = architecture, system, gpus
         self.fixed = batch is not None
-        self._layouts = [parse_layout(layout, gpus, architecture)] if layout else None
+        self._layouts = [engine_layout(layout, gpus, architecture, family)] if layout else None
         self._batches = np.array([batch]) if batch else _BATCHES
         self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses, "family": family}
 
@@ -236,7 +236,7 @@ class _PromptCosts:
         losses: Losses | None,
         family: str,
     ) -> None:
-        fixed = [parse_layout(layout, gpus, architecture)] if layout else None
+        fixed = [engine_layout(layout, gpus, architecture, family)] if layout else None
         self._layouts = fixed or engine_layouts(architecture, gpus, family)
         self._asked = architecture, system
         self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}

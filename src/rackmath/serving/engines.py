@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from rackmath.engine.constants import EngineVersion
-from rackmath.engine.layout import Layout, candidate_layouts
+from rackmath.engine.layout import Layout, candidate_layouts, parse_layout
 from rackmath.errors import InputError
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture, Experts
@@ -74,7 +74,7 @@ def vendor_notes(family: str, vendor: str) -> tuple[str, ...]:
     """What to say of an engine on a vendor's accelerators: that it does not run there, where that is known."""
     if vendor not in _ELSEWHERE.get(family, ()):
         return ()
-    return (f"{family} does not run on accelerators of {vendor}: what an engine like it would do",)
+    return (f"{family} does not run on accelerators of {vendor}: these are times of an engine like it",)
 
 
 def reads_own_files(family: str) -> bool:
@@ -101,23 +101,25 @@ def engine_layouts(architecture: Architecture, gpus: int, family: str) -> list[L
     return [layout for layout in layouts if layout.pipeline == gpus] if deals_layers(family) else layouts
 
 
-def check_engine_layout(layout: Layout, family: str) -> None:
-    """Refuse a layout that an engine has not, however it is told.
+def engine_layout(text: str, gpus: int | None, architecture: Architecture, family: str) -> Layout:
+    """Read a layout, as :func:`~rackmath.engine.layout.parse_layout` does, that an engine can run.
 
-    Errors: :class:`InputError` for experts that are spread where layers are dealt whole.
+    Errors: :class:`InputError` as there, and for experts that are spread where layers are dealt whole.
     """
+    layout = parse_layout(text, gpus, architecture)
     if deals_layers(family) and (layout.expert > 1 or layout.ffn > 0):
         raise InputError("layout", layout.text(), f"{family} spreads no experts: write pp{layout.gpus:g}")
+    return layout
 
 
 def layout_notes(layout: Layout, family: str) -> tuple[str, ...]:
-    """What to say of a layout that an engine has only when it is told so."""
+    """What to say of a layout that an engine runs only with a flag."""
     return (_SLICED,) if deals_layers(family) and layout.tensor > 1 else ()
 
 
 _SLICED = (
-    "llama.cpp slices layers only when it is told so (--split-mode tensor, experimental since April 2026): no"
-    " measurement here is of that"
+    "llama.cpp slices layers with --split-mode tensor alone, which is experimental since April 2026: no measurement"
+    " here is of that"
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import ceil
 
 from rackmath.models.formats import CACHE_FORMATS
-from rackmath.serving.launch import LaunchedWorker, Place
+from rackmath.serving.launch import OWN, TEXT, LaunchedWorker, Place
 
 VERSION = "llama.cpp at commit 00dc805"
 PORT = 8000
@@ -34,6 +34,7 @@ def llama_command(server: LaunchedWorker, place: Place | None = None) -> str:
     ]
     if CACHE_FORMATS[server.cache].bits < 16:
         flags.append(f"--cache-type-k {_NARROW_CACHE} --cache-type-v {_NARROW_CACHE}")
+    flags += _drafts(server)
     flags.append("--cache-prompt" if server.prefix_caching else "--no-cache-prompt")
     flags.append(f"--port {PORT if at.port is None else at.port}")
     return " \\\n  ".join([f"{flags[0]} {flags[1]}", *flags[2:]])
@@ -44,6 +45,19 @@ def file_name(server: LaunchedWorker) -> str:
     return f"{server.model.rpartition('/')[2]}-{(server.quantise or 'bf16').upper()}.gguf"
 
 
+def _drafts(server: LaunchedWorker) -> list[str]:
+    """What drafts, and how many tokens: layers of the model, an n-gram of the text, or another model's file."""
+    count = int(server.draft_tokens)
+    if not count:
+        return []
+    if server.draft == TEXT:
+        return [f"--spec-type ngram-simple --spec-ngram-simple-size-m {count}"]
+    if server.draft == OWN:
+        return [f"--spec-type draft-mtp --spec-draft-n-max {count}"]
+    kind, file = "draft-eagle3" if server.eagle else "draft-simple", f"{server.draft.rpartition('/')[2]}.gguf"
+    return [f"--spec-type {kind} --spec-draft-n-max {count}", f"--spec-draft-model {file}"]
+
+
 def llama_notes(server: LaunchedWorker) -> list[str]:
     """What the flags cannot express, or what has to be done by hand."""
     sentences = [
@@ -52,8 +66,6 @@ def llama_notes(server: LaunchedWorker) -> list[str]:
     ]
     if server.layout.gpus > 1:
         sentences.append("each accelerator holds whole layers; --split-mode tensor is experimental, and not planned")
-    if server.draft_tokens:
-        sentences.append("drafts are set by no flag here: see llama-server's --spec-type and --model-draft")
     if server.adapters is not None:
         sentences.append("name each adapter with --lora; requests choose one by its number")
     return sentences

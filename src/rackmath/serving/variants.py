@@ -21,7 +21,7 @@ _FILES = ("q8_0", "q4_k_m")
 
 
 def file_of(architecture: Architecture, family: str) -> str | None:
-    """Type of the file that an engine makes of a checkpoint whose format its files have not; None of any other.
+    """Type of the file that an engine converts a checkpoint to, where its files lack the format; else None.
 
     Files of llama.cpp hold no floats of 8 bits, and no integers of 4 bits as GPTQ, AWQ or vLLM have them; beside
     experts in MXFP4 they hold 8-bit blocks.
@@ -34,6 +34,15 @@ def file_of(architecture: Architecture, family: str) -> str | None:
     return None if own.name in GGUF_TENSORS else "q8_0" if own.bits == 8 else "q4_0"
 
 
+def format_notes(family: str, weights: Sequence[str]) -> tuple[str, ...]:
+    """What to say of formats that files of an engine do not have."""
+    if not reads_own_files(family):
+        return ()
+    forms = (weight_format(name) for name in weights)
+    strange = [f.name for f in forms if f.bits < 16 and f.name not in GGUF_FILES and f.name not in GGUF_TENSORS]
+    return tuple(f"{family} has no file type {name}: its own are q8_0, q4_k_m and others" for name in strange)
+
+
 def as_read(
     architecture: Architecture, family: str, weights: str | None = None
 ) -> tuple[Architecture, tuple[str, ...]]:
@@ -42,14 +51,11 @@ def as_read(
     Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows.
     """
     if weights:
-        form = weight_format(weights)
-        strange = reads_own_files(family) and form.bits < 16 and form.name not in {**GGUF_FILES, **GGUF_TENSORS}
-        note = f"{family} has no files of {form.name}: q8_0, q4_k_m and the like are its own"
-        return requantise(architecture, weights=form), (note,) if strange else ()
+        return requantise(architecture, weights=weight_format(weights)), format_notes(family, [weights])
     file = file_of(architecture, family)
     if file is None:
         return architecture, ()
-    note = f"{family} makes a file of {architecture.name}, taken as {file}: --weights names another type"
+    note = f"{family} converts {architecture.name} to a file of its own, taken as {file}: --weights names another type"
     return requantise(architecture, weights=weight_format(file)), (note,)
 
 

@@ -17,7 +17,7 @@ from rackmath.api.simulation.batching import batching_of, max_num_batched_tokens
 from rackmath.api.simulation.request import SimulateRequest
 from rackmath.api.subjects import system_of
 from rackmath.engine import Losses
-from rackmath.engine.layout import Layout, parse_layout
+from rackmath.engine.layout import Layout
 from rackmath.engine.timer import engine_timer
 from rackmath.errors import InputError
 from rackmath.evidence.subjects import layout_text
@@ -26,7 +26,7 @@ from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
 from rackmath.models.formats import cache_format
 from rackmath.models.requantise import requantise
-from rackmath.serving.engines import check_engine_layout
+from rackmath.serving.engines import engine_layout
 from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import ReplicaKind
 from rackmath.serving.simulator.settings import Batching
@@ -285,8 +285,7 @@ def _layout(
 ) -> Layout:
     if text is None:
         return smallest_layout(architecture, system, gpus, context, server)
-    layout = parse_layout(text, None, architecture)
-    check_engine_layout(layout, server.family)
+    layout = engine_layout(text, None, architecture, server.family)
     if gpus % int(layout.gpus):
         raise InputError("--layout", text, f"{gpus} accelerators do not divide by its {layout.gpus:g}")
     return layout
