@@ -74,7 +74,11 @@ def test_the_best_launches_and_simulates(plan: rm.PlanResult) -> None:
         *("--spread=0", "--requests=300", "--ttft=1", "--tpot=0.03"),
         f"--gpu-memory-utilization={best.gpu_memory_utilization}",
     ]
-    pools = [f"--prefill-gpus={best.prefill_gpus}", f"--prefill-layout={best.prefill_layout}"]
+    pools = [
+        f"--prefill-gpus={best.prefill_gpus}",
+        f"--prefill-layout={best.prefill_layout}",
+        f"--prefill-max-num-batched-tokens={best.prefill_max_num_batched_tokens}",
+    ]
     assert without_clocks(run.to_dict()) == said(*words, *(pools if best.prefill_gpus else []))
 
 

@@ -20,7 +20,7 @@ from rackmath.serving.workload import PlanWorkload, Space
 def point(gpus: float, units: float, rate: float) -> Points:
     """One deployment of so many units."""
     whole = {name: np.zeros(1, dtype=np.int64) for name in ("variant", "layout", "prefill")}
-    fields = ("workers", "prefill_workers", "batch", "chunk", "draft_tokens", "concurrency", "reading")
+    fields = ("workers", "prefill_workers", "batch", "chunk", "decode_chunk", "draft_tokens", "concurrency", "reading")
     return Points(
         **whole, **dict.fromkeys(fields, np.ones(1)), units=np.array([units]), encoders=np.zeros(1),
         gpus=np.array([gpus]), billed=np.array([gpus]), rate=np.array([rate]), time_to_first_token=np.array([0.3]),

@@ -22,6 +22,7 @@ from rackmath.serving.points import undominated
 from rackmath.serving.pools import DecodeOptions, _DecodePools, _PrefillPools, _worker_counts, _worthwhile
 from rackmath.serving.prompts import reading_time
 from rackmath.serving.search import SearchResult, search
+from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.workload import Limits, PlanWorkload
 
 USUAL = Scheduling(interruption=0.9, queueing=0.3, arrival=0.05, acceptance=0.6)
@@ -91,12 +92,14 @@ def test_writers_that_nothing_of_their_layout_beats(seed: int, acceptance: float
         gpus=np.array([2.0, 2.0, 2.0]),
         batches=batches,
         step=draw.uniform(0.01, 0.1, (3, 3, 2)),
-        capacity=np.array([20.0, 5.0, 20.0]),
+        capacity=np.array([[20.0, 9.0], [5.0, 3.0], [20.0, 9.0]]),
         scheduling=s,
     )
-    w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, draft_tokens)
-    # The second layout holds four sequences at most.
-    assert len(w.layout) == 6 + 4 + 6
+    w = _DecodePools.of(options, np.array([0, 1, 2]), WORK, draft_tokens, np.array([16.0, 64.0]))
+    # The second layout holds five sequences at most; verified drafts of sixteen take a wider pass, which leaves
+    # room for nine of them, but for two groups that share them.
+    assert len(w.layout) == 5 + 4 + 5
+    assert w.chunk.tolist() == [16.0] * len(w.layout)
     accepted = np.asarray(s.accepted(w.draft_tokens))
     assert w.tpot == pytest.approx(w.step / accepted)
     meant = draw.random(len(w.layout)) < 0.7
@@ -180,3 +183,28 @@ def test_an_engine_times_pieces_as_it_times_the_prompt() -> None:
     whole, _, _ = reading_time(Layout(), WORK.input, 0.0, 4096.0, timer)
     cut, _, _ = reading_time(Layout(), WORK.input, 0.0, 1000.0, timer)
     assert cut == pytest.approx(float(whole), rel=0.05)
+
+
+def test_each_pool_holds_what_it_is_launched_with() -> None:
+    """A worker that writes answers only is started with the pass that its batch was counted with, not the readers'."""
+    a, system = catalogue.model("qwen3-32b"), catalogue.system("rtx-4090")
+    space = space_of(a, system, 4, engine="vllm")
+    result = search(system, WORK, Limits(), space, LOSSES, USUAL)
+    p = result.points
+    pooled = np.flatnonzero(p.prefill >= 0)
+    assert (p.decode_chunk[pooled] < p.chunk[pooled]).any()
+    assert np.array_equal(p.decode_chunk[p.prefill < 0], p.chunk[p.prefill < 0])
+    for i in pooled:
+        variant = space.variants[p.variant[i]].architecture
+        layouts = result.layouts[p.layout[i]], result.layouts[p.prefill[i]]
+        budgets = float(p.decode_chunk[i]), float(p.chunk[i])
+        writer, reader = (
+            held_as_launched(variant, system, [layout], [budget], space.server, WORK.input + WORK.output)[0, 0]
+            for layout, budget in zip(layouts, budgets, strict=True)
+        )
+        assert writer >= p.batch[i]
+        assert reader >= layouts[1].data
+        limits = Limits(time_to_first_token=1e9, time_per_output_token=1e9)
+        full = ending(system, WORK, limits, space, result, int(i))
+        assert full.stopped_by in ("memory", "number of sequences that the engine takes")
+        assert full.use <= 1

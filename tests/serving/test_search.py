@@ -292,8 +292,8 @@ def test_other_deployments_are_of_another_layout_or_draft_or_have_encoders() -> 
     some = np.ones(6)
     points = Points(
         variant=np.zeros(6, int), layout=np.array([0, 0, 0, 0, 0, 1]), prefill=-np.ones(6, int), workers=some,
-        prefill_workers=some, units=some, encoders=encoders, batch=some, chunk=some, draft_tokens=draft_tokens, concurrency=some,
-        gpus=some, billed=some, reading=some, rate=np.arange(6.0, 0.0, -1.0), time_to_first_token=some,
+        prefill_workers=some, units=some, encoders=encoders, batch=some, chunk=some, decode_chunk=some, draft_tokens=draft_tokens,
+        concurrency=some, gpus=some, billed=some, reading=some, rate=np.arange(6.0, 0.0, -1.0), time_to_first_token=some,
         time_per_output_token=some,
     )  # fmt: skip
     assert runners_up(points, Limits(), 0, 5) == [1, 4, 5]

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from rackmath.api.agent import AgentRequest, run_agent
+from rackmath.api.context import ContextRequest, run_context
 from rackmath.api.estimate import run_estimate
 from rackmath.api.estimate_request import EstimateRequest
 from rackmath.api.plan_question import PlanRequest, question_of
+from rackmath.api.rl import RlRequest, run_rl
+from rackmath.api.token_costs import CostRequest, run_cost
+from rackmath.errors import InputError
 from rackmath.io import catalogue
 from rackmath.models.counts import weight_bytes
 from rackmath.serving.variants import as_read, file_of, supported
@@ -85,3 +92,80 @@ def test_plans_for_llama_cpp_try_its_own_files() -> None:
     }
     assert sizes["q4_k_m"] / 2**30 == pytest.approx(4.58, abs=0.01)
     assert supported(catalogue.model("llama-3.1-8b"), chip, ["q6_k"], ["fp8"], "llama.cpp")[0].kv == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "other"),
+    [("gpt-oss-120b", "mxfp4", "bf16"), ("kimi-k2.5", "int4", "fp8"), ("deepseek-v3", "fp8", "nvfp4")],
+)
+def test_the_format_of_the_checkpoint_means_the_checkpoint(model: str, own: str, other: str) -> None:
+    """Releases with experts in 4 bits keep attention wider: their format's name means them, wherever it stands."""
+    architecture, chip = catalogue.model(model), catalogue.system("b200-sxm").chip
+    assert as_read(architecture, "vllm", own)[0] == architecture
+    assert as_read(architecture, "vllm", other)[0] != architecture
+    assert {v.architecture for v in supported(architecture, chip, [own], [architecture.cache_format.name])} == {
+        architecture
+    }
+    as_planned, as_it_comes = (
+        run_estimate(EstimateRequest(model=model, on="b200-sxm", gpus=8, batch=1, context=100, weights=text))
+        for text in (own, None)
+    )
+    assert float(as_planned.step.memory.weights) == float(as_it_comes.step.memory.weights)
+
+
+def test_a_cache_in_another_format_beside_weights_in_theirs() -> None:
+    architecture = catalogue.model("llama-3.1-8b")
+    narrow, _ = as_read(architecture, "vllm", "fp8", "fp8")
+    assert narrow.cache_format.bits == 8
+    assert narrow.layers == as_read(architecture, "vllm", "fp8")[0].layers
+    as_file, notes = as_read(catalogue.model("gpt-oss-20b"), "llama.cpp", None, "fp8")
+    assert as_file.cache_format.bits == 8
+    assert any("mxfp4_moe" in note for note in notes)
+
+
+def test_every_answer_about_a_served_model_takes_its_formats() -> None:
+    """Half the bytes of weights and cache, at batches that read both: half the time and half the cost at the bound."""
+    on: dict[str, Any] = {"on": "h100-sxm", "gpus": 1}
+    formats = {"weights": "fp8", "kv": "fp8"}
+    cost: dict[str, Any] = {"model": "llama-3.1-8b", "batch": 16, "ideal": True, "spread": 0.0, **on}
+    wide, narrow = (run_cost(CostRequest(**cost, **more)).facts["rates"]["output"] for more in ({}, formats))
+    assert narrow / wide == pytest.approx(2, rel=0.1)
+    context: dict[str, Any] = {"models": "llama-3.1-8b", "to": 2000, "ideal": True, **on}
+    wide, narrow = (run_context(ContextRequest(**context, **more)).facts[0]["cost"][0] for more in ({}, formats))
+    assert 1.8 < wide / narrow < 2.3
+    agent: dict[str, Any] = {
+        "model": "gpt-5",
+        "own_model": "llama-3.1-8b",
+        "on": "h100-sxm",
+        "layout": "tp1",
+        "batch": 6,
+    }
+    wide, narrow = (run_agent(AgentRequest(**agent, **more)).facts["own"]["usd_per_session"] for more in ({}, formats))
+    assert narrow < 0.8 * wide
+    loop: dict[str, Any] = {
+        "model": "llama-3.1-8b",
+        "rollouts": 512,
+        "answer": 2000,
+        "rollout_gpus": 1,
+        "on": "h100-sxm",
+    }
+    wide, narrow = (run_rl(RlRequest(gpus=8, **loop, **more)).facts for more in ({}, formats))
+    assert narrow["generation_time"] < 0.8 * wide["generation_time"]
+    assert narrow["training_time"] == wide["training_time"]
+
+
+def test_answers_name_the_file_that_llama_cpp_makes() -> None:
+    on: dict[str, Any] = {"on": "h100-sxm", "gpus": 1, "engine": "llama.cpp"}
+    texts = [
+        run_cost(CostRequest(model="gpt-oss-20b", **on)).facts["assumptions"],
+        run_context(ContextRequest(models="gpt-oss-20b", to=2000, **on)).facts[0]["warnings"],
+        run_rl(RlRequest(model="gpt-oss-20b", **(on | {"gpus": 8}), rollout_gpus=1, answer=500)).facts["assumptions"],
+    ]
+    agent: dict[str, Any] = {"model": "gpt-5", "own_model": "gpt-oss-20b", "on": "h100-sxm", "engine": "llama.cpp"}
+    texts.append(run_agent(AgentRequest(**agent, layout="tp1", batch=4)).facts["assumptions"])
+    for notes in texts:
+        assert any("mxfp4_moe" in note for note in notes)
+    sliced = run_agent(AgentRequest(**agent, layout="tp2", batch=4)).facts["assumptions"]
+    assert any("--split-mode tensor" in note for note in sliced)
+    with pytest.raises(InputError, match="spreads no experts"):
+        run_agent(AgentRequest(**agent, layout="tp2,ep2"))

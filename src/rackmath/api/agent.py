@@ -16,7 +16,6 @@ from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.sessions import Session, turns
-from rackmath.engine import parse_layout
 from rackmath.errors import InputError
 from rackmath.figures.session import session_figure
 from rackmath.hardware import System
@@ -25,6 +24,8 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.prices.agents import HOUR, own_hardware, session_bill
 from rackmath.prices.lists import PriceList, Tokens, bill
+from rackmath.serving.engines import engine_layout, layout_notes
+from rackmath.serving.variants import as_read
 
 KINDS = ("input", "cached_input", "write", "output")
 """Kinds of tokens that a bill tells apart."""
@@ -67,6 +68,8 @@ class AgentRequest:
     ] = None
     on: Annotated[str | System | None, options.SYSTEM.but(help="Hardware of your own, with --own-model.")] = None
     layout: Annotated[str, Option(help="Layout on hardware of your own.")] = "tp8"
+    weights: Annotated[str | None, options.WEIGHTS.but(help="Format of your own model's weights.")] = None
+    kv: Annotated[str | None, options.CACHE.but(help="Format of its cache.")] = None
     batch: Annotated[float, Option(help="Sessions that it answers at a time.", kind=kinds.NUMBER)] = 64.0
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     usd_per_gpu_hour: Annotated[float | None, options.USD_PER_GPU_HOUR] = None
@@ -121,11 +124,10 @@ def run_agent(r: AgentRequest) -> Result:
         ],
         "cheapest": min(levers, key=lambda entry: entry["usd_per_session"])["lever"],
     }
+    notes: tuple[str, ...] = ()
     if r.own_model is not None and r.on is not None:
         best = min((e for e in levers if e["model"] == r.model and not e["batch"]), key=lambda e: e["usd_per_session"])
-        facts["own"] = _own(
-            session, r.own_model, r.on, r.layout, r.batch, r.engine, r.usd_per_gpu_hour, best, r.sessions, r.grid
-        )
+        facts["own"], notes = _own(r, r.own_model, r.on, session, best)
     facts["assumptions"] = [
         f"pauses are exponential with mean {r.think_time:g} s; every use renews a cached prefix",
         f"minutes: a prefix is kept for {MINUTES:g} s; hour: for {HOUR:g} s; your list may say otherwise",
@@ -133,9 +135,10 @@ def run_agent(r: AgentRequest) -> Result:
         "batch tier: every turn may wait up to a day",
     ]
     if r.own_model is not None:
-        facts["assumptions"].append(
-            "own hardware: between turns caches wait in a tier whose cost is left out (rackmath lecture cache)"
-        )
+        facts["assumptions"] += [
+            "own hardware: between turns caches wait in a tier whose cost is left out (rackmath lecture cache)",
+            *notes,
+        ]
     return Result(request=r, facts=facts, draw=lambda: session_figure(facts))
 
 
@@ -185,37 +188,29 @@ def _priced(lever: str, prices: PriceList, session: Session, keep: float) -> dic
 
 
 def _own(
-    session: Session,
-    model: str | Architecture,
-    on: str | System,
-    layout: str,
-    batch: float,
-    engine: str,
-    price_given: float | None,
-    listed: dict[str, Any],
-    sessions: float,
-    grid: float | None,
-) -> dict[str, Any]:
-    """The compacted session, with its prefixes kept, on hardware of one's own."""
-    architecture, system = load_model(model), system_of(on)
-    price = catalogue.price_of(system, price_given)
+    r: AgentRequest, model: str | Architecture, on: str | System, session: Session, listed: dict[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The compacted session, with its prefixes kept, on hardware of one's own; and what to say of the model."""
+    architecture, notes = as_read(load_model(model), r.engine, r.weights, r.kv)
+    system, layout = system_of(on), engine_layout(r.layout, None, architecture, r.engine)
+    price = catalogue.price_of(system, r.usd_per_gpu_hour)
     if price is None:
         raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")
-    version = constants_file.engine_of(system, engine, NOW)
+    version = constants_file.engine_of(system, r.engine, NOW)
     costs = own_hardware(
         architecture,
         system,
-        parse_layout(layout, None, architecture),
+        layout,
         turns(replace(session, keep=HOUR)),
-        batch=batch,
+        batch=r.batch,
         prompt_losses=constants_file.losses_of(system, version, "prompt pass"),
         token_losses=constants_file.losses_of(system, version, "time per token"),
     )
     seconds, gpus = costs.seconds, costs.gpus
-    return {
+    facts = {
         "model": model if isinstance(model, str) else architecture.name,
         "system": on if isinstance(on, str) else system.name,
-        "layout": layout,
+        "layout": r.layout,
         "gpus": gpus,
         "gpu_seconds_per_session": seconds,
         "usd_per_session": seconds * price,
@@ -225,9 +220,10 @@ def _own(
         "sessions_per_day_capacity": 86_400 * gpus / seconds,
         "sessions_per_day_break_even": 86_400 * gpus * price / listed["usd_per_session"],
         "usd_per_day_rent": 86_400 * gpus * price,
-        "energy": energy_of_run(seconds, costs.memory_time, costs.compute_time, system.chip, grid),
-        "sessions_per_day": sessions,
+        "energy": energy_of_run(seconds, costs.memory_time, costs.compute_time, system.chip, r.grid),
+        "sessions_per_day": r.sessions,
     }
+    return facts, (*notes, *layout_notes(layout, r.engine))
 
 
 def _logged(path: Path, model: str | None, provider: str | None, at: date | None) -> dict[str, Any]:

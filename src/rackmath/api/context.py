@@ -19,11 +19,11 @@ from rackmath.figures import Figure, Panel, Series
 from rackmath.hardware import System
 from rackmath.io import catalogue, constants_file
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
-from rackmath.models.architecture import Architecture
 from rackmath.serving.contexts import ContextCost, cost_against_context
 from rackmath.serving.engines import engine_layouts
 from rackmath.serving.points import Array
 from rackmath.serving.token_costs import reading
+from rackmath.serving.variants import as_read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,8 @@ class ContextRequest:
     on: Annotated[str | System, options.SYSTEM]
     gpus: Annotated[int, options.GPUS.but(help="Accelerators together.", kind=kinds.whole(1, 100000))]
     to: Annotated[float, Option(help="Longest context, in tokens.", kind=kinds.NUMBER)] = 100000000.0
+    weights: Annotated[str | None, options.WEIGHTS] = None
+    kv: Annotated[str | None, options.CACHE] = None
     slowest: Annotated[float, Option(help="Time per token still served, in seconds.", kind=kinds.SECONDS)] = 0.1
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
     year: Annotated[float, options.YEAR] = NOW
@@ -68,10 +70,7 @@ def run_context(r: ContextRequest) -> Result:
     )
     family = "" if r.ideal else r.engine
     contexts = np.geomspace(1000, r.to, 4 * int(np.ceil(np.log10(r.to / 1000))) + 1)
-    facts = [
-        _model_facts(catalogue.model(name), name, system, r.gpus, contexts, r.slowest, family, losses, reads, price)
-        for name in r.models.split(",")
-    ]
+    facts = [_model_facts(r, name, system, contexts, family, losses, reads, price) for name in r.models.split(",")]
     return Result(
         request=r,
         facts=facts,
@@ -81,24 +80,23 @@ def run_context(r: ContextRequest) -> Result:
 
 
 def _model_facts(
-    model: Architecture,
+    r: ContextRequest,
     name: str,
     system: System,
-    gpus: int,
     contexts: Array,
-    slowest: float,
     family: str,
     losses: Losses | None,
     reads: Losses | None,
     price: float | None,
 ) -> dict[str, Any]:
     """Writing at every context and reading a prompt of that length; or why the model cannot."""
-    layouts = engine_layouts(model, gpus, family)
+    model, notes = as_read(catalogue.model(name), family, r.weights, r.kv)
+    layouts = engine_layouts(model, r.gpus, family)
     try:
-        curve = cost_against_context(model, system, gpus, contexts, slowest=slowest, losses=losses, family=family)
+        curve = cost_against_context(model, system, r.gpus, contexts, slowest=r.slowest, losses=losses, family=family)
         busy = reading(model, system, layouts, contexts[:1], np.ones(1), losses=reads).layout
     except DoesNotFit as error:
-        return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": []}
+        return {"model": name, "contexts": contexts, "fits": False, "reason": str(error), "warnings": list(notes)}
     prompt_passes = estimate(
         model, system, stack_layouts(layouts, 2), batch=1.0, context=contexts, phase="prefill", losses=reads
     )
@@ -114,7 +112,7 @@ def _model_facts(
         "read_time": quickest * usable,
         "read_cost": gpu_seconds * usable * (1.0 if price is None else price),
         "trained_to": model.max_context,
-        "warnings": _beyond(name, model.max_context, contexts),
+        "warnings": [*notes, *_beyond(name, model.max_context, contexts)],
     }
 
 

@@ -35,7 +35,9 @@ class Deployment:
     max_num_seqs: int | None = None
     """Sequences in a step of a replica at most; None as the engine does by default. [sequences]"""
     max_num_batched_tokens: int | None = None
-    """Tokens of a step; None as the engine does by default. [tokens]"""
+    """Tokens of a step; of two pools of those that decode; None as the engine does by default. [tokens]"""
+    prefill_max_num_batched_tokens: int | None = None
+    """Tokens of a step of those that prefill; None as those that decode. [tokens]"""
     gpu_memory_utilization: float | None = None
     """Part of the memory that the engine may take, in its own terms; None as the engine does by default."""
     weights: str | None = None
@@ -84,6 +86,7 @@ class Deployment:
             "encoder_gpus": self.encoder_gpus,
             "max_num_seqs": self.max_num_seqs,
             "max_num_batched_tokens": self.max_num_batched_tokens,
+            "prefill_max_num_batched_tokens": self.prefill_max_num_batched_tokens,
             "gpu_memory_utilization": self.gpu_memory_utilization,
             "weights": self.weights,
             "kv": self.kv,
@@ -133,7 +136,8 @@ def deployment_of(request: PlanRequest, point: Mapping[str, Any], commands: Mapp
         prefill_layout=pools["read"] if pools else None,
         encoder_gpus=int(point.get("encoders", 0)) or None,
         max_num_seqs=max_num_seqs,
-        max_num_batched_tokens=max(int(point["chunk"]), max_num_seqs * (1 + draft_tokens)),
+        max_num_batched_tokens=max(int(point["decode_chunk"]), max_num_seqs * (1 + draft_tokens)),
+        prefill_max_num_batched_tokens=int(point["chunk"]) if pools else None,
         gpu_memory_utilization=point["memory_fraction"],
         weights=point["weights"],
         kv=point["kv"],

@@ -23,8 +23,6 @@ from rackmath.io import catalogue
 from rackmath.io.constants_file import engine_of as version_of
 from rackmath.io.constants_file import losses_of
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format
-from rackmath.models.requantise import requantise
 from rackmath.serving.variants import as_read
 
 
@@ -106,8 +104,7 @@ def computed_result(request: EstimateRequest) -> EstimateResult:
     """
     r, system = request, system_of(request.on)
     family = "" if r.ideal else r.engine
-    architecture, file_note = as_read(served_model(r, r.model, system), family, r.weights)
-    architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
+    architecture, file_note = as_read(served_model(r, r.model, system), family, r.weights, r.kv)
     r = replace(r, context=r.context + image_tokens(architecture))
     version = version_of(system, r.engine, r.year, r.enforce_eager)
     if r.draft_tokens and r.phase != "decode":

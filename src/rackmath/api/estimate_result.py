@@ -135,8 +135,8 @@ class EstimateResult:
 
     @property
     def evidence(self) -> str:
-        """How near the nearest measurements are and what they did, in one line; empty where none were asked."""
-        if self.near is None:
+        """How near the nearest measurements are and what they did, in one line; empty where no time is stated."""
+        if self.near is None or not self.fits:
             return ""
         low, high = self.time_range
         return self.near.sentence(*(show(value, "s") for value in (float(self.computed.time), self.time, low, high)))

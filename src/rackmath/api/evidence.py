@@ -21,8 +21,7 @@ from rackmath.hardware import System
 from rackmath.io import constants_file, evidence_files, tables
 from rackmath.io.constants_file import DEFAULT_ENGINE, NOW
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import weight_format
-from rackmath.models.requantise import requantise
+from rackmath.serving.variants import as_read
 from rackmath.validation import measured_files, prometheus
 from rackmath.validation.calibrate import possible, usable
 from rackmath.validation.misses import Cause, causes
@@ -113,13 +112,13 @@ def _filtered(r: EvidenceRequest) -> pl.DataFrame:
 def _nearby(r: EvidenceRequest) -> pl.DataFrame:
     if r.model is None or r.on is None:
         raise InputError("--near", "", "needs --model and --on: nearness is that to a model on a system")
-    model, system = load_model(r.model), system_of(r.on)
-    model = requantise(model, weights=weight_format(r.weights)) if r.weights else model
+    system, engine = system_of(r.on), r.engine or DEFAULT_ENGINE
+    model, _ = as_read(load_model(r.model), engine, r.weights)
     return near(
         configuration_of(
             model,
             system,
-            engine=r.engine or DEFAULT_ENGINE,
+            engine=engine,
             year=NOW,
             question=r.question or "time per token",
             layout="",

@@ -26,9 +26,9 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
     variant = space.variants[int(p.variant[place])]
     native = variant.weights == space.variants[0].weights and variant.architecture.groups == a.groups
     drafter = question.request.draft_model
-    chunk, units = float(p.chunk[place]), int(p.units[place])
+    chunk, decode_chunk, units = float(p.chunk[place]), float(p.decode_chunk[place]), int(p.units[place])
 
-    def server(layout: Layout, role: str, batch: float) -> LaunchedWorker:
+    def server(layout: Layout, role: str, batch: float, chunk: float) -> LaunchedWorker:
         weights, activations = memory_shares(variant.architecture, question.system, [layout], [chunk])
         return LaunchedWorker(
             model=repository(question.request.model),
@@ -56,12 +56,12 @@ def workers_of(question: PlanQuestion, result: Plan, place: int) -> list[tuple[L
 
     decode = search.layouts[int(p.layout[place])]
     if p.prefill[place] < 0:
-        return [(server(decode, "", float(p.batch[place])), units)]
+        return [(server(decode, "", float(p.batch[place]), chunk), units)]
     prefill = search.layouts[int(p.prefill[place])]
     together = max(1.0, chunk // work.read) * float(prefill.data)
     return [
-        (server(prefill, "prefill", together), units * int(p.prefill_workers[place])),
-        (server(decode, "decode", float(p.batch[place])), units * int(p.workers[place])),
+        (server(prefill, "prefill", together, chunk), units * int(p.prefill_workers[place])),
+        (server(decode, "decode", float(p.batch[place]), decode_chunk), units * int(p.workers[place])),
     ]
 
 

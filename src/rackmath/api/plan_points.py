@@ -58,6 +58,7 @@ class PointFacts:
             "batch": float(p.batch[place]),
             "concurrency": float(p.concurrency[place] * p.units[place]),
             "chunk": float(p.chunk[place]),
+            "decode_chunk": float(p.decode_chunk[place]),
             "memory_fraction": self._memory_part(place),
             "groups": float(layout.data * layout.pipeline),
             "pools": self._pools(place),
@@ -75,7 +76,7 @@ class PointFacts:
         layout = self.search.layouts[int(p.layout[place])]
         if not is_known(space.engine) or layout.ffn:
             return None
-        architecture, chunk = space.variants[int(p.variant[place])].architecture, float(p.chunk[place])
+        architecture, chunk = space.variants[int(p.variant[place])].architecture, float(p.decode_chunk[place])
         return float(launched_parts(architecture, self.question.system, [layout], [chunk], space.engine)[0, 0])
 
     def _step(self, place: int) -> Estimate:

@@ -30,6 +30,7 @@ from rackmath.serving.engines import default_max_num_seqs, engine_layouts
 from rackmath.serving.load import CHUNK
 from rackmath.serving.startup.held import held_as_launched
 from rackmath.serving.startup.memory import EngineStart
+from rackmath.serving.variants import as_read
 from rackmath.training.options import Recipe, divisible
 from rackmath.training.rollouts import Loop, LoopCost, Servers, StepTime, loop_cost
 from rackmath.training.run import model_flops
@@ -70,6 +71,8 @@ class RlRequest:
         int, Option(help="Accelerators of one server that writes answers.", kind=kinds.whole(1, 100000))
     ] = 8
     engine: Annotated[str, options.ENGINE] = DEFAULT_ENGINE
+    weights: Annotated[str | None, options.WEIGHTS.but(help="Format of the weights that servers read.")] = None
+    kv: Annotated[str | None, options.CACHE] = None
     framework: Annotated[str, Option(help="Family of the training framework.", kind=kinds.choice(*FRAMEWORKS))] = (
         "megatron"
     )
@@ -90,16 +93,17 @@ def run_rl(r: RlRequest) -> Result:
     loop = _loop(r)
     architecture, system = load_model(r.model), system_of(r.on)
     system.require_network(r.gpus)
-    layouts = engine_layouts(architecture, r.rollout_gpus, r.engine)
+    served, notes = as_read(architecture, r.engine, r.weights, r.kv)
+    layouts = engine_layouts(served, r.rollout_gpus, r.engine)
     version = constants_file.engine_of(system, r.engine, r.year)
-    prompt_seconds = read_token(architecture, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
+    prompt_seconds = read_token(served, system, r.rollout_gpus, prompt=r.prompt, engine=r.engine, year=r.year)
     steps_of = constants_file.range_of(system, version, "time per token")
     recipe = Recipe(sequences=divisible(r.rollouts * r.training_share), length=r.prompt + r.answer)
     train = training_rate(architecture, system, r.gpus, recipe, framework=r.framework, year=r.year)
     refresh = _refresh(architecture, system, r.gpus, r.rollout_gpus)
     flops = model_flops(architecture, r.prompt + r.answer)
-    sequences = _sequences(architecture, system, layouts, loop, r.engine)
-    step = _steps(architecture, system, layouts, version)
+    sequences = _sequences(served, system, layouts, loop, r.engine)
+    step = _steps(served, system, layouts, version)
     cost, quick, late = (
         loop_cost(
             loop,
@@ -125,12 +129,13 @@ def run_rl(r: RlRequest) -> Result:
         "days_range": [r.steps * state.time / 86_400 for state in (quick, late)],
         "gpu_hours": r.steps * cost.time * r.gpus / 3600,
         "usd": None if price is None else r.steps * cost.time * r.gpus * price,
-        "energy": _energy(architecture, system, r, loop, layouts[cost.layout], cost, version, flops),
+        "energy": _energy(served, system, r, loop, layouts[cost.layout], cost, version, flops),
         "tokens_written": r.steps * r.rollouts * r.answer,
         "tokens_trained": r.steps * r.rollouts * r.training_share * (r.prompt + r.answer),
         "server_layout": layouts[cost.layout].text(),
         "cost": cost,
         "assumptions": [
+            *notes,
             *catalogue.price_note(system, r.usd_per_gpu_hour),
             f"answers by {r.engine} of {r.year:g} on servers of {r.rollout_gpus} as {layouts[cost.layout].text()}, the"
             f" soonest of {len(layouts)} layouts; lengths spread so that the longest has {r.straggler_ratio:g} times"

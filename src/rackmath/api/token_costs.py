@@ -26,6 +26,7 @@ from rackmath.prices.forward import CostCurve, curve, margin_of, rational_page
 from rackmath.serving.contexts import ContextCost, cost_against_context
 from rackmath.serving.engines import engine_layout, engine_layouts
 from rackmath.serving.token_costs import Demand, PromptCost, reading
+from rackmath.serving.variants import as_read
 
 _SHORTEST = 500.0
 _SLOWEST = 1e3
@@ -50,6 +51,8 @@ class CostRequest:
     prefill_layout: Annotated[
         str | None, options.LAYOUT.but(help="Layout that reads prompts (default: the cheapest).")
     ] = None
+    weights: Annotated[str | None, options.WEIGHTS] = None
+    kv: Annotated[str | None, options.CACHE] = None
     two_batch: Annotated[
         bool, Option(help="Two half-batches overlap computation and expert exchange.", kind=kinds.FLAG)
     ] = False
@@ -91,7 +94,8 @@ def run_cost(r: CostRequest) -> Result:
 
     Errors: :class:`~rackmath.errors.InputError` for what is unknown or out of range.
     """
-    architecture, system = load_model(r.model), system_of(r.on)
+    family, system = "" if r.ideal else r.engine, system_of(r.on)
+    architecture, notes = as_read(load_model(r.model), family, r.weights, r.kv)
     price = catalogue.price_of(system, r.usd_per_gpu_hour)
     if price is None:
         raise InputError("--usd-per-gpu-hour", None, f"no price of {system.name} is known: give one")
@@ -109,7 +113,7 @@ def run_cost(r: CostRequest) -> Result:
         kind: None if r.ideal else constants_file.losses_of(system, version, kind)
         for kind in ("prompt pass", "time per token")
     }
-    family, two_batch = "" if r.ideal else r.engine, float(r.two_batch)
+    two_batch = float(r.two_batch)
     readers = _PromptCosts(
         architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, two_batch, losses["prompt pass"], family
     )
@@ -118,6 +122,7 @@ def run_cost(r: CostRequest) -> Result:
     used = r.utilisation, 1.0 if r.batch else r.utilisation
     facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin, r.grid)
     facts["assumptions"] = [
+        *notes,
         *catalogue.price_note(system, r.usd_per_gpu_hour),
         f"accelerators that read work {used[0]:.0%} of the time, those that write {used[1]:.0%}; margin {r.margin:.0%}",
         f"prompts of {r.input:g} tokens in the mean, log-normal with deviation {r.spread:g}; {r.hit:.1%} of them found",

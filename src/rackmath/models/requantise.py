@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rackmath.models.architecture import Architecture, Layer
+from rackmath.models.counts import main_format
 from rackmath.models.formats import GGUF_FILES, Format
 from rackmath.models.gguf import in_file
 from rackmath.models.weights import layer_weights
@@ -24,6 +25,7 @@ def requantise(
 ) -> Architecture:
     """Return the model with its linear layers, its cache, or both at another format.
 
+    The format that most of its weights are in means the model as it comes: experts in MXFP4 have attention in 16 bit.
     ``keep_attention`` converts feed-forward blocks and experts only, as 4-bit releases of
     models with latent attention do. File types of llama.cpp convert every tensor, by
     :func:`rackmath.models.gguf.in_file`.
@@ -33,6 +35,8 @@ def requantise(
         return result
     if weights.name in GGUF_FILES:
         return in_file(result, weights.name)
+    if weights.name == main_format(architecture).name:
+        return result
     roles = _FEED_FORWARD if keep_attention else CONVERTED
     layers = {layer: _converted(layer, architecture.hidden, weights, roles) for layer, _ in architecture.groups}
     return replace(result, layers=tuple(layers[layer] for layer in architecture.layers))

@@ -152,7 +152,7 @@ def ending(
     p = search.points
     architecture = space.variants[int(p.variant[place])].architecture
     layout = search.layouts[int(p.layout[place])]
-    chunk = float(p.chunk[place])
+    chunk = float(p.decode_chunk[place])
     room = held_as_launched(architecture, system, [layout], [chunk], space.server, work.input + work.output)[0, 0]
     pooled = bool(p.prefill[place] >= 0)
     sequences = float(p.batch[place]) if pooled else float(p.concurrency[place])

@@ -28,16 +28,20 @@ def with_experts_apart(
 
     Prompts are read elsewhere: experts of their own serve steps of many sequences, and engines offer them for those.
     """
-    tokens = min(space.chunks)
     context = work.input + work.output
     sizes = sorted({int(gpus) for gpus in decode.gpus})
     layouts = [x for gpus in sizes if gpus <= space.largest_unit for x in apart_layouts(architecture, gpus)]
     if not layouts:
         return decode
     room = largest_batch(
-        architecture, system, stack_layouts(layouts), context=context, tokens=tokens, draft=space.draft
+        architecture,
+        system,
+        stack_layouts(layouts, 2),
+        context=context,
+        tokens=np.array(space.chunks),
+        draft=space.draft,
     )
-    fitting = [n for n, many in enumerate(np.asarray(room)) if many >= layouts[n].data]
+    fitting = [n for n, many in enumerate(np.asarray(room).max(axis=1)) if many >= layouts[n].data]
     if not fitting:
         return decode
     fitting_layouts = [layouts[n] for n in fitting]

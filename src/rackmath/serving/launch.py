@@ -50,7 +50,7 @@ class LaunchedWorker:
     batch: float
     """Sequences in a step. [sequences]"""
     chunk: float
-    """Tokens of prompts in one pass at most. [tokens]"""
+    """Tokens in one pass at most. [tokens]"""
     longest: int
     """Tokens of a request at most. [tokens]"""
     draft_tokens: float

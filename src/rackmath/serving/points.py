@@ -36,6 +36,8 @@ class Points:
     """Sequences in a step of one worker. [sequences]"""
     chunk: Array
     """Tokens of prompts in one pass at most. [tokens]"""
+    decode_chunk: Array
+    """Tokens of one pass at most of workers that write answers; ``chunk`` where they read prompts as well. [tokens]"""
     draft_tokens: Array
     """Tokens speculated with each step. [tokens]"""
     concurrency: Array

@@ -36,7 +36,7 @@ class DecodeOptions:
     step: Array
     """Time of a step. (layouts, batches, drafts) [s]"""
     capacity: Array
-    """Sequences that fit. (layouts,)"""
+    """Sequences that fit. (layouts, chunks)"""
     scheduling: Scheduling
 
 
@@ -51,6 +51,8 @@ class PrefillOptions:
     """Time per prompt of one group when passes are filled. (layouts, chunks) [s]"""
     alone: Array
     """Time of a prompt alone. (layouts, chunks) [s]"""
+    capacity: Array
+    """Sequences that fit. (layouts, chunks)"""
 
 
 def two_pools(
@@ -84,7 +86,7 @@ def two_pools(
     for written in np.unique(decode.gpus):
         blocks: list[Points] = []
         writers = np.flatnonzero(decode.gpus == written)
-        columns = _DecodePools.of(decode, writers, work, np.array(space.draft_tokens))
+        columns = _DecodePools.of(decode, writers, work, np.array(space.draft_tokens), np.array(space.chunks))
         for read, options in readers.items():
             for prefill_workers, workers in _worker_counts(int(read), int(written), space):
                 block = _Block(system, work, architecture, prefill, s, columns, options, prefill_workers, workers)
@@ -132,7 +134,7 @@ class _PrefillPools:
 
 def _best_readers(prefill: PrefillOptions, gpus: float) -> _PrefillPools:
     layout, chunk = (x.ravel() for x in np.indices(prefill.prompt.shape))
-    inside = prefill.gpus[layout] == gpus
+    inside = (prefill.gpus[layout] == gpus) & (prefill.capacity[layout, chunk] >= prefill.groups[layout])
     layout, chunk = layout[inside], chunk[inside]
     prompt, alone, groups = prefill.prompt[layout, chunk], prefill.alone[layout, chunk], prefill.groups[layout]
     best = undominated(groups / prompt, alone)
@@ -150,7 +152,8 @@ class _DecodePools:
     draft_tokens: Array
     step: Array
     tpot: Array
-    capacity: Array
+    chunk: Array
+    """Tokens of one pass at most: the fewest that a step of one group has room in. (writers,) [tokens]"""
     lanes: Array
     """Ranks of one group, which receive a cache. (writers,)"""
     rank: Array
@@ -158,16 +161,19 @@ class _DecodePools:
     gpus: float
 
     @staticmethod
-    def of(decode: DecodeOptions, chosen: Ints, work: PlanWorkload, draft_tokens: Array) -> _DecodePools:
+    def of(decode: DecodeOptions, chosen: Ints, work: PlanWorkload, draft_tokens: Array, chunks: Array) -> _DecodePools:
         """Flatten the options of some layouts, sorted by layout and time; batches that do not fit are left out."""
         s = decode.scheduling
         place, b, d = (x.ravel() for x in np.indices((len(chosen), len(decode.batches), len(draft_tokens))))
-        fits = decode.batches[b] <= decode.capacity[chosen[place]]
-        place, b, d = place[fits], b[fits], d[fits]
+        groups = np.array([float(x.data) for x in decode.layouts])
+        tokens = decode.batches[b] / groups[chosen[place]] * (1 + draft_tokens[d])
+        chunk = np.minimum(np.searchsorted(chunks, tokens), len(chunks) - 1)
+        fits = decode.batches[b] <= decode.capacity[chosen[place], chunk]
+        place, b, d, chunk = place[fits], b[fits], d[fits], chunk[fits]
         tpot = decode.step[chosen[place], b, d] / np.asarray(s.accepted(draft_tokens))[d]
         rate = decode.batches[b] / tpot
         order = np.lexsort((-rate, tpot, place))
-        place, b, d = place[order], b[order], d[order]
+        place, b, d, chunk = place[order], b[order], d[order], chunk[order]
         layout = chosen[place]
         ranks = np.array([float(x.tensor * x.pipeline) for x in decode.layouts])
         lifted = np.unique(rate[order], return_inverse=True)[1] + place * (len(rate) + 1.0)
@@ -177,7 +183,7 @@ class _DecodePools:
             draft_tokens=draft_tokens[d],
             step=decode.step[layout, b, d],
             tpot=tpot[order],
-            capacity=decode.capacity[layout],
+            chunk=chunks[chunk],
             lanes=ranks[layout],
             rank=lifted,
             gpus=float(decode.gpus[chosen[0]]),
@@ -238,6 +244,7 @@ class _Block:
             encoders=np.zeros(size),
             batch=w.batch[at],
             chunk=np.array(space.chunks)[r.chunk[reader[at]]],
+            decode_chunk=w.chunk[at],
             draft_tokens=w.draft_tokens[at],
             concurrency=rate[0, at] * (earliest[at] + work.output * w.tpot[at]),
             gpus=np.full(size, units * unit),

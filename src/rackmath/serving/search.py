@@ -239,6 +239,7 @@ def _one_pool(grid: _Grid, work: PlanWorkload, space: Space, s: Scheduling) -> t
         encoders=np.zeros(len(at[0])),
         batch=BATCHES[at[1]],
         chunk=np.array(space.chunks)[at[3]],
+        decode_chunk=np.array(space.chunks)[at[3]],
         draft_tokens=np.array(space.draft_tokens)[at[2]],
         concurrency=np.broadcast_to(users, shape)[at],
         gpus=units * grid.gpus[at[0]],
@@ -259,10 +260,17 @@ def _options(grid: _Grid, s: Scheduling) -> tuple[DecodeOptions, PrefillOptions]
             gpus=grid.gpus,
             batches=BATCHES,
             step=grid.step,
-            capacity=grid.capacity.max(axis=1),
+            capacity=grid.capacity,
             scheduling=s,
         ),
-        PrefillOptions(layouts=grid.layouts, gpus=grid.gpus, groups=grid.groups, prompt=grid.full, alone=grid.first),
+        PrefillOptions(
+            layouts=grid.layouts,
+            gpus=grid.gpus,
+            groups=grid.groups,
+            prompt=grid.full,
+            alone=grid.first,
+            capacity=grid.capacity,
+        ),
     )
 
 

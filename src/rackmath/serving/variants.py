@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rackmath.hardware import Chip
 from rackmath.models.architecture import Architecture
 from rackmath.models.counts import main_format
-from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_FILES, GGUF_TENSORS, weight_format
+from rackmath.models.formats import CACHE_FORMATS, FORMATS, GGUF_FILES, GGUF_TENSORS, cache_format, weight_format
 from rackmath.models.requantise import requantise
 from rackmath.serving.engines import reads_own_files
 from rackmath.serving.workload import Variant
@@ -44,19 +44,23 @@ def format_notes(family: str, weights: Sequence[str]) -> tuple[str, ...]:
 
 
 def as_read(
-    architecture: Architecture, family: str, weights: str | None = None
+    architecture: Architecture, family: str, weights: str | None = None, kv: str | None = None
 ) -> tuple[Architecture, tuple[str, ...]]:
-    """The model in a format of ``weights``, by default as an engine reads its checkpoint, and what to say of it.
+    """The model in formats of ``weights`` and cache, by default as an engine reads its checkpoint; what to say of it.
 
     Errors: :class:`~rackmath.errors.InputError` for a format that nobody here knows.
     """
-    if weights:
-        return requantise(architecture, weights=weight_format(weights)), format_notes(family, [weights])
-    file = file_of(architecture, family)
+    file = None if weights else file_of(architecture, family)
+    form = weights or file
+    model = requantise(
+        architecture,
+        weights=weight_format(form) if form else None,
+        cache=cache_format(kv) if kv else None,
+    )
     if file is None:
-        return architecture, ()
+        return model, format_notes(family, [weights] if weights else [])
     note = f"{family} converts {architecture.name} to a file of its own, taken as {file}: --weights names another type"
-    return requantise(architecture, weights=weight_format(file)), (note,)
+    return model, (note,)
 
 
 def supported(
@@ -83,9 +87,7 @@ def supported(
         Variant(
             weights=form,
             kv=cache,
-            architecture=requantise(
-                architecture, None if form == own.name else weight_format(form), CACHE_FORMATS.get(cache)
-            ),
+            architecture=requantise(architecture, weight_format(form), CACHE_FORMATS.get(cache)),
         )
         for form in weights
         for cache in kv

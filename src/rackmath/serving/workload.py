@@ -95,7 +95,7 @@ class Space:
     """Accelerators at most. [accelerators]"""
     variants: tuple[Variant, ...]
     chunks: tuple[float, ...] = (2048.0, 8192.0, 16384.0)
-    """Tokens of prompts in one pass at most. [tokens]"""
+    """Tokens of one pass at most, ascending. [tokens]"""
     draft_tokens: tuple[float, ...] = (0.0,)
     """Tokens speculated with each step. [tokens]"""
     engine: str = ""

@@ -10,12 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rackmath.api.near_pass import question_of
-from rackmath.engine import estimate, parse_layout
+from rackmath.engine import estimate
 from rackmath.engine.roofline import TERMS
 from rackmath.errors import InputError
 from rackmath.io import catalogue, constants_file
-from rackmath.models.formats import cache_format, weight_format
-from rackmath.models.requantise import requantise
+from rackmath.serving.engines import engine_layout
+from rackmath.serving.variants import as_read
 from rackmath.units import parse
 
 AXES = ("batch", "context", "cached_tokens", "draft_tokens")
@@ -59,13 +59,10 @@ def evaluated(case: Mapping[str, Any], axes: Mapping[str, Sequence[float]], star
 
     Errors: :class:`InputError` for what is unknown or out of range.
     """
-    architecture = requantise(
-        catalogue.model(case["model"]),
-        weights=weight_format(case["weights"]) if case["weights"] else None,
-        cache=cache_format(case["kv"]) if case["kv"] else None,
-    )
+    family = "" if case["ideal"] else case["engine"]
+    architecture, _ = as_read(catalogue.model(case["model"]), family, case["weights"], case["kv"])
     system = catalogue.system(case["on"])
-    layout = parse_layout(case["layout"], case["gpus"], architecture)
+    layout = engine_layout(case["layout"], case["gpus"], architecture, family)
     phase = case["phase"]
     engine = constants_file.engine_of(system, case["engine"], case["year"])
     places = np.unravel_index(np.arange(start, stop), [len(axes[name]) for name in AXES])

@@ -24,8 +24,6 @@ from rackmath.evidence.subjects import layout_text
 from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file
 from rackmath.models.architecture import Architecture
-from rackmath.models.formats import cache_format
-from rackmath.models.requantise import requantise
 from rackmath.serving.engines import engine_layout
 from rackmath.serving.simulator.deployment import SimulatedLayout, deploy, smallest_layout
 from rackmath.serving.simulator.kinds import ReplicaKind
@@ -217,8 +215,8 @@ def group_of(r: SimulateRequest, work: Arrivals, service: int) -> ReplicaGroup:
     Errors: :class:`InputError` and :class:`DoesNotFit` for what cannot be run.
     """
     system, gpus = system_of(r.on), r.gpus
-    architecture, file_note = as_read(served_model(r, r.model, system), "" if r.ideal else r.engine, r.weights)
-    architecture = requantise(architecture, cache=cache_format(r.kv)) if r.kv else architecture
+    family = "" if r.ideal else r.engine
+    architecture, file_note = as_read(served_model(r, r.model, system), family, r.weights, r.kv)
     engine = constants_file.engine_of(system, r.engine, r.year, r.enforce_eager)
     software = None if r.ideal else engine
     losses = None if software is None else constants_file.losses_of(system, software, "time per token")

@@ -40,6 +40,13 @@ class SimulateRequest(FleetFields):
     prefill_layout: Annotated[
         str | None, Option(help="Layout of one copy that prefills (default: as --layout).", kind=kinds.LAYOUT)
     ] = None
+    prefill_max_num_batched_tokens: Annotated[
+        int | None,
+        options.MAX_NUM_BATCHED_TOKENS.but(
+            help="Tokens of one step of those that prefill (default: as --max-num-batched-tokens).",
+            names=("--prefill-max-num-batched-tokens",),
+        ),
+    ] = None
     prefill_on: Annotated[
         str | System | None,
         Option(help="System that prefills (default: as --on).", kind=kinds.SUBJECT, metavar="SYSTEM"),

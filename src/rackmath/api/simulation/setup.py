@@ -86,10 +86,20 @@ def setup_of(r: SimulateRequest) -> Setup:
             "--add-replicas", r.add_replicas[0], "two pools are of one kind each: leave --prefill-gpus out"
         )
     if prefilling:
-        prefill = replace(r, on=r.prefill_on or r.on, gpus=prefilling, layout=r.prefill_layout or r.layout)
+        prefill = replace(
+            r,
+            on=r.prefill_on or r.on,
+            gpus=prefilling,
+            layout=r.prefill_layout or r.layout,
+            max_num_batched_tokens=r.prefill_max_num_batched_tokens or r.max_num_batched_tokens,
+        )
         groups = [group_of(part, work, 0) for part in (prefill, replace(r, gpus=r.gpus - prefilling))]
     else:
-        for field, value in (("--prefill-layout", r.prefill_layout), ("--prefill-on", r.prefill_on)):
+        for field, value in (
+            ("--prefill-layout", r.prefill_layout),
+            ("--prefill-on", r.prefill_on),
+            ("--prefill-max-num-batched-tokens", r.prefill_max_num_batched_tokens),
+        ):
             if value:
                 raise InputError(field, value, "say how many accelerators prefill: --prefill-gpus")
         groups = [group_of(r, work, 0)]
