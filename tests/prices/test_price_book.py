@@ -83,3 +83,12 @@ def test_a_table_without_a_column_or_rows_is_refused(tmp_path: Path) -> None:
     path.write_text(HEADER, encoding="utf-8")
     with pytest.raises(InputError, match="no rows"):
         price_files.offers_of(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("gpt-5", r"sellers of a model of that name: openai.*--model gpt-5"), ("antropic", "near names: anthropic")],
+)
+def test_a_name_that_is_no_provider_s_says_what_may_be_meant(name: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        price_book.listings(name)

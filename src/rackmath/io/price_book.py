@@ -111,12 +111,20 @@ def listings(provider: str | None = None, at: date | None = None) -> list[Listin
     """
     by_name = providers()
     if provider is not None and provider not in by_name:
-        near = ", ".join(get_close_matches(provider.lower(), by_name, 3, 0.4)) or "none"
-        raise InputError("PROVIDER", provider, f"genai-prices has no such provider; near names: {near}")
+        raise InputError("PROVIDER", provider, f"genai-prices has no such provider{_meant(provider, by_name)}")
     selection = [provider] if provider else [name for name in by_name if name not in RESELLERS]
     moment = _noon(at)
     result = (_listing(name, entry, moment) for name in selection for entry in by_name[name].models)
     return [listing for listing in result if listing is not None]
+
+
+def _meant(name: str, by_name: Mapping[str, Any]) -> str:
+    """What may have been meant by a name that no provider has: whoever sells a model of that name, or near names."""
+    plain_name = _plain(name)
+    sellers = [host for host, provider in by_name.items() if any(_plain(e.id) == plain_name for e in provider.models)]
+    if sellers:
+        return f"; sellers of a model of that name: {', '.join(sellers[:3])}; write one of them and --model {name}"
+    return f"; near names: {', '.join(get_close_matches(name.lower(), by_name, 3, 0.4)) or 'none'}"
 
 
 def history(provider: str | None = None) -> list[Change]:
