@@ -63,8 +63,8 @@ EAGER = Option(
     names=("--enforce-eager", "--disable-cuda-graph"),
     flags={"vllm": "--enforce-eager", "sglang": "--disable-cuda-graph"},
 )
-INPUT = Option(help="Tokens of a prompt.", kind=kinds.NUMBER)
-OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER)
+INPUT = Option(help="Tokens of a prompt.", kind=kinds.NUMBER, names=("--input", "--isl"))
+OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER, names=("--output", "--osl"))
 CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)
 THINK_TIME = Option(
     help="Mean pause of a user between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")

@@ -73,7 +73,11 @@ class PlanRequest(PromptFields):
     cached_prefix: Annotated[float, options.CACHED_PREFIX] = 0.0
     rate: Annotated[
         float | None,
-        Option(help="Requests per second to serve; by default as many as possible.", kind=kinds.REQUEST_RATE),
+        Option(
+            help="Requests per second to serve; by default as many as possible.",
+            kind=kinds.REQUEST_RATE,
+            names=("--rate", "--request-rate"),
+        ),
     ] = None
     weights: Annotated[
         str | None,

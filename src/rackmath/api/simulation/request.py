@@ -84,13 +84,18 @@ class SimulateRequest(FleetFields):
     ] = None
     poisson: Annotated[
         float | None,
-        Option(help="Requests per second, generated; for agents tasks per second.", kind=kinds.REQUEST_RATE),
+        Option(
+            help="Requests per second, generated; for agents tasks per second.",
+            kind=kinds.REQUEST_RATE,
+            names=("--poisson", "--request-rate", "--rate"),
+        ),
     ] = None
     users: Annotated[
         int | None,
         Option(
             help="Users instead, each of whom waits for an answer (agents: the end of a task) and asks again.",
             kind=kinds.whole(1),
+            names=("--users", "--max-concurrency"),
         ),
     ] = None
     turns: Annotated[int, Option(help="Turns of a session of growing context.", kind=kinds.whole(1))] = 1
@@ -134,7 +139,10 @@ class SimulateRequest(FleetFields):
             help="Standard deviation of lengths over their mean.", kind=kinds.NUMBER, names=("--length-cv", "--spread")
         ),
     ] = 0.5
-    requests: Annotated[int, Option(help="Requests that are generated.", kind=kinds.whole(1, 10**12))] = 10_000
+    requests: Annotated[
+        int,
+        Option(help="Requests that are generated.", kind=kinds.whole(1, 10**12), names=("--requests", "--num-prompts")),
+    ] = 10_000
     classes: Annotated[
         str | None, Option(help="Shares of priority classes, most urgent first, as 0.2,0.8.", kind=kinds.NUMBERS)
     ] = None
