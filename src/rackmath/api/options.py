@@ -65,6 +65,14 @@ EAGER = Option(
 )
 INPUT = Option(help="Tokens of a prompt.", kind=kinds.NUMBER, names=("--input", "--isl"))
 OUTPUT = Option(help="Tokens of an answer.", kind=kinds.NUMBER, names=("--output", "--osl"))
+RATE = Option(
+    help="Requests per second to serve; by default as many as possible.",
+    kind=kinds.REQUEST_RATE,
+    names=("--rate", "--request-rate"),
+)
+REQUESTS = Option(
+    help="Requests that are generated.", kind=kinds.whole(1, 10**12), names=("--requests", "--num-prompts")
+)
 CACHED_PREFIX = Option(help="Part of a prompt whose cache is there already, 0 to 1.", kind=kinds.NUMBER)
 THINK_TIME = Option(
     help="Mean pause of a user between turns, in s.", kind=kinds.SECONDS, names=("--think-time", "--think")

@@ -71,14 +71,7 @@ class PlanRequest(PromptFields):
     tpot_p95: Annotated[float | None, options.TPOT.but(help=_PERCENTILE.format("95th", "time per token"))] = None
     tpot_p99: Annotated[float | None, options.TPOT.but(help=_PERCENTILE.format("99th", "time per token"))] = None
     cached_prefix: Annotated[float, options.CACHED_PREFIX] = 0.0
-    rate: Annotated[
-        float | None,
-        Option(
-            help="Requests per second to serve; by default as many as possible.",
-            kind=kinds.REQUEST_RATE,
-            names=("--rate", "--request-rate"),
-        ),
-    ] = None
+    rate: Annotated[float | None, options.RATE] = None
     weights: Annotated[
         str | None,
         options.WEIGHTS.but(help="Formats of the weights to try, such as fp8,nvfp4 (default: what the chip has)."),

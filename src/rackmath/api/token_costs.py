@@ -9,13 +9,14 @@ import numpy as np
 
 from rackmath import units
 from rackmath.api import kinds, options
+from rackmath.api.deployment_costs import SLOWEST, AnswerCosts, PromptCosts
 from rackmath.api.energy import NOTE, energy_of_service
 from rackmath.api.fields import Option, read_fields
 from rackmath.api.result import Result
 from rackmath.api.subjects import load_model, system_of
 from rackmath.caching.tiers import TierCost, tier_costs
-from rackmath.engine import Layout, Losses
-from rackmath.errors import DoesNotFit, InputError
+from rackmath.engine import Losses
+from rackmath.errors import InputError
 from rackmath.figures.token_costs import token_cost_figure
 from rackmath.hardware import Chip, System
 from rackmath.io import catalogue, constants_file, price_book
@@ -23,17 +24,12 @@ from rackmath.io.constants_file import DEFAULT_ENGINE, FAMILIES, NOW
 from rackmath.models.architecture import Architecture
 from rackmath.models.cache import cache_bytes
 from rackmath.prices.forward import CostCurve, curve, margin_of, rational_page
-from rackmath.serving.contexts import ContextCost, cost_against_context
-from rackmath.serving.engines import engine_layout, engine_layouts
-from rackmath.serving.token_costs import Demand, PromptCost, reading
+from rackmath.serving.contexts import ContextCost
+from rackmath.serving.token_costs import Demand, PromptCost
 from rackmath.serving.variants import as_read
 
 _SHORTEST = 500.0
-_SLOWEST = 1e3
-"""Time per token that a batch tier may take. [s]"""
 _PER_DECADE = 6
-_BATCHES = np.unique(np.round(2 ** (np.arange(0, 28 * 8) / 8)))
-"""Sequences that are tried, 9 % apart: the limit on time decides between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +110,10 @@ def run_cost(r: CostRequest) -> Result:
         for kind in ("prompt pass", "time per token")
     }
     two_batch = float(r.two_batch)
-    readers = _PromptCosts(
+    readers = PromptCosts(
         architecture, system, r.prefill_gpus or r.gpus, r.prefill_layout, two_batch, losses["prompt pass"], family
     )
-    answers = _AnswerCosts(architecture, system, r.gpus, r.layout, r.batch, two_batch, losses["time per token"], family)
+    answers = AnswerCosts(architecture, system, r.gpus, r.layout, r.batch, two_batch, losses["time per token"], family)
     # A batch that is given is the mean one, so idle places are in it already.
     used = r.utilisation, 1.0 if r.batch else r.utilisation
     facts = _facts(readers, answers, demand, price, (1 / r.speed, r.fast), used, r.margin, r.grid)
@@ -145,8 +141,8 @@ def run_cost(r: CostRequest) -> Result:
 
 
 def _facts(
-    readers: _PromptCosts,
-    answers: _AnswerCosts,
+    readers: PromptCosts,
+    answers: AnswerCosts,
     demand: Demand,
     price: float,
     pace: tuple[float, float],
@@ -169,7 +165,7 @@ def _facts(
         demand,
         _tiers(answers, demand, costs, price, True),
         _tiers(answers, demand, costs, price, False),
-        batch=None if answers.fixed else float(answers.at(here, _SLOWEST).gpu_seconds[0]) / standard,
+        batch=None if answers.fixed else float(answers.at(here, SLOWEST).gpu_seconds[0]) / standard,
         fast=None if answers.fixed else answers.ratio(here, slowest / fast, standard),
     )
     return {
@@ -185,71 +181,6 @@ def _facts(
         "fast_speed": fast,
         "margin": None,
     }
-
-
-class _AnswerCosts:
-    """Cost of answers in one deployment, whatever the limit on time."""
-
-    def __init__(
-        self,
-        architecture: Architecture,
-        system: System,
-        gpus: int,
-        layout: str | None,
-        batch: float | None,
-        two_batch: float,
-        losses: Losses | None,
-        family: str,
-    ) -> None:
-        self.architecture, self.system, self.gpus = architecture, system, gpus
-        self.fixed = batch is not None
-        self._layouts = [engine_layout(layout, gpus, architecture, family)] if layout else None
-        self._batches = np.array([batch]) if batch else _BATCHES
-        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses, "family": family}
-
-    def at(self, contexts: Any, slowest: float) -> ContextCost:
-        """Cheapest answers at contexts."""
-        return cost_against_context(
-            self.architecture,
-            self.system,
-            self.gpus,
-            contexts,
-            slowest=_SLOWEST if self.fixed else slowest,
-            layouts=self._layouts,
-            batches=self._batches,
-            **self._more,
-        )
-
-    def ratio(self, context: Any, slowest: float, standard: float) -> float | None:
-        """Cost within another limit over the standard one; None where nothing is as fast."""
-        try:
-            return float(self.at(context, slowest).gpu_seconds[0]) / standard
-        except DoesNotFit:
-            return None
-
-
-class _PromptCosts:
-    """Cost of prompts in one deployment."""
-
-    def __init__(
-        self,
-        architecture: Architecture,
-        system: System,
-        gpus: int,
-        layout: str | None,
-        two_batch: float,
-        losses: Losses | None,
-        family: str,
-    ) -> None:
-        fixed = [engine_layout(layout, gpus, architecture, family)] if layout else None
-        self._layouts = fixed or engine_layouts(architecture, gpus, family)
-        self._asked = architecture, system
-        self._more: dict[str, Any] = {"two_batch": two_batch, "losses": losses}
-
-    def at(self, lengths: Any, parts: Any, hit: float, layout: Layout | None = None) -> PromptCost:
-        """Prompts of given lengths, in the cheapest layout or a given one."""
-        layouts = [layout] if layout else self._layouts
-        return reading(*self._asked, layouts, lengths, parts, hit=hit, **self._more)
 
 
 def _rates(exact: PromptCost, demand: Demand, written: ContextCost) -> dict[str, Any]:
@@ -292,7 +223,7 @@ def _energy(
     }
 
 
-def _tiers(answers: _AnswerCosts, demand: Demand, costs: CostCurve, price: float, overlapped: bool) -> list[TierCost]:
+def _tiers(answers: AnswerCosts, demand: Demand, costs: CostCurve, price: float, overlapped: bool) -> list[TierCost]:
     """Where a prompt's cache can wait; its load overlaps other work, or the accelerator waits for it."""
     into, _ = costs.at(min(demand.prompt, float(costs.contexts[-1])))
     return tier_costs(

@@ -42,10 +42,7 @@ class SimulateRequest(FleetFields):
     ] = None
     prefill_max_num_batched_tokens: Annotated[
         int | None,
-        options.MAX_NUM_BATCHED_TOKENS.but(
-            help="Tokens of one step of those that prefill (default: as --max-num-batched-tokens).",
-            names=("--prefill-max-num-batched-tokens",),
-        ),
+        Option(help="Tokens of one step of those that prefill (default: as decode).", kind=kinds.whole(1, 10_000_000)),
     ] = None
     prefill_on: Annotated[
         str | System | None,
@@ -84,9 +81,8 @@ class SimulateRequest(FleetFields):
     ] = None
     poisson: Annotated[
         float | None,
-        Option(
+        options.RATE.but(
             help="Requests per second, generated; for agents tasks per second.",
-            kind=kinds.REQUEST_RATE,
             names=("--poisson", "--request-rate", "--rate"),
         ),
     ] = None
@@ -139,10 +135,7 @@ class SimulateRequest(FleetFields):
             help="Standard deviation of lengths over their mean.", kind=kinds.NUMBER, names=("--length-cv", "--spread")
         ),
     ] = 0.5
-    requests: Annotated[
-        int,
-        Option(help="Requests that are generated.", kind=kinds.whole(1, 10**12), names=("--requests", "--num-prompts")),
-    ] = 10_000
+    requests: Annotated[int, options.REQUESTS] = 10_000
     classes: Annotated[
         str | None, Option(help="Shares of priority classes, most urgent first, as 0.2,0.8.", kind=kinds.NUMBERS)
     ] = None
